@@ -1,0 +1,161 @@
+"""Finding, reading and changing machine descriptions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stepsim.errors import MachineError
+from stepsim.machine.model import Machine
+from stepsim.machine.problems import describe_problems, did_you_mean, known_keys
+from stepsim.machine.yaml_source import read_yaml, read_yaml_value
+
+__all__ = ["list_machines", "load_machine", "parse_overrides"]
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def load_machine(
+    machine: Machine | str | Path = "sda-1024",
+    overrides: Mapping[str, Any] | None = None,
+) -> Machine:
+    """Get a machine by the name of a preset, or by the path of a YAML file, and change values.
+
+    Parameters
+    ----------
+    machine : name from `list_machines`, path of a file, or a machine to change.
+    overrides : values by dotted key, e.g. ``{"hbm.channels": 16}``. Text is read as a YAML value,
+        so ``{"hbm.channels": "16"}`` is the same.
+
+    Raises
+    ------
+    MachineError : no such machine; the file is unreadable or not YAML; an unknown, duplicate,
+        missing, mistyped or out-of-range key. All wrong keys are listed at once.
+    """
+    where, data, lines = _source(machine)
+    if overrides:
+        data = copy.deepcopy(data)
+        for key, value in overrides.items():
+            _override(data, key, value)
+            # The value no longer comes from the file, so neither does the line.
+            lines = {path: line for path, line in lines.items() if path != key}
+        where = f"{where} with {', '.join(f'{k}={v}' for k, v in overrides.items())}"
+    return _validated(data, where, lines)
+
+
+def list_machines() -> tuple[str, ...]:
+    """Names of the machines that come with stepsim, sorted."""
+    return tuple(sorted(_presets()))
+
+
+def parse_overrides(items: Iterable[str]) -> dict[str, str]:
+    """Split ``key=value`` texts into the mapping that `load_machine` takes as overrides.
+
+    Raises
+    ------
+    MachineError : no ``=``, nothing behind it, an unknown key, or a key given twice.
+    """
+    overrides: dict[str, str] = {}
+    for item in items:
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not (key and equals and value):
+            raise MachineError(
+                f"machine override {item!r}: expected key=value, for example hbm.channels=16"
+            )
+        _check_override_key(key)
+        if key in overrides:
+            raise MachineError(
+                f"machine override '{key}' is given twice ({overrides[key]} and {value}); keep one"
+            )
+        overrides[key] = value
+    return overrides
+
+
+def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
+    if isinstance(machine, Machine):
+        return f"machine '{machine.name}'", machine.to_dict(), {}
+    presets = _presets()
+    if isinstance(machine, str) and machine in presets:
+        where = f"machine '{machine}'"
+        document = read_yaml(presets[machine], where)
+    else:
+        path = Path(machine)
+        if isinstance(machine, str) and not _looks_like_path(machine) and not path.exists():
+            raise MachineError(
+                f"unknown machine '{machine}'{did_you_mean(machine, sorted(presets))} "
+                f"Known machines: {', '.join(sorted(presets))}; or give the path of a YAML file."
+            )
+        where = f"machine file {path}"
+        document = read_yaml(_read_text(path, where), where)
+    return where, document.data, document.lines
+
+
+def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
+    if not isinstance(data, Mapping):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise MachineError(
+            f"{where}: expected a mapping with the keys {', '.join(Machine.model_fields)}, "
+            f"found {found}. Start from 'stepsim machines --show sda-1024'."
+        )
+    try:
+        return Machine.model_validate(data)
+    except ValidationError as error:
+        problems = describe_problems(error, lines)
+        if len(problems) == 1:
+            raise MachineError(f"{where}, {problems[0]}") from None
+        listing = "".join(f"\n  {problem}" for problem in problems)
+        raise MachineError(f"{where}: {len(problems)} problems{listing}") from None
+
+
+def _override(data: Any, key: str, value: Any) -> None:
+    _check_override_key(key)
+    if isinstance(value, str):
+        value = read_yaml_value(value, f"machine override '{key}'")
+    section, _, leaf = key.rpartition(".")
+    if isinstance(data, dict):
+        target = data.setdefault(section, {}) if section else data
+        # A section of the wrong shape is reported by the validation that follows.
+        if isinstance(target, dict):
+            target[leaf] = value
+
+
+def _check_override_key(key: str) -> None:
+    known = known_keys()
+    if key not in known:
+        raise MachineError(
+            f"machine override: unknown key '{key}'{did_you_mean(key, list(known))} "
+            f"Known: {', '.join(known)}"
+        )
+
+
+def _looks_like_path(text: str) -> bool:
+    return text.endswith(_SUFFIXES) or "/" in text or "\\" in text
+
+
+def _read_text(path: Path, where: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise MachineError(
+            f"{where}: no such file. Known machines: {', '.join(list_machines())}."
+        ) from None
+    except UnicodeDecodeError:
+        raise MachineError(f"{where}: expected UTF-8 text in YAML, found binary data") from None
+    except OSError as error:
+        raise MachineError(f"{where}: cannot be read: {error.strerror}") from error
+
+
+@functools.cache
+def _presets() -> dict[str, str]:
+    folder = resources.files("stepsim.machine") / "presets"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    }

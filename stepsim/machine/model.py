@@ -1,0 +1,112 @@
+"""The description of a target machine: off-chip memory, on-chip bandwidth and FIFO policy.
+
+Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new one
+(``load_machine(machine, overrides=...)``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["DEFAULT_FIFO_DEPTH", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
+
+DEFAULT_FIFO_DEPTH = 1024
+"""Tokens that a FIFO holds when neither the machine nor the run gives a depth."""
+
+# Upper limits keep every product of a run inside 64-bit integers.
+_Bytes = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+_Cycles = Annotated[int, Field(strict=True, ge=0, le=1 << 20)]
+_PositiveCycles = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+_Depth = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
+_Text = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Hbm(_Section):
+    """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
+
+    model: Literal["channel"] = Field(
+        default="channel",
+        description="memory model; 'channel' serves each request on the next channel in turn",
+    )
+    request_bytes: _Bytes = Field(description="bytes moved by one request")
+    channels: Annotated[int, Field(strict=True, ge=1, le=1 << 16)] = Field(
+        description="number of independent channels"
+    )
+    latency: _Cycles = Field(description="cycles from service to response of one request")
+    interval: _PositiveCycles = Field(
+        description="cycles between the starts of two requests on the same channel"
+    )
+    startup: _Cycles = Field(description="cycles added to the latency of every request")
+
+
+class OnChip(_Section):
+    """On-chip memory, seen by each operand of an operator on its own."""
+
+    bytes_per_cycle: _Bytes = Field(description="bandwidth of one on-chip memory unit")
+
+
+class Fifo(_Section):
+    """The queues between operators."""
+
+    depth: _Depth | None = Field(
+        default=None,
+        description=f"tokens a FIFO holds when a run gives no depth; null means "
+        f"{DEFAULT_FIFO_DEPTH}",
+    )
+
+
+class Machine(_Section):
+    """A validated target machine. Build one with `load_machine`."""
+
+    name: _Text = Field(description="short name, shown in results")
+    description: Annotated[str, Field(strict=True)] = Field(
+        default="", description="what the machine stands for"
+    )
+    hbm: Hbm = Field(description="off-chip memory")
+    onchip: OnChip = Field(description="on-chip memory")
+    fifo: Fifo = Field(default=Fifo(), description="queues between operators")
+    closure_slack: Annotated[int, Field(strict=True, ge=0, le=16)] = Field(
+        default=0,
+        description="cycles by which the end of a stream is noticed early; 0 is canonical",
+    )
+
+    @property
+    def peak_bandwidth(self) -> float:
+        """Off-chip bytes per cycle when every channel is busy: channels x bytes / interval."""
+        return self.hbm.channels * self.hbm.request_bytes / self.hbm.interval
+
+    @property
+    def fifo_depth(self) -> int:
+        """Depth in tokens of a FIFO for which a run gives none."""
+        return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every value, defaults included, as plain dicts; `load_machine` reads it back."""
+        return self.model_dump()
+
+    def to_yaml(self) -> str:
+        """The text of a machine file that `load_machine` reads back as an equal machine."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+    def summary(self) -> str:
+        """One line for the head of a run: the resolved numbers and the peak bandwidth."""
+        hbm = self.hbm
+        return (
+            f"{self.name}: HBM {hbm.channels} channels x {hbm.request_bytes} B / "
+            f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
+            f"latency {hbm.latency} + start-up {hbm.startup} cycles; "
+            f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {self.fifo_depth}"
+            + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
+        )
+
+
+def machine_json_schema() -> dict[str, Any]:
+    """JSON Schema of a machine file, for editors and other validators."""
+    return Machine.model_json_schema()

@@ -1,0 +1,363 @@
+"""Every way to get a machine wrong, and what the user is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepsim.errors import MachineError, StepSimError
+from stepsim.machine import Machine, load_machine, parse_overrides
+
+GOOD = """\
+name: mine
+hbm:
+  request_bytes: 64
+  channels: 4
+  latency: 2
+  interval: 2
+  startup: 14
+onchip:
+  bytes_per_cycle: 128
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def message_of(folder: Path, text: str) -> str:
+    """The error of a file, with the path of the file shortened to FILE."""
+    path = write(folder, text)
+    with pytest.raises(MachineError) as caught:
+        load_machine(path)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def test_a_short_file_gets_the_defaults(tmp_path: Path) -> None:
+    machine = load_machine(write(tmp_path, GOOD))
+    assert machine.hbm.model == "channel"
+    assert machine.fifo_depth == 1024
+    assert machine.closure_slack == 0
+    assert machine.peak_bandwidth == 128
+
+
+def test_a_path_may_be_given_as_text_or_without_suffix(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "plain").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    assert load_machine("plain") == load_machine(str(tmp_path / "plain"))
+
+
+CASES = {
+    "empty": (
+        "",
+        "machine file FILE: expected a mapping with the keys name, description, hbm, onchip, "
+        "fifo, closure_slack, found nothing. Start from 'stepsim machines --show sda-1024'.",
+    ),
+    "list": (
+        "- 1\n",
+        "machine file FILE: expected a mapping with the keys name, description, hbm, onchip, "
+        "fifo, closure_slack, found a list. Start from 'stepsim machines --show sda-1024'.",
+    ),
+    "not YAML": (
+        "name: [1\n",
+        "machine file FILE: not valid YAML: line 2, column 1: while parsing a flow sequence, "
+        "expected ',' or ']', but got '<stream end>'. Write 'key: value' lines, indented by "
+        "spaces; see 'stepsim machines --show sda-1024'.",
+    ),
+    "two documents": (
+        "name: a\n---\nname: b\n",
+        "machine file FILE: not valid YAML: line 2, column 1: expected a single document in the "
+        "stream, but found another document. Write 'key: value' lines, indented by spaces; "
+        "see 'stepsim machines --show sda-1024'.",
+    ),
+    "control characters": (
+        "name: \x01\n",
+        "machine file FILE: not valid YAML: unacceptable character #x0001: special characters "
+        "are not allowed in \"<unicode string>\", position 6. Write 'key: value' lines, indented "
+        "by spaces; see 'stepsim machines --show sda-1024'.",
+    ),
+    "impossible date": (
+        GOOD + "description: 2024-99-99\n",
+        "machine file FILE: not valid YAML: month must be in 1..12. Write 'key: value' lines, "
+        "indented by spaces; see 'stepsim machines --show sda-1024'.",
+    ),
+    "Python object": (
+        GOOD + "description: !!python/name:os.system x\n",
+        "machine file FILE: not valid YAML: line 10, column 14: could not determine a constructor "
+        "for the tag 'tag:yaml.org,2002:python/name:os.system'. Write 'key: value' lines, "
+        "indented by spaces; see 'stepsim machines --show sda-1024'.",
+    ),
+    "list that holds itself": (
+        GOOD + "description: &a [*a]\n",
+        "machine file FILE, line 10, description: expected a text "
+        "(what the machine stands for), found a list",
+    ),
+    "duplicate key": (
+        GOOD + "name: again\n",
+        "machine file FILE, line 10: key 'name' is given twice, first on line 1. "
+        "Remove one of them.",
+    ),
+    "duplicate nested key": (
+        GOOD.replace("  latency: 2\n", "  latency: 2\n  channels: 8\n"),
+        "machine file FILE, line 6: key 'hbm.channels' is given twice, first on line 4. "
+        "Remove one of them.",
+    ),
+    "number as key": (
+        GOOD + "7: x\n",
+        "machine file FILE, line 10: expected a text key in the top level, found 7. "
+        "Put quotes around the key if it is meant as text.",
+    ),
+    "list as key": (
+        GOOD + "? [a]\n: x\n",
+        "machine file FILE, line 10: expected a text key in the top level, found a collection. "
+        "Put quotes around the key if it is meant as text.",
+    ),
+    "unknown key, near": (
+        GOOD + "closure_slak: 1\n",
+        "machine file FILE, line 10, closure_slak: unknown key; did you mean 'closure_slack'? "
+        "Known here: closure_slack, description, fifo, hbm, name, onchip",
+    ),
+    "unknown key, far": (
+        GOOD + "color: red\n",
+        "machine file FILE, line 10, color: unknown key. "
+        "Known here: closure_slack, description, fifo, hbm, name, onchip",
+    ),
+    "missing key": (
+        GOOD.replace("  interval: 2\n", ""),
+        "machine file FILE, hbm.interval: missing; expected an integer from 1 to 1048576 "
+        "(cycles between the starts of two requests on the same channel)",
+    ),
+    "missing section": (
+        GOOD[: GOOD.index("onchip")],
+        "machine file FILE, onchip: missing; expected a mapping with the keys bytes_per_cycle",
+    ),
+    "section is a number": (
+        GOOD.replace("onchip:\n  bytes_per_cycle: 128", "onchip: 128"),
+        "machine file FILE, line 8, onchip: expected a mapping with the keys bytes_per_cycle, "
+        "found 128",
+    ),
+    "zero interval": (
+        GOOD.replace("interval: 2", "interval: 0"),
+        "machine file FILE, line 6, hbm.interval: expected an integer from 1 to 1048576 "
+        "(cycles between the starts of two requests on the same channel), found 0",
+    ),
+    "negative latency": (
+        GOOD.replace("latency: 2", "latency: -1"),
+        "machine file FILE, line 5, hbm.latency: expected an integer from 0 to 1048576 "
+        "(cycles from service to response of one request), found -1",
+    ),
+    "quoted number": (
+        GOOD.replace("channels: 4", "channels: '4'"),
+        "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
+        "(number of independent channels), found the text '4'",
+    ),
+    "fraction": (
+        GOOD.replace("channels: 4", "channels: 4.0"),
+        "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
+        "(number of independent channels), found 4.0",
+    ),
+    "truth value": (
+        GOOD.replace("channels: 4", "channels: yes"),
+        "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
+        "(number of independent channels), found true",
+    ),
+    "null": (
+        GOOD.replace("channels: 4", "channels:"),
+        "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
+        "(number of independent channels), found null",
+    ),
+    "list as value": (
+        GOOD.replace("channels: 4", "channels: [4]"),
+        "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
+        "(number of independent channels), found a list",
+    ),
+    "mapping as value": (
+        GOOD.replace("name: mine", "name: {a: 1}"),
+        "machine file FILE, line 1, name: expected a non-empty text "
+        "(short name, shown in results), found a mapping",
+    ),
+    "empty name": (
+        GOOD.replace("name: mine", "name: ''"),
+        "machine file FILE, line 1, name: expected a non-empty text "
+        "(short name, shown in results), found the text ''",
+    ),
+    "unknown memory model": (
+        GOOD.replace("  channels: 4", "  model: dram\n  channels: 4"),
+        "machine file FILE, line 4, hbm.model: expected 'channel' (memory model; 'channel' "
+        "serves each request on the next channel in turn), found the text 'dram'",
+    ),
+    "zero FIFO depth": (
+        GOOD + "fifo:\n  depth: 0\n",
+        "machine file FILE, line 11, fifo.depth: expected an integer from 1 to 1048576 or null "
+        "(tokens a FIFO holds when a run gives no depth; null means 1024), found 0",
+    ),
+    "slack out of range": (
+        GOOD + "closure_slack: 17\n",
+        "machine file FILE, line 10, closure_slack: expected an integer from 0 to 16 "
+        "(cycles by which the end of a stream is noticed early; 0 is canonical), found 17",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
+def test_file_messages(tmp_path: Path, text: str, expected: str) -> None:
+    assert message_of(tmp_path, text) == expected
+
+
+def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
+    text = GOOD.replace("startup: 14", "startup: x").replace("channels: 4", "chanels: 4")
+    assert message_of(tmp_path, text).splitlines() == [
+        "machine file FILE: 3 problems",
+        "  hbm.channels: missing; expected an integer from 1 to 65536 "
+        "(number of independent channels)",
+        "  line 4, hbm.chanels: unknown key; did you mean 'channels'? "
+        "Known here: channels, interval, latency, model, request_bytes, startup",
+        "  line 7, hbm.startup: expected an integer from 0 to 1048576 "
+        "(cycles added to the latency of every request), found the text 'x'",
+    ]
+
+
+def test_binary_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(MachineError) as caught:
+        load_machine(path)
+    assert str(caught.value) == (
+        f"machine file {path}: expected UTF-8 text in YAML, found binary data"
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        (
+            "sda1024",
+            "unknown machine 'sda1024'; did you mean 'sda-1024'? "
+            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.",
+        ),
+        (
+            "tpu",
+            "unknown machine 'tpu'. "
+            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.",
+        ),
+        (
+            "nowhere.yaml",
+            "machine file nowhere.yaml: no such file. Known machines: sda-1024, sda-hdl.",
+        ),
+        ("/", "machine file /: cannot be read: Is a directory"),
+    ],
+)
+def test_machine_not_found(machine: str, expected: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        load_machine(machine)
+    assert str(caught.value) == expected
+
+
+def test_machine_error_is_a_stepsim_error() -> None:
+    assert issubclass(MachineError, StepSimError)
+
+
+@pytest.mark.parametrize("base", ["sda-1024", Machine.model_validate(load_machine().to_dict())])
+def test_overrides_change_only_what_they_name(base: str | Machine) -> None:
+    overrides = parse_overrides(["hbm.channels=16", " fifo.depth = 2 "])
+    assert overrides == {"hbm.channels": "16", "fifo.depth": "2"}
+    machine = load_machine(base, overrides)
+    before = load_machine("sda-1024").to_dict()
+    before["hbm"]["channels"] = 16
+    before["fifo"]["depth"] = 2
+    assert machine.to_dict() == before
+    assert load_machine("sda-1024").hbm.channels == 32
+
+
+def test_override_may_fill_a_section_that_the_file_leaves_out(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    assert load_machine(path, {"fifo.depth": "7"}).fifo_depth == 7
+    assert load_machine(path, {"fifo.depth": None}).fifo_depth == 1024
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        (
+            ["hbm.channels"],
+            "machine override 'hbm.channels': expected key=value, for example hbm.channels=16",
+        ),
+        (
+            ["hbm.channels="],
+            "machine override 'hbm.channels=': expected key=value, for example hbm.channels=16",
+        ),
+        (
+            ["hbm.channels=1", "hbm.channels=2"],
+            "machine override 'hbm.channels' is given twice (1 and 2); keep one",
+        ),
+    ],
+)
+def test_malformed_overrides(items: list[str], expected: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        parse_overrides(items)
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("hbm.chanels", "; did you mean 'hbm.channels'?"),
+        ("channels", "; did you mean 'hbm.channels'?"),
+        ("bytes_per_cycl", "; did you mean 'onchip.bytes_per_cycle'?"),
+        ("colour", "."),
+        ("hbm", "."),
+    ],
+)
+def test_unknown_override_key(key: str, hint: str) -> None:
+    expected = (
+        f"machine override: unknown key '{key}'{hint} Known: name, description, hbm.model, "
+        "hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
+        "onchip.bytes_per_cycle, fifo.depth, closure_slack"
+    )
+    with pytest.raises(MachineError) as caught:
+        parse_overrides([f"{key}=1"])
+    assert str(caught.value) == expected
+    with pytest.raises(MachineError) as caught:
+        load_machine("sda-1024", {key: 1})
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (
+            "hbm.channels",
+            "many",
+            "machine 'sda-hdl' with hbm.channels=many, hbm.channels: expected an integer from 1 "
+            "to 65536 (number of independent channels), found the text 'many'",
+        ),
+        (
+            "hbm.interval",
+            "0",
+            "machine 'sda-hdl' with hbm.interval=0, hbm.interval: expected an integer from 1 to "
+            "1048576 (cycles between the starts of two requests on the same channel), found 0",
+        ),
+        (
+            "hbm.channels",
+            "[1",
+            "machine override 'hbm.channels': '[1' is not a YAML value: line 1, column 3: while "
+            "parsing a flow sequence, expected ',' or ']', but got '<stream end>'",
+        ),
+    ],
+)
+def test_override_values(key: str, value: str, expected: str) -> None:
+    with pytest.raises(MachineError) as caught:
+        load_machine("sda-hdl", {key: value})
+    assert str(caught.value) == expected
+
+
+def test_override_of_a_file_that_is_no_mapping(tmp_path: Path) -> None:
+    path = write(tmp_path, "onchip: 3\n")
+    with pytest.raises(MachineError, match="onchip: expected a mapping"):
+        load_machine(path, {"onchip.bytes_per_cycle": 64})
+    path = write(tmp_path, "- 3\n")
+    with pytest.raises(MachineError, match="found a list"):
+        load_machine(path, {"onchip.bytes_per_cycle": 64})

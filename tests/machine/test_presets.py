@@ -1,0 +1,104 @@
+"""The machines that come with stepsim, and the properties of a machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from stepsim.machine import (
+    DEFAULT_FIFO_DEPTH,
+    Machine,
+    list_machines,
+    load_machine,
+    machine_json_schema,
+)
+
+
+def test_presets_are_listed_in_order() -> None:
+    assert list_machines() == ("sda-1024", "sda-hdl")
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "onchip", "peak"),
+    [("sda-1024", 32, 64, 1024.0), ("sda-hdl", 8, 256, 256.0)],
+)
+def test_preset_numbers(name: str, channels: int, onchip: int, peak: float) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    assert machine.hbm.model == "channel"
+    assert machine.hbm.request_bytes == 64
+    assert machine.hbm.channels == channels
+    assert (machine.hbm.latency, machine.hbm.interval, machine.hbm.startup) == (2, 2, 14)
+    assert machine.onchip.bytes_per_cycle == onchip
+    assert machine.peak_bandwidth == peak
+    assert machine.closure_slack == 0
+    assert machine.fifo.depth is None
+    assert machine.fifo_depth == DEFAULT_FIFO_DEPTH == 1024
+
+
+def test_the_default_is_the_evaluation_machine() -> None:
+    assert load_machine() == load_machine("sda-1024")
+
+
+@pytest.mark.parametrize("name", list_machines())
+def test_yaml_and_dict_read_back_equal(name: str, tmp_path) -> None:
+    machine = load_machine(name, {"fifo.depth": 3})
+    path = tmp_path / "machine.yaml"
+    path.write_text(machine.to_yaml(), encoding="utf-8")
+    assert load_machine(path) == machine
+    assert Machine.model_validate(machine.to_dict()) == machine
+    assert json.loads(json.dumps(machine.to_dict())) == machine.to_dict()
+
+
+def test_peak_bandwidth_need_not_be_whole() -> None:
+    machine = load_machine("sda-1024", {"hbm.channels": 1, "hbm.interval": 3})
+    assert machine.peak_bandwidth == pytest.approx(64 / 3)
+
+
+def test_summary_shows_the_resolved_numbers() -> None:
+    text = load_machine("sda-hdl", {"fifo.depth": 2, "closure_slack": 1}).summary()
+    assert text == (
+        "sda-hdl: HBM 8 channels x 64 B / 2 cycles = 256 B/cycle peak, "
+        "latency 2 + start-up 14 cycles; on-chip 256 B/cycle; FIFO depth 2; closure slack 1"
+    )
+
+
+def test_machines_are_frozen() -> None:
+    machine = load_machine("sda-1024")
+    with pytest.raises(ValidationError, match="frozen"):
+        machine.hbm.channels = 16  # type: ignore[misc]
+
+
+def test_equal_machines_hash_alike() -> None:
+    assert hash(load_machine("sda-hdl")) == hash(load_machine("sda-hdl"))
+
+
+def test_json_schema_describes_every_field() -> None:
+    schema = machine_json_schema()
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) == {"name", "hbm", "onchip"}
+    hbm = schema["$defs"]["Hbm"]
+    assert hbm["properties"]["interval"]["minimum"] == 1
+    for section in [schema, *schema["$defs"].values()]:
+        assert all("description" in field for field in section["properties"].values())
+
+
+def test_presets_contain_every_key() -> None:
+    for name in list_machines():
+        machine = load_machine(name)
+        assert yaml.safe_load(machine.to_yaml()) == machine.to_dict()
+
+
+def test_the_room_imports_no_heavy_package() -> None:
+    code = (
+        "import sys, stepsim.machine;"
+        "heavy = {'numba', 'numpy', 'sympy', 'pyarrow'} & set(sys.modules);"
+        "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
