@@ -1,0 +1,70 @@
+# Every target sets up what it needs: a virtual environment in .venv with the versions of
+# requirements.lock, and stepsim itself, editable. Nothing outside this folder is touched.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OUT ?= demo-out
+# Set PYTHON=/path/to/python3.12 to choose the interpreter that makes the environment.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PYTEST := $(BIN)/python -m pytest -p no:benchmark
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint bench docs setup clean distclean
+
+help:
+	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
+	@echo 'make test    lint, type check, layer check and all tests'
+	@echo 'make lint    the checks of make test without the tests'
+	@echo 'make bench   speed of the engine'
+	@echo 'make docs    documentation in docs/_build/html'
+	@echo 'make clean   remove what the targets above made, except .venv'
+
+demo: $(STAMP)
+	$(BIN)/stepsim demo --out $(OUT)
+
+# The tests come last, so that their summary ends the output.
+test: lint
+	@mkdir -p build
+	$(PYTEST) -q -n 2 --junitxml=build/tests.xml
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)
+	$(BIN)/python -m pytest bench -q
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo 'docs/_build/html/index.html'
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n '$(PYTHON)' || { \
+		echo 'stepsim needs Python 3.11 or newer; python3 is' \
+			"$$(python3 --version 2>/dev/null || echo missing)." \
+			'Install one, or name it: make PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo 'stepsim needs Python 3.11 or newer; $(PYTHON) is' \
+			"$$('$(PYTHON)' --version 2>/dev/null || echo missing)" >&2; exit 1; }
+	@'$(PYTHON)' -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo '$(PYTHON) cannot make virtual environments.' \
+			'On Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+clean:
+	rm -rf build dist docs/_build $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache .benchmarks
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
