@@ -1,0 +1,123 @@
+"""The functions of the map and reduction operators: cycles and result of one application.
+
+The clock-free half of the operators. ``wb`` is the operator's write-back attribute and becomes the
+``rd`` flag of the result unless the function says otherwise. Tiles carry no content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.oracle.fabric import Abort, Payload
+from tests.oracle.payloads import ceil_div, integer, tile
+
+__all__ = ["accumulate", "apply_binary", "apply_unary", "initial", "map_accumulate"]
+
+Result = tuple[int, Payload]
+
+
+def _value(x: Payload) -> int:
+    if "value" not in x:
+        raise Abort(f"a tile with content was expected, found {x}; feed an integer stream")
+    return int(x["value"])
+
+
+def _broadcast(a: int, b: int) -> int:
+    if a != b and a != 1 and b != 1:
+        raise Abort(f"tile dims {a} and {b} cannot be broadcast: make them equal or one of them 1")
+    return max(a, b)
+
+
+def _matmul(x1: Payload, x2: Payload, transposed: bool, bw: int, wb: bool) -> Result:
+    m, k, bpe1, _, off1 = x1["tile"]
+    r2, c2, bpe2, _, _ = x2["tile"]
+    inner, n = (c2, r2) if transposed else (r2, c2)
+    if k != inner:
+        raise Abort(f"matmul: inner dims {k} and {inner} differ")
+    if bpe1 != bpe2:
+        raise Abort(f"matmul: operands have {bpe1} and {bpe2} bytes per element")
+    return ceil_div(2 * m * k * n, bw), tile(m, n, bpe1, wb, off1)
+
+
+def apply_unary(name: str, x: Payload, bw: int, wb: bool) -> Result:
+    """One-operand functions of UnaryMap."""
+    rows, cols, bpe, _, off = x["tile"]
+    if name == "Silu":
+        return ceil_div(8 * rows * cols, bw), tile(rows, cols, bpe, wb, off)
+    if name == "Exp":
+        return ceil_div(4 * rows * cols, bw), tile(rows, cols, bpe, wb, off)
+    if name == "RowWiseSum":
+        return ceil_div(rows * cols, bw), tile(rows, 1, bpe, wb, off)
+    raise Abort(f"unknown unary function {name!r}")
+
+
+def apply_binary(
+    fn: list[Any], x1: Payload, x2: Payload, bw: int, wb: bool, params: dict[str, Any]
+) -> Result:
+    """Two-operand functions of BinaryMap, and of UnaryMap over tuples."""
+    name = fn[0]
+    transposed = bool(fn[1]) if len(fn) > 1 else False
+    r1, c1, bpe1, _, off1 = x1["tile"]
+    r2, c2, _, _, off2 = x2["tile"]
+    if name in ("Matmul", "DynMatmul"):
+        return _matmul(x1, x2, transposed, bw, wb)
+    if name in ("Mul", "Div", "Add"):
+        rows, cols = _broadcast(r1, r2), _broadcast(c1, c2)
+        if r1 == r2:
+            off = max(off1, off2)
+        else:
+            off = off2 if r1 == 1 else off1
+        return ceil_div(rows * cols, bw), tile(rows, cols, bpe1, wb, off)
+    if name == "RowWiseAppend":
+        if c1 != c2:
+            raise Abort(f"RowWiseAppend: column counts {c1} and {c2} differ")
+        if off1 + r2 > r1:
+            raise Abort(f"RowWiseAppend: {off1} valid + {r2} new rows exceed the {r1} rows")
+        return 1, tile(r1, c1, bpe1, wb, off1 + r2)
+    if name == "SetOffset":
+        return 1, tile(r1, c1, bpe1, wb, _value(x2))
+    if name == "CacheWriteAddrGen":
+        return 1, integer(_value(x1) * params["stride"] + _value(x2), rd=int(wb))
+    raise Abort(f"unknown binary function {name!r}")
+
+
+def initial(params: dict[str, Any]) -> Payload:
+    """The initial accumulator ``A0``: declared shape, all rows valid, ``rd`` = write-back."""
+    rows, cols = params["init"]
+    return tile(rows, cols, params["bpe"], params["wb"], rows)
+
+
+def map_accumulate(
+    fn: list[Any], x1: Payload, x2: Payload, acc: Payload, bw: int, wb: bool
+) -> Result:
+    """``g(x1, x2, acc)`` of BinaryMapAccum; adding into the accumulator is free."""
+    name = fn[0]
+    transposed = bool(fn[1]) if len(fn) > 1 else False
+    comp, y = _matmul(x1, x2, transposed, bw, wb)
+    shape = acc["tile"][:2]
+    unchecked = name == "DynMatmul" and 0 in shape
+    if shape != y["tile"][:2] and not unchecked:
+        raise Abort(f"{name}: accumulator is {shape}, product is {y['tile'][:2]}")
+    return comp, y
+
+
+def accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool) -> Result:
+    """``g(x, acc)`` of Accum and Scan."""
+    if name == "SignalReqAllRead":
+        return 1, integer(1, rd=int(wb))
+    rows, cols, bpe, rd, off = x["tile"]
+    acc_rows, acc_cols, _, _, acc_off = acc["tile"]
+    if name in ("Add", "Mul"):
+        out_rows, out_cols = _broadcast(rows, acc_rows), _broadcast(cols, acc_cols)
+        return ceil_div(out_rows * out_cols, bw), tile(out_rows, out_cols, bpe, wb, out_rows)
+    if name == "RetileRow":
+        if cols != acc_cols:
+            raise Abort(f"RetileRow: column counts {cols} and {acc_cols} differ")
+        if 0 < off < rows:
+            raise Abort(f"RetileRow: a tile without content has {off} of {rows} rows valid")
+        return 0, tile(acc_rows + rows, acc_cols, bpe, rd, acc_off + off)
+    if name == "RetileCol":
+        if rows != acc_rows:
+            raise Abort(f"RetileCol: row counts {rows} and {acc_rows} differ")
+        return 0, tile(acc_rows, acc_cols + cols, bpe, rd, off)
+    raise Abort(f"unknown accumulation function {name!r}")

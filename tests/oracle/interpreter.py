@@ -1,0 +1,195 @@
+"""The reference interpreter: every unit a coroutine, the memory node one cycle at a time.
+
+Slow on purpose. It runs each unit as far as it can go, in an arbitrary (permutable) order. When
+nothing can run, the earliest of {decision of a waiting EagerMerge, next cycle of the memory node}
+happens. A decision at pace ``t`` comes before memory cycle ``t + 1`` and after cycle ``t``.
+
+Rules for what the timing model leaves open
+-------------------------------------------
+* A consumer that has returned frees no more slots. A producer aborts when it needs a slot that will
+  never be free; tokens that still fit are sent. (The alternative, aborting at the first EMIT after
+  the return, would depend on the host order.)
+* A Reassemble whose selected input has ended aborts without moving its clocks.
+* The closure slack ``k`` also applies to what an EagerMerge sees as closed (pace ``H + 1 - k``).
+* Decisions at equal pace are taken one at a time, lowest unit first, running in between.
+* ``memory_node_end`` is F + 3 over the memory operators that returned normally, else 0.
+* Overall status: "failed" if a unit failed, else "deadlock" if a unit is blocked, else "ok".
+
+Accounts
+--------
+Each advance of a unit's clock is charged once; the sum is ``max(cycles, final clock)``:
+
+* ``busy``: add(n), the jumps of At and Paced, the up of Reassemble to arrival + switch + load;
+* ``memory``: Access, from issue to last response;
+* ``wait_out[channel]``: waiting for a slot (EMIT, RESERVE);
+* ``wait_in[channel]``: waits of HEAD and TAKE, the up of Reassemble to the latest publication
+  (input with the largest pub, lowest index on ties), the up of EagerMerge (chosen input), and the
+  advance at a CLOSED after which the unit goes on;
+* ``before``: the same waits, up to and including the one that completes the inputs of the first
+  firing. That is: until every input has delivered its first token to a HEAD or TAKE; for EagerMerge
+  and Reassemble: until the first TAKE of a data token. (A wait that only then finds CLOSED and lets
+  the unit go on is also ``before``.)
+* ``after``: advances at CLOSED not followed by any other primitive than CLOSED answers before the
+  unit returns (add, EMIT, RESERVE, a delivered HEAD or TAKE, even if free of cost, count as
+  "followed"), and the time from the final clock to the end of the run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stepsim.lowering.network import Network
+from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
+from tests.oracle.memory import MEMORY, READERS, WRITERS, MemoryNode
+from tests.oracle.units_basic import BASIC
+from tests.oracle.units_route import ROUTE, decision, decision_pace
+from tests.oracle.units_shape import SHAPE
+
+__all__ = ["OPS", "OracleResult", "UnitStatus", "interpret"]
+
+OPS: dict[str, Callable[[Unit], Steps]] = {**BASIC, **SHAPE, **ROUTE, **MEMORY}
+
+
+@dataclass(frozen=True)
+class UnitStatus:
+    """How a unit ended: "done", "failed" (with the reason) or "blocked"."""
+
+    state: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class OracleResult:
+    """Everything observable about a run; see the module docstring for the accounts.
+
+    ``tokens[channel]`` are (stamp, level, payload, pub); ``taken[channel]`` are the consumer clocks
+    at the TAKEs.
+    """
+
+    cycles: int
+    memory_node_end: int
+    final_clock: dict[str, int]
+    final_pace: dict[str, int]
+    tokens: dict[str, list[Token]]
+    removed: dict[str, int]
+    unit_status: dict[str, UnitStatus]
+    status: str
+    accounts: dict[str, Account]
+    taken: dict[str, list[int]]
+
+
+def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode]:
+    channels = [Channel(spec.name, spec.capacity) for spec in network.channels]
+    node = MemoryNode(network.timing)
+    units = []
+    for spec in network.units:
+        unit = Unit(
+            spec.name,
+            spec.op,
+            [channels[i] for i in spec.inputs],
+            [channels[i] for i in spec.outputs],
+            dict(spec.params),
+            network.timing,
+        )
+        if spec.op in ("EagerMerge", "Reassemble"):
+            unit.awaited = {"first data token"}
+        else:
+            unit.awaited = {channel.name for channel in unit.ins}
+        if spec.op in READERS | WRITERS:
+            unit.port = node.attach(spec.op)
+        units.append(unit)
+    return units, channels, node
+
+
+class _Coroutine:
+    """A unit body and the predicate it waits for."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.body = OPS[unit.op](unit)
+        self.ready: Predicate = lambda: True
+
+    def run(self) -> None:
+        """Run until the body waits for something that is not there, returns or aborts."""
+        try:
+            while self.ready():
+                self.ready = next(self.body)
+        except StopIteration:
+            self.unit.finish("done")
+        except Abort as error:
+            self.unit.finish("failed", str(error))
+
+
+def _run_all(coroutines: list[_Coroutine], order: random.Random | None) -> None:
+    """Run every unit as far as it can go, over and over, until nothing moves."""
+    moved = True
+    while moved:
+        moved = False
+        if order is not None:
+            order.shuffle(coroutines)
+        for coroutine in coroutines:
+            if coroutine.unit.status == "running" and coroutine.ready():
+                coroutine.run()
+                moved = True
+
+
+def interpret(
+    network: Network, *, host_order_seed: int | None = None, max_rounds: int = 1_000_000
+) -> OracleResult:
+    """Simulate a network; ``host_order_seed`` permutes the order in which units are run.
+
+    ``max_rounds`` bounds the number of memory cycles and decisions (RuntimeError beyond).
+    """
+    units, channels, node = _build(network)
+    coroutines = [_Coroutine(unit) for unit in units]
+    order = None if host_order_seed is None else random.Random(host_order_seed)
+    for _ in range(max_rounds):
+        _run_all(coroutines, order)
+        waiting = [
+            (pace, index)
+            for index, unit in enumerate(units)
+            if unit.deciding and (pace := decision_pace(unit)) is not None
+        ]
+        pace, index = min(waiting, default=(None, 0))
+        if pace is not None and (pace < node.clk or not node.pending):
+            merge = units[index]
+            merge.chosen = decision(merge, pace)
+            merge.up_input(pace, merge.ins[merge.chosen])
+        elif node.pending:
+            node.cycle()
+        else:
+            break
+    else:
+        raise RuntimeError(f"no end after {max_rounds} memory cycles and merge decisions")
+    return _collect(units, channels)
+
+
+def _collect(units: list[Unit], channels: list[Channel]) -> OracleResult:
+    for unit in units:
+        if unit.status == "running":
+            unit.status = "blocked"
+    done = [unit for unit in units if unit.status == "done"]
+    memory_ends = [unit.clk for unit in done if unit.port is not None]
+    memory_node_end = max(memory_ends) + 3 if memory_ends else 0
+    cycles = max([memory_node_end] + [unit.clk for unit in done])
+    for unit in units:
+        unit.account.after += max(cycles, unit.clk) - unit.clk
+    states = {unit.status for unit in units}
+    if "failed" in states:
+        status = "failed"
+    else:
+        status = "deadlock" if "blocked" in states else "ok"
+    return OracleResult(
+        cycles=cycles,
+        memory_node_end=memory_node_end,
+        final_clock={unit.name: unit.clk for unit in units},
+        final_pace={unit.name: unit.h for unit in units},
+        tokens={channel.name: channel.tokens for channel in channels},
+        removed={channel.name: channel.removed for channel in channels},
+        unit_status={unit.name: UnitStatus(unit.status, unit.message) for unit in units},
+        status=status,
+        accounts={unit.name: unit.account for unit in units},
+        taken={channel.name: channel.taken for channel in channels},
+    )

@@ -1,0 +1,184 @@
+"""The off-chip memory node, one cycle per iteration, its channels, and the memory operators.
+
+The arbiter is the literal loop: take at most one response per channel and forward it, take at most
+one bundle per port and scatter its requests over the channels by triangular steps. Cycles may be
+left out only while no request is pending.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from stepsim.lowering.network import TimingParams
+from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
+from tests.oracle.payloads import ceil_div, linear_levels, tile
+from tests.oracle.units_basic import head_both
+
+__all__ = ["MEMORY", "READERS", "WRITERS", "MemoryNode", "Port", "access", "request_count"]
+
+READERS = frozenset({"OffChipLoad", "DynOffChipLoad", "RandomOffChipLoad"})
+WRITERS = frozenset({"OffChipStore", "RandomOffChipStore"})
+
+
+@dataclass
+class Port:
+    """A memory operator's links to the node: bundles out, responses back, both unbounded."""
+
+    bundles: deque[tuple[int, int]] = field(default_factory=deque)  # (stamp, requests)
+    responses: deque[int] = field(default_factory=deque)  # stamps
+    outstanding: int = 0
+
+
+@dataclass
+class _MemoryChannel:
+    """A unit of its own: TAKE a request, answer after startup + latency, stay busy an interval."""
+
+    clk: int = 0
+    responses: deque[tuple[int, Port]] = field(default_factory=deque)  # (stamp, requester)
+
+    def serve(self, stamp: int, requester: Port, timing: TimingParams) -> None:
+        self.clk = max(self.clk, stamp)
+        answer = self.clk + timing.hbm_startup + timing.hbm_latency
+        self.responses.append((max(answer, self.clk + 1), requester))
+        self.clk += timing.hbm_interval
+
+
+class MemoryNode:
+    """Arbiter and channels. ``clk`` is the cycle that :meth:`cycle` runs next."""
+
+    def __init__(self, timing: TimingParams) -> None:
+        self.timing = timing
+        self.clk = 0
+        self.offset = 0
+        self.readers: list[Port] = []
+        self.writers: list[Port] = []
+        self.channels = [_MemoryChannel() for _ in range(timing.hbm_channels)]
+
+    def attach(self, op: str) -> Port:
+        """Register an operator; readers and writers are numbered in order of registration."""
+        port = Port()
+        (self.readers if op in READERS else self.writers).append(port)
+        return port
+
+    @property
+    def pending(self) -> bool:
+        return any(port.outstanding > 0 for port in self.readers + self.writers)
+
+    def cycle(self) -> None:
+        """One iteration: responses, then requests, then the clock."""
+        t, n = self.clk, len(self.channels)
+        answered = []
+        for channel in self.channels:
+            if channel.responses and channel.responses[0][0] <= t:
+                answered.append(channel.responses.popleft()[1])
+        for port in answered:
+            port.responses.append(t + 1)
+            port.outstanding -= 1
+        requests: list[Port] = []
+        for port in self.readers + self.writers:
+            if port.bundles and port.bundles[0][0] <= t:
+                requests += [port] * port.bundles.popleft()[1]
+        for i, port in enumerate(requests):
+            self.offset = (self.offset + i) % n
+            self.channels[self.offset].serve(t + 1, port, self.timing)
+        self.offset = (self.offset + len(requests)) % n
+        self.clk += 1
+
+
+def request_count(rows: int, cols: int, bpe: int, request_bytes: int) -> int:
+    """Requests of a tile: every row is rounded up to whole requests."""
+    return rows * ceil_div(cols * bpe, request_bytes)
+
+
+def access(u: Unit, n: int) -> Steps:
+    """Issue ``n`` requests in bundles of ``par``; the clock ends at the last response."""
+    if n == 0:
+        return
+    par, start, port = u.p["par"], u.clk, u.port
+    for j in range(ceil_div(n, par)):
+        port.bundles.append((max(start + j, start + 1), min(par, n - j * par)))
+    port.outstanding += n
+    yield lambda: len(port.responses) == n
+    for stamp in port.responses:
+        u.clk = max(u.clk, stamp)
+    port.responses.clear()
+    u.h = u.clk
+    u.account.memory += u.clk - start
+
+
+def _declared(u: Unit) -> tuple[int, int]:
+    rows, cols = u.p["tile"]
+    return rows, cols
+
+
+def _load_view(u: Unit, last_level: int, cap: int) -> Steps:
+    """All tiles of the view; the last one gets ``last_level``, no level exceeds ``cap``."""
+    rows, cols = _declared(u)
+    n = request_count(rows, cols, u.p["bpe"], u.timing.request_bytes)
+    if n == 0:
+        return
+    view = list(u.p["view"])
+    for level in linear_levels(view):
+        yield from access(u, n)
+        shown = last_level if level == len(view) else min(level, cap)
+        yield from u.emit(u.outs[0], tile(rows, cols, u.p["bpe"], 1, rows), shown)
+
+
+def off_chip_load(u: Unit) -> Steps:
+    rank = len(u.p["view"])
+    cap = rank if u.p.get("lead", True) else rank - 1
+    yield from _load_view(u, last_level=cap, cap=cap)
+
+
+def dyn_off_chip_load(u: Unit) -> Steps:
+    rank = len(u.p["view"])
+    while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
+        yield from _load_view(u, last_level=rank + token.level, cap=rank)
+
+
+def random_off_chip_load(u: Unit) -> Steps:
+    rows, cols = _declared(u)
+    n = request_count(rows, cols, u.p["bpe"], u.timing.request_bytes)
+    while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
+        yield from access(u, n)
+        yield from u.emit(u.outs[0], tile(rows, cols, u.p["bpe"], 1, rows), token.level)
+
+
+def _check_stored(u: Unit, shape: list[int], bpe: int, expected_bpe: int) -> None:
+    if shape != list(_declared(u)) or bpe != expected_bpe:
+        raise Abort(
+            f"unit {u.name}: expected tiles {list(_declared(u))} of {expected_bpe} B elements, "
+            f"found {shape} of {bpe} B; declare the tile that arrives"
+        )
+
+
+def off_chip_store(u: Unit) -> Steps:
+    first_bpe: int | None = None
+    while (token := (yield from u.head(u.ins[0]))) is not CLOSED:
+        rows, cols, bpe, _, _ = token.payload["tile"]
+        first_bpe = bpe if first_bpe is None else first_bpe
+        _check_stored(u, [rows, cols], bpe, first_bpe)
+        yield from access(u, request_count(rows, cols, bpe, u.timing.request_bytes))
+        yield from u.take(u.ins[0])
+
+
+def random_off_chip_store(u: Unit) -> Steps:
+    while (pair := (yield from head_both(u, match_levels=False))) is not None:
+        address, data = pair
+        rows, cols, bpe, _, _ = data.payload["tile"]
+        _check_stored(u, [rows, cols], bpe, bpe)
+        yield from access(u, request_count(rows, cols, bpe, u.timing.request_bytes))
+        level = address.level if u.p["ack_addr"] else data.level
+        yield from u.emit(u.outs[0], {"ack": True}, level)
+        yield from u.take(u.ins[0])
+        yield from u.take(u.ins[1])
+
+
+MEMORY = {
+    "OffChipLoad": off_chip_load,
+    "DynOffChipLoad": dyn_off_chip_load,
+    "RandomOffChipLoad": random_off_chip_load,
+    "OffChipStore": off_chip_store,
+    "RandomOffChipStore": random_off_chip_store,
+}
