@@ -1,0 +1,36 @@
+"""The reference page of machine files says what the validation does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from stepsim.machine import Machine, list_machines
+from stepsim.machine.problems import known_keys
+
+PAGE = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
+
+
+def test_every_key_is_described_with_its_range() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \|[^|]*\|([^|]*)\|", PAGE, flags=re.MULTILINE))
+    for key, expectation in known_keys().items():
+        bounds = re.search(r"from (\d+) to (\d+)", expectation)
+        if bounds:
+            assert rows[key].strip() == f"{bounds[1]}..{bounds[2]}", key
+        else:
+            assert rows[key].strip() in ("text", "`channel`"), key
+
+
+def test_the_example_file_is_the_preset() -> None:
+    example = re.search(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    assert example is not None
+    machine = Machine.model_validate(yaml.safe_load(example[1]))
+    assert machine.to_dict().keys() == Machine.model_fields.keys()
+    assert machine.name in list_machines()
+
+
+def test_every_preset_is_described() -> None:
+    for name in list_machines():
+        assert f"| `{name}` |" in PAGE

@@ -1,0 +1,60 @@
+"""What the package promises to those who install it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from stepsim import MODEL_VERSION, __version__
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _names(requirements: list[str]) -> set[str]:
+    return {_normal(re.split(r"[<>=~!\[ ;]", line, maxsplit=1)[0]) for line in requirements}
+
+
+def _lock_lines() -> list[str]:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_lock_pins_plain_versions_and_names_no_place() -> None:
+    for line in _lock_lines():
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!+]+", line), line
+
+
+def test_lock_covers_every_declared_requirement() -> None:
+    groups = [
+        PROJECT["project"]["dependencies"],
+        *PROJECT["project"]["optional-dependencies"].values(),
+        *PROJECT["dependency-groups"].values(),
+    ]
+    declared = set().union(*map(_names, groups))
+    assert declared - _names(_lock_lines()) == set()
+
+
+def test_one_version() -> None:
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "stepsim/_version.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
+
+def test_changelog_lists_the_model_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    timing = text[text.index("### Timing changes") :]
+    assert f"`MODEL_VERSION` {MODEL_VERSION}:" in timing
+
+
+def test_data_files_lie_inside_the_package() -> None:
+    package = ROOT / PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"][0]
+    assert (package / "py.typed").is_file()
+    assert sorted(path.name for path in (package / "machine" / "presets").iterdir()) == [
+        "sda-1024.yaml",
+        "sda-hdl.yaml",
+    ]
