@@ -63,10 +63,8 @@ def apply_binary(
         return _matmul(x1, x2, transposed, bw, wb)
     if name in ("Mul", "Div", "Add"):
         rows, cols = _broadcast(r1, r2), _broadcast(c1, c2)
-        if r1 == r2:
-            off = max(off1, off2)
-        else:
-            off = off2 if r1 == 1 else off1
+        mixed = off2 if r1 == 1 else off1
+        off = max(off1, off2) if r1 == r2 else mixed
         return ceil_div(rows * cols, bw), tile(rows, cols, bpe1, wb, off)
     if name == "RowWiseAppend":
         if c1 != c2:

@@ -37,7 +37,7 @@ Each advance of a unit's clock is charged once; the sum is ``max(cycles, final c
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stepsim.lowering.network import Network
@@ -47,9 +47,11 @@ from tests.oracle.units_basic import BASIC
 from tests.oracle.units_route import ROUTE, decision, decision_pace
 from tests.oracle.units_shape import SHAPE
 
-__all__ = ["OPS", "OracleResult", "UnitStatus", "interpret"]
+__all__ = ["OPS", "Body", "OracleResult", "UnitStatus", "interpret"]
 
-OPS: dict[str, Callable[[Unit], Steps]] = {**BASIC, **SHAPE, **ROUTE, **MEMORY}
+Body = Callable[[Unit], Steps]
+
+OPS: dict[str, Body] = {**BASIC, **SHAPE, **ROUTE, **MEMORY}
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,9 @@ def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode]:
 class _Coroutine:
     """A unit body and the predicate it waits for."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, body: Body) -> None:
         self.unit = unit
-        self.body = OPS[unit.op](unit)
+        self.body = body(unit)
         self.ready: Predicate = lambda: True
 
     def run(self) -> None:
@@ -136,14 +138,20 @@ def _run_all(coroutines: list[_Coroutine], order: random.Random | None) -> None:
 
 
 def interpret(
-    network: Network, *, host_order_seed: int | None = None, max_rounds: int = 1_000_000
+    network: Network,
+    *,
+    host_order_seed: int | None = None,
+    max_rounds: int = 1_000_000,
+    bodies: Mapping[str, Body] | None = None,
 ) -> OracleResult:
     """Simulate a network; ``host_order_seed`` permutes the order in which units are run.
 
     ``max_rounds`` bounds the number of memory cycles and decisions (RuntimeError beyond).
+    ``bodies`` replaces the behaviour of whole operator kinds, for scripted scenarios.
     """
     units, channels, node = _build(network)
-    coroutines = [_Coroutine(unit) for unit in units]
+    known = {**OPS, **(bodies or {})}
+    coroutines = [_Coroutine(unit, known[unit.op]) for unit in units]
     order = None if host_order_seed is None else random.Random(host_order_seed)
     for _ in range(max_rounds):
         _run_all(coroutines, order)
@@ -177,10 +185,8 @@ def _collect(units: list[Unit], channels: list[Channel]) -> OracleResult:
     for unit in units:
         unit.account.after += max(cycles, unit.clk) - unit.clk
     states = {unit.status for unit in units}
-    if "failed" in states:
-        status = "failed"
-    else:
-        status = "deadlock" if "blocked" in states else "ok"
+    unfinished = "deadlock" if "blocked" in states else "ok"
+    status = "failed" if "failed" in states else unfinished
     return OracleResult(
         cycles=cycles,
         memory_node_end=memory_node_end,
