@@ -1,0 +1,8 @@
+"""Versions that travel with every result."""
+
+__all__ = ["MODEL_VERSION", "__version__"]
+
+__version__ = "0.1.0"
+
+MODEL_VERSION = 1
+"""Raised whenever any simulated time can differ for the same program and machine."""

@@ -1,0 +1,154 @@
+"""Drive the engine: working copies of an image, growing arena, pauses for limits and progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.kernels.engine import run
+from stepsim.kernels.layout import INFINITY, RunState, Status
+
+__all__ = ["Execution", "ImageArrays", "execute", "warm_up"]
+
+_PAUSE_STEPS = 2_000_000
+_FREE_LISTS = 48
+
+
+class ImageArrays(Protocol):
+    """The arrays of an image that the engine starts from."""
+
+    @property
+    def units(self) -> NDArray[np.void]: ...
+    @property
+    def channels(self) -> NDArray[np.void]: ...
+    @property
+    def slots(self) -> NDArray[np.void]: ...
+    @property
+    def params(self) -> NDArray[np.int64]: ...
+    @property
+    def scratch_words(self) -> int: ...
+    @property
+    def ports(self) -> NDArray[np.void]: ...
+    @property
+    def memory_table(self) -> NDArray[np.int64]: ...
+    @property
+    def globals(self) -> NDArray[np.void]: ...
+
+
+@dataclass(slots=True)
+class Execution:
+    """Final (or interrupted) state of a run.
+
+    Attributes
+    ----------
+    state : why the engine returned.
+    units, channels, slots, globals : the engine's records.
+    wall_seconds : time inside the engine, without compilation.
+    timed_out : the wall-time limit ended the run.
+    """
+
+    state: RunState
+    units: NDArray[np.void]
+    channels: NDArray[np.void]
+    slots: NDArray[np.void]
+    globals: Any
+    wall_seconds: float
+    timed_out: bool = False
+    params: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every unit has ended."""
+        ended = (self.units["state"] == Status.DONE) | (self.units["state"] == Status.FAILED)
+        return bool(ended.all())
+
+
+def _records(array: NDArray[np.void]) -> Any:
+    return array.view(np.recarray)
+
+
+def execute(
+    image: ImageArrays,
+    *,
+    max_cycles: int = INFINITY,
+    max_steps: int = INFINITY,
+    max_wall_seconds: float = float("inf"),
+    history: bool = False,
+    on_pause: Callable[[Any, float], None] | None = None,
+    pause_steps: int = _PAUSE_STEPS,
+) -> Execution:
+    """Run an image from its start.
+
+    Parameters
+    ----------
+    max_cycles, max_steps, max_wall_seconds : limits; the state reached is returned.
+    history : keep every token, so that all stamps can be read afterwards.
+    on_pause : called with the globals record and the seconds so far, a few times per second.
+    """
+    units, channels = image.units.copy(), image.channels.copy()
+    slots = np.zeros(_arena_size(len(image.slots), len(channels)), image.slots.dtype)
+    slots[: len(image.slots)] = image.slots
+    values = image.globals.copy()
+    g = _records(values)[0]
+    g.arena_end = len(slots)
+    g.max_cycles = min(max_cycles, INFINITY)
+    g.limit_steps = min(max_steps, INFINITY)
+    g.history = int(history)
+    if history:
+        channels["grow_at"] = channels["mask"] + 1
+    work = np.zeros(g.qmask + 1, np.int64)
+    work[: len(units)] = np.arange(len(units))
+    free = np.full(_FREE_LISTS, -1, np.int64)
+    scratch = np.zeros(image.scratch_words, np.int64)
+    heap = np.zeros(len(units) + 1, np.int64)
+    ports = image.ports.copy() if len(image.ports) else np.zeros(1, image.ports.dtype)
+    pending = np.zeros(len(ports) + 1, np.int64)
+    active = np.zeros(len(ports) + 1, np.int64)
+    banks = np.zeros(g.mem_channels, np.int64)
+    table = image.memory_table.copy()
+    fixed = (heap, _records(ports), pending, active, banks, table, _records(values))
+    seconds = 0.0
+    timed_out = False
+    while True:
+        g.pause_at = min(g.steps + pause_steps, g.limit_steps)
+        begin = time.perf_counter()
+        state = RunState(
+            run(
+                _records(units),
+                _records(channels),
+                _records(slots),
+                image.params,
+                scratch,
+                work,
+                free,
+                *fixed,
+            )
+        )
+        seconds += time.perf_counter() - begin
+        if state is RunState.NO_SPACE:
+            grown = np.zeros(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), slots.dtype)
+            grown[: len(slots)] = slots
+            slots = grown
+            g.arena_end = len(slots)
+        elif state is not RunState.PAUSED:
+            break
+        if seconds > max_wall_seconds:
+            timed_out = True
+            break
+        if on_pause is not None:
+            on_pause(g, seconds)
+    return Execution(state, units, channels, slots, g, seconds, timed_out, image.params)
+
+
+def _arena_size(fixed: int, channels: int) -> int:
+    return fixed + 64 * channels + 1024
+
+
+def warm_up(image: ImageArrays) -> None:
+    """Compile the engine, or load it from the cache, by running a small image."""
+    execute(image)

@@ -1,0 +1,110 @@
+"""How kernels are compiled, and a compilation cache that cannot be stale.
+
+Numba keys its on-disk cache on the file of the cached function alone: an edit in another kernel file
+would silently run old machine code. Here the key is a digest of every kernel source together with the
+versions of numba, llvmlite and numpy, and the entry lives in a folder named by that digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+__all__ = ["cache_directory", "cached_entry", "kernel", "source_digest"]
+
+_log = logging.getLogger("stepsim")
+_HERE = Path(__file__).resolve().parent
+
+kernel: Callable[..., Any] = numba.njit(error_model="numpy")
+"""Compile a helper that only other kernels call."""
+
+
+def source_digest(folder: Path = _HERE) -> str:
+    """Digest of all kernel sources below ``folder`` and of the compiler's versions."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode())
+        digest.update(b"\0")
+        digest.update(path.read_bytes())
+        digest.update(b"\0")
+    versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
+    digest.update(repr(versions).encode())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _loaded_digest() -> str:
+    return source_digest()
+
+
+def cache_directory() -> Path:
+    """Folder of the compiled engine: below ``STEPSIM_CACHE_DIR`` or the user's cache folder."""
+    root = os.environ.get("STEPSIM_CACHE_DIR")
+    if root is None:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        root = str(Path(home) / "stepsim")
+    return Path(root) / f"kernels-{_loaded_digest()[:20]}"
+
+
+class _Locator(_CacheLocator):  # type: ignore[misc]
+    def get_cache_path(self) -> str:
+        return str(cache_directory())
+
+    def get_source_stamp(self) -> str:
+        return _loaded_digest()
+
+    def get_disambiguator(self) -> str:
+        return "engine"
+
+
+class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
+    # The base class would pick a locator by the function's file; ours is fixed.
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        self._lineno = py_func.__code__.co_firstlineno
+        self._locator = _Locator()
+        name = f"{Path(inspect.getfile(py_func)).stem}.{py_func.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """A broken or unwritable cache costs a compilation, never a wrong or failed run."""
+
+    _impl_class = _Impl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:
+            _log.warning("compiled engine in %s is unreadable (%s); compiling", self.cache_path, error)
+            self._remove_files()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _log.warning("cannot store the compiled engine in %s (%s)", self.cache_path, error)
+
+    def _remove_files(self) -> None:
+        for path in Path(self.cache_path).glob(f"{self._impl.filename_base}*"):
+            path.unlink(missing_ok=True)
+
+
+def cached_entry(function: Callable[..., Any]) -> Any:
+    """Compile an entry point of the engine, with the GIL released, and keep it on disk."""
+    dispatcher = numba.njit(error_model="numpy", nogil=True)(function)
+    if not numba.config.DISABLE_JIT:
+        dispatcher._cache = _KernelCache(function)
+    return dispatcher

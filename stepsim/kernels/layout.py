@@ -1,0 +1,273 @@
+"""Structured dtypes and codes shared by the lowering step and the kernels.
+
+All simulation state lives in a few arrays of records. Field names avoid every attribute of
+``numpy.record`` (``base``, ``size``, ``take``, ...) so that the same attribute access works compiled
+and with ``NUMBA_DISABLE_JIT=1``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+__all__ = [
+    "CHANNEL",
+    "GLOBAL",
+    "INFINITY",
+    "MAX_TILE_SIDE",
+    "PORT",
+    "SLOT",
+    "UNIT",
+    "Abort",
+    "Fn",
+    "Kind",
+    "Payload",
+    "RunState",
+    "Status",
+]
+
+INFINITY: Final = 1 << 62
+"""A time, capacity or count that is never reached."""
+
+MAX_TILE_SIDE: Final = 1 << 20
+"""Largest number of rows or columns of a tile; keeps ``2 * M * K * N`` below 2**63."""
+
+SLOT = np.dtype(
+    [
+        ("stamp", np.int64),  # tau: when the token can be seen
+        ("pub", np.int64),  # publication time, pub <= stamp
+        ("rel", np.int64),  # when the slot is free again (consumer clock + 1)
+        ("hrel", np.int64),  # the same by the consumer's pace clock
+        ("value", np.int64),  # address | selector id | slot index of a block header
+        ("rows", np.int32),
+        ("cols", np.int32),
+        ("off", np.int32),  # valid rows; references held, in a block header
+        ("level", np.int16),  # fused stop level, 0 = plain
+        ("bpe", np.int16),  # bytes per element
+        ("kind", np.int8),  # Payload
+        ("rd", np.int8),  # lies in on-chip memory: a consumer pays a load
+    ],
+    align=True,
+)
+"""One token: a FIFO slot, a token in a unit's hand, a buffered tile or a block header (64 bytes)."""
+
+CHANNEL = np.dtype(
+    [
+        ("start", np.int64),  # first slot of the ring
+        ("mask", np.int64),  # ring length - 1 (a power of two minus one)
+        ("cap", np.int64),  # logical capacity, INFINITY when unbounded
+        ("sent", np.int64),
+        ("removed", np.int64),
+        ("grow_at", np.int64),  # value of ``sent`` at which the ring must be looked at
+        ("hclose", np.int64),  # producer's pace when it ended
+        ("wait_in", np.int64),  # cycles the consumer waited for tokens of this channel
+        ("wait_out", np.int64),  # cycles the producer waited for a slot
+        ("producer", np.int32),
+        ("consumer", np.int32),
+        ("cwait", np.int8),  # consumer is blocked here
+        ("pwait", np.int8),  # producer is blocked here
+        ("closed", np.int8),  # producer has ended
+        ("gone", np.int8),  # consumer has ended
+    ],
+    align=True,
+)
+
+UNIT = np.dtype(
+    [
+        ("clk", np.int64),
+        ("h", np.int64),  # pace clock
+        ("evt", np.int64),  # time of the pending calendar entry
+        ("busy", np.int64),
+        ("before", np.int64),  # waits before the first firing
+        ("memory", np.int64),  # waits for off-chip accesses
+        ("after", np.int64),  # wait for the closure that ended the unit
+        ("fires", np.int64),
+        ("requests", np.int64),  # off-chip requests issued
+        ("traffic", np.int64),  # useful off-chip bytes
+        ("flops", np.int64),
+        ("need", np.int64),  # requests of the access being asked for
+        ("par", np.int64),  # first parameter
+        ("scratch", np.int64),  # first word of private scratch space
+        ("in0", np.int64),  # first input in the parameter array
+        ("out0", np.int64),  # first output in the parameter array
+        ("hand", np.int64),  # slot index of private token storage
+        ("a", np.int64),
+        ("b", np.int64),
+        ("c", np.int64),
+        ("d", np.int64),
+        ("e", np.int64),
+        ("detail0", np.int64),  # numbers for the message of an abort
+        ("detail1", np.int64),
+        ("kind", np.int32),
+        ("pc", np.int32),  # resume point of the state machine
+        ("nin", np.int32),
+        ("nout", np.int32),
+        ("wait_channel", np.int32),
+        ("hpos", np.int32),  # position in the calendar heap, -1 when absent
+        ("port", np.int32),  # memory port, -1 for none
+        ("error", np.int16),  # Abort
+        ("state", np.int8),  # Status
+    ],
+    align=True,
+)
+
+PORT = np.dtype(
+    [
+        ("start", np.int64),  # cycle in which the first bundle is taken
+        ("left", np.int64),  # requests not yet issued
+        ("bundle", np.int64),  # requests per bundle
+        ("vmax", np.int64),  # latest response so far
+        ("unit", np.int64),
+    ],
+    align=True,
+)
+
+GLOBAL = np.dtype(
+    [
+        ("qhead", np.int64),
+        ("qtail", np.int64),
+        ("qmask", np.int64),
+        ("heap_len", np.int64),
+        ("steps", np.int64),
+        ("pause_at", np.int64),  # return to the caller when steps + requests/8 pass this
+        ("max_cycles", np.int64),
+        ("limit_steps", np.int64),
+        ("now", np.int64),  # latest calendar value served
+        ("arena_top", np.int64),
+        ("arena_end", np.int64),
+        ("arena_need", np.int64),  # slots asked for when the arena ran out
+        ("selectors", np.int64),  # parameter index of the table of selector lists
+        ("onchip", np.int64),  # BW, bytes per cycle
+        ("request_bytes", np.int64),
+        ("slack", np.int64),
+        ("tokens", np.int64),  # tokens sent on all channels
+        ("mem_channels", np.int64),
+        ("mem_interval", np.int64),
+        ("mem_delay", np.int64),  # D = max(1, start-up + latency)
+        ("mem_offset", np.int64),
+        ("mem_now", np.int64),  # next arbiter cycle to run
+        ("mem_active", np.int64),
+        ("mem_pending", np.int64),
+        ("mem_requests", np.int64),
+        ("mem_inner", np.int64),  # explicit per-request steps, the rest was skipped over
+        ("mem_model", np.int64),
+        ("mem_table_rows", np.int64),  # where the period rows begin in the table
+        ("mem_table_size", np.int64),  # how many there are
+        ("history", np.int8),  # keep every token: rings are never reused
+    ],
+    align=True,
+)
+
+
+class Payload(IntEnum):
+    """What a token carries."""
+
+    TILE = 0
+    SELECTOR = 1
+    BUFFER = 2
+    ACK = 3
+    TUPLE = 4
+
+
+class Status(IntEnum):
+    """State of a unit, and what a step function answers."""
+
+    READY = 0
+    WAIT_INPUT = 1
+    WAIT_OUTPUT = 2
+    WAIT_MEMORY = 3
+    WAIT_DECISION = 4
+    DONE = 5
+    FAILED = 6
+    NO_SPACE = 7  # the slot arena is full: grow it and step again
+
+
+class RunState(IntEnum):
+    """Why the engine returned to its caller."""
+
+    FINISHED = 0
+    PAUSED = 1
+    NO_SPACE = 2
+    CYCLE_LIMIT = 3
+    STEP_LIMIT = 4
+
+
+class Kind(IntEnum):
+    """Unit kinds; one step function each."""
+
+    SOURCE = 0
+    CONSUMER = 1
+    UNARY_MAP = 2
+    BINARY_MAP = 3
+    MAP_ACCUM = 4
+    ACCUM = 5
+    SCAN = 6
+    ZIP = 7
+    RETILE = 8
+    EXPERT_ADDR = 9
+    CACHE_READ_ADDR = 10
+    LAST_TILE = 11
+    FLAT_MAP = 12
+    EXPAND_REF = 13
+    REPEAT = 14
+    FLATTEN = 15
+    PROMOTE = 16
+    RESHAPE = 17
+    PARTITION = 18
+    REASSEMBLE = 19
+    EAGER_MERGE = 20
+    BROADCAST = 21
+    PARALLELIZE = 22
+    BUFFERIZE = 23
+    STREAMIFY = 24
+    DYN_STREAMIFY = 25
+    LOAD = 26
+    RANDOM_LOAD = 27
+    STORE = 28
+    RANDOM_STORE = 29
+
+
+class Fn(IntEnum):
+    """Functions of map-like units."""
+
+    SILU = 0
+    EXP = 1
+    ROW_SUM = 2
+    MATMUL = 3
+    DYN_MATMUL = 4
+    ELEMENTWISE = 5  # Mul, Div, Add
+    APPEND_ROW = 6
+    SET_OFFSET = 7
+    WRITE_ADDRESS = 8
+    RETILE_ROW = 9
+    RETILE_COL = 10
+    SIGNAL = 11
+
+
+class Abort(IntEnum):
+    """Why a unit failed."""
+
+    NONE = 0
+    CONSUMER_GONE = 1
+    ONE_INPUT_CLOSED = 2
+    LEVELS_DIFFER = 3
+    LEVEL_NOT_ALLOWED = 4
+    NOT_ONE_HOT = 5
+    EMPTY_SELECTION = 6
+    EMPTY_INNER = 7
+    REFERENCE_CLOSED = 8
+    NEEDS_PAD = 9
+    DATA_CLOSED = 10
+    BUFFER_OPEN = 11
+    BUFFER_RAGGED = 12
+    TILE_SHAPE = 13
+    ELEMENT_WIDTH = 14
+    INNER_DIMS = 15
+    NOT_BROADCASTABLE = 16
+    NO_ROOM = 17
+    TILE_TOO_LARGE = 18
+    PAYLOAD = 19
+    ACC_SHAPE = 20
+    SELECTOR_WIDTH = 21

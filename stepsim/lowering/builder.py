@@ -1,0 +1,309 @@
+"""Lay a network out as an :class:`~stepsim.lowering.image.Image`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from stepsim.errors import LoweringError
+from stepsim.kernels.layout import (
+    CHANNEL,
+    GLOBAL,
+    INFINITY,
+    MAX_TILE_SIDE,
+    PORT,
+    SLOT,
+    UNIT,
+    Payload,
+)
+from stepsim.kernels.memory.ports import MEMORY_MODELS
+from stepsim.lowering.image import Image
+from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.registry import REGISTRY, Row
+
+__all__ = ["ImageBuilder", "build_image"]
+
+_FIRST_RING: Final = 16
+"""Rings start with at most this many slots and grow with what is sent."""
+
+_MAX_PARAM: Final = 1 << 53
+_MAX_PERIOD_ROWS: Final = 2048
+
+
+class ImageBuilder:
+    """Collects slots, parameters and selectors while the units of a network are encoded."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._slots: list[tuple[int, ...]] = []
+        self._params: list[int] = []
+        self._selectors: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._hands: dict[str, int] = {}
+        self._states: list[tuple[str, str, int]] = []
+        self._units = np.zeros(len(network.units), UNIT)
+        self._scratch = 0
+
+    def selector_id(self, width: int, chosen: Iterable[int]) -> int:
+        """Number of the selector of ``width`` flags with the ``chosen`` ones set."""
+        key = (int(width), tuple(sorted(int(i) for i in chosen)))
+        if key[1] and not 0 <= key[1][0] <= key[1][-1] < key[0]:
+            raise LoweringError(f"selector {list(key[1])} does not fit a width of {width}")
+        return self._selectors.setdefault(key, len(self._selectors))
+
+    def add_tokens(self, spec: UnitSpec, tokens: Iterable[Mapping[str, Any]]) -> int:
+        """Append source tokens to the arena; index of the first."""
+        rows = [self._token(spec, token) for token in tokens]
+        first = len(self._slots)
+        self._slots.extend(rows)
+        return first
+
+    def set_hand(self, spec: UnitSpec, index: int, token: Mapping[str, Any]) -> None:
+        """Fill private token ``index`` of a unit."""
+        self._slots[self._hands[spec.name] + index] = self._token(spec, token)
+
+    def set_state(self, spec: UnitSpec, field: str, value: int) -> None:
+        """Give a state word of a unit an initial value other than 0."""
+        self._states.append((spec.name, field, value))
+
+    def _token(self, spec: UnitSpec, token: Mapping[str, Any]) -> tuple[int, ...]:
+        """One row of SLOT without its times: value, rows, cols, off, level, bpe, kind, rd."""
+        level = int(token.get("level", 0))
+        if "tile" in token:
+            rows, cols, bpe, rd, off = (int(n) for n in token["tile"])
+            self._check_tile(spec, rows, cols, bpe)
+            return (int(token.get("value", 0)), rows, cols, off, level, bpe, Payload.TILE, rd)
+        if "selector" in token:
+            width = int(token["width"])
+            chosen = self.selector_id(width, token["selector"])
+            return (chosen, 1, width, 1, level, 1, Payload.SELECTOR, int(token.get("rd", 0)))
+        if "buffer" in token:
+            return (self._buffer(spec, token), 0, 0, 0, level, 0, Payload.BUFFER, 0)
+        raise LoweringError(f"{spec.op} '{spec.name}': unknown token {dict(token)}")
+
+    def _buffer(self, spec: UnitSpec, token: Mapping[str, Any]) -> int:
+        """A block with header for a buffer given as dims (outermost first) and tiles."""
+        dims, tiles = token["buffer"], token["tiles"]
+        order = (len(tiles)).bit_length()
+        first = len(self._slots)
+        references = 1 << 30  # source tokens are sent by copy and never freed
+        block = [(0, len(tiles), 0, references, order, 0, Payload.TILE, 0)]
+        for i, tile in enumerate(tiles):
+            span, level = 1, 0
+            for dim in reversed(dims):
+                span *= dim
+                if (i + 1) % span:
+                    break
+                level += 1
+            row = self._token(spec, {**tile, "level": level})
+            block.append(row)
+        block.extend([(0,) * 8] * ((1 << order) - len(block)))
+        self._slots.extend(block)
+        return first
+
+    @staticmethod
+    def _check_tile(spec: UnitSpec, rows: int, cols: int, bpe: int) -> None:
+        if not (0 <= rows <= MAX_TILE_SIDE and 0 <= cols <= MAX_TILE_SIDE):
+            raise LoweringError(
+                f"{spec.op} '{spec.name}': a tile of {rows}x{cols} does not fit; "
+                f"sides up to {MAX_TILE_SIDE} are supported; split the tile"
+            )
+        if not 1 <= bpe <= 1024:
+            raise LoweringError(f"{spec.op} '{spec.name}': {bpe} bytes per element, expected 1..1024")
+
+    def build(self) -> Image:
+        """The finished image; raises LoweringError for anything that does not fit."""
+        network = self._network
+        producers, consumers = self._endpoints()
+        readers = [u for u, s in enumerate(network.units) if _row(s).port == "read"]
+        writers = [u for u, s in enumerate(network.units) if _row(s).port == "write"]
+        port_of = {unit: port for port, unit in enumerate(readers + writers)}
+        for u, spec in enumerate(network.units):
+            self._encode(u, spec, port_of.get(u, -1))
+        for name, field, value in self._states:
+            self._units[next(u for u, s in enumerate(network.units) if s.name == name)][field] = value
+        table = self._selector_table()
+        channels, arena_top = self._channels(producers, consumers)
+        slots = np.zeros(arena_top, SLOT)
+        fields = ["value", "rows", "cols", "off", "level", "bpe", "kind", "rd"]
+        if self._slots:
+            columns = np.array(self._slots, np.int64).T
+            for field, column in zip(fields, columns, strict=True):
+                slots[field][: len(self._slots)] = column
+        ports = np.zeros(len(port_of), PORT)
+        for unit, port in port_of.items():
+            ports[port]["unit"] = unit
+            ports[port]["bundle"] = _bundle(network.units[unit])
+        memory_table, rows_at, rows = _memory_table(network.timing, int(ports["bundle"].sum()))
+        params = np.array(self._params or [0], np.int64)
+        return Image(
+            units=self._units,
+            channels=channels,
+            slots=slots,
+            params=params,
+            scratch_words=max(self._scratch, 1),
+            ports=ports,
+            memory_table=memory_table,
+            globals=_globals(network, table, arena_top, rows_at, rows),
+            unit_names=tuple(s.name for s in network.units),
+            unit_ops=tuple(s.op for s in network.units),
+            channel_names=tuple(c.name for c in network.channels),
+            selectors=tuple(self._selectors),
+        )
+
+    def _endpoints(self) -> tuple[list[int], list[int]]:
+        """Producer and consumer of every channel; each must have exactly one."""
+        count = len(self._network.channels)
+        ends = {"producer": [-1] * count, "consumer": [-1] * count}
+        names: set[str] = set()
+        for u, spec in enumerate(self._network.units):
+            if spec.name in names:
+                raise LoweringError(f"two units are named '{spec.name}'; names must be unique")
+            names.add(spec.name)
+            row = _row(spec)
+            for word, expected, found in (
+                ("inputs", row.inputs, len(spec.inputs)),
+                ("outputs", row.outputs, len(spec.outputs)),
+            ):
+                if expected is not None and expected != found:
+                    raise LoweringError(f"{spec.op} '{spec.name}': {found} {word}, expected {expected}")
+            for role, used in (("producer", spec.outputs), ("consumer", spec.inputs)):
+                for c in used:
+                    if ends[role][c] >= 0:
+                        other = self._network.units[ends[role][c]].name
+                        channel = self._network.channels[c].name
+                        raise LoweringError(
+                            f"channel '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
+                            "use a Broadcast or a merge"
+                        )
+                    ends[role][c] = u
+        for role, units in ends.items():
+            for c, unit in enumerate(units):
+                if unit < 0:
+                    raise LoweringError(f"channel '{self._network.channels[c].name}' has no {role}")
+        return ends["producer"], ends["consumer"]
+
+    def _encode(self, u: int, spec: UnitSpec, port: int) -> None:
+        row = _row(spec)
+        unit = self._units[u]
+        self._hands[spec.name] = len(self._slots)
+        unit["hand"] = len(self._slots)
+        self._slots.extend([(0,) * 8] * row.hands)
+        if "tile" in spec.params:
+            rows, cols = (n if isinstance(n, int) else 1 for n in spec.params["tile"])
+            self._check_tile(spec, rows, cols, 1)
+        try:
+            params = row.encode(self, spec)
+        except KeyError as error:
+            raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
+        for value in params:
+            if not -_MAX_PARAM < value < _MAX_PARAM:
+                raise LoweringError(f"{spec.op} '{spec.name}': parameter {value} is too large")
+        unit["kind"] = row.kind
+        unit["port"] = port
+        unit["hpos"] = -1
+        unit["wait_channel"] = -1
+        unit["nin"], unit["nout"] = len(spec.inputs), len(spec.outputs)
+        unit["in0"] = len(self._params)
+        self._params.extend(spec.inputs)
+        unit["out0"] = len(self._params)
+        self._params.extend(spec.outputs)
+        unit["par"] = len(self._params)
+        self._params.extend(int(p) for p in params)
+        unit["scratch"] = self._scratch
+        self._scratch += 2 * len(spec.inputs)
+
+    def _selector_table(self) -> int:
+        """Append the selector lists to the parameters: entry per id, then count and indices."""
+        table = len(self._params)
+        at = table + len(self._selectors)
+        entries: list[int] = []
+        lists: list[int] = []
+        for _, chosen in self._selectors:
+            entries.append(at + len(lists))
+            lists.extend((len(chosen), *chosen))
+        self._params.extend(entries + lists)
+        return table
+
+    def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
+        specs = self._network.channels
+        channels = np.zeros(len(specs), CHANNEL)
+        top = len(self._slots)
+        for c, spec in enumerate(specs):
+            capacity = INFINITY if spec.capacity is None else int(spec.capacity)
+            if capacity < 1:
+                raise LoweringError(
+                    f"channel '{spec.name}' has depth {capacity}; a FIFO needs at least 1 slot"
+                )
+            ring = 1
+            while ring < min(capacity, _FIRST_RING):
+                ring *= 2
+            channels[c]["start"] = top
+            channels[c]["mask"] = ring - 1
+            channels[c]["cap"] = capacity
+            channels[c]["grow_at"] = INFINITY if ring >= capacity else ring
+            channels[c]["producer"], channels[c]["consumer"] = producers[c], consumers[c]
+            top += ring
+        return channels, top
+
+
+def _row(spec: UnitSpec) -> Row:
+    try:
+        return REGISTRY[spec.op]
+    except KeyError:
+        raise LoweringError(f"unit '{spec.name}': unknown operator {spec.op!r}") from None
+
+
+def _bundle(spec: UnitSpec) -> int:
+    bundle = int(spec.params["par"])
+    if bundle < 1:
+        raise LoweringError(
+            f"{spec.op} '{spec.name}': par_dispatch is {bundle}, expected at least 1 request per cycle"
+        )
+    return bundle
+
+
+def _memory_table(timing: TimingParams, bundles: int) -> tuple[np.ndarray, int, int]:
+    """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
+    k = np.arange(bundles + 1, dtype=np.int64)
+    triangular = (k * (k + 1) // 2) % timing.hbm_channels
+    rows = min(bundles + 1, _MAX_PERIOD_ROWS)
+    empty = np.full(rows * 2 * timing.hbm_channels, -1, np.int64)
+    return np.concatenate([triangular, empty]), bundles + 1, rows
+
+
+def _globals(network: Network, selectors: int, arena_top: int, rows_at: int, rows: int) -> np.ndarray:
+    timing = network.timing
+    if timing.memory_model not in MEMORY_MODELS:
+        known = ", ".join(MEMORY_MODELS)
+        raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
+    queue = 1
+    while queue < 2 * len(network.channels) + 2 * len(network.units) + 2:
+        queue *= 2
+    values = np.zeros(1, GLOBAL)
+    values["qtail"] = len(network.units)
+    values["qmask"] = queue - 1
+    values["arena_top"] = arena_top
+    values["selectors"] = selectors
+    values["onchip"] = timing.onchip_bytes_per_cycle
+    values["request_bytes"] = timing.request_bytes
+    values["slack"] = timing.closure_slack
+    values["mem_channels"] = timing.hbm_channels
+    values["mem_interval"] = timing.hbm_interval
+    values["mem_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
+    values["mem_model"] = MEMORY_MODELS[timing.memory_model]
+    values["mem_table_rows"] = rows_at
+    values["mem_table_size"] = rows
+    return values
+
+
+def build_image(network: Network) -> Image:
+    """Lay ``network`` out for the engine.
+
+    Raises
+    ------
+    LoweringError
+        For unknown operators or functions, dangling channels, and sizes that would overflow a field.
+    """
+    return ImageBuilder(network).build()

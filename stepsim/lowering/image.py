@@ -1,0 +1,40 @@
+"""The Image: everything the engine needs, as flat arrays that can be run again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Image"]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A network laid out for the engine. Arrays are never written: every run works on copies.
+
+    Attributes
+    ----------
+    units, channels, ports : records of :mod:`stepsim.kernels.layout` in their initial state.
+    slots : the fixed part of the slot arena (source tokens, private token storage, first rings).
+    params : all integer parameters, input and output lists, and the selector table.
+    scratch_words : private int64 scratch space of all units together.
+    memory_table : triangular numbers and room for the period rows of the memory model.
+    globals : the one record of scalars.
+    unit_names, unit_ops, channel_names : for results and reports.
+    """
+
+    units: NDArray[np.void]
+    channels: NDArray[np.void]
+    slots: NDArray[np.void]
+    params: NDArray[np.int64]
+    scratch_words: int
+    ports: NDArray[np.void]
+    memory_table: NDArray[np.int64]
+    globals: NDArray[np.void]
+    unit_names: tuple[str, ...]
+    unit_ops: tuple[str, ...]
+    channel_names: tuple[str, ...]
+    selectors: tuple[tuple[int, tuple[int, ...]], ...]
+    """(width, selected indices) of every selector id."""

@@ -1,0 +1,65 @@
+"""The unit network: a program after broadcast insertion and channel assignment, before layout.
+
+A network is plain data: units in construction order (which numbers the memory ports) joined by
+channels with explicit capacities. It is the input of the engine's layout step and of the reference
+interpreter in the tests, so both simulate the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ChannelSpec", "Network", "TimingParams", "UnitSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimingParams:
+    """The numbers of a machine that the timing rules use.
+
+    Attributes
+    ----------
+    onchip_bytes_per_cycle : bandwidth ``BW`` that each operand sees in the roofline rule.
+    request_bytes : size ``G`` of one off-chip request.
+    hbm_channels, hbm_interval, hbm_latency, hbm_startup : ``C``, ``II``, ``LAT``, ``SU`` in cycles.
+    closure_slack : cycles ``k`` by which a closure is noticed before the producer's pace + 1.
+    memory_model : name of the memory model behind the ports.
+    """
+
+    onchip_bytes_per_cycle: int = 64
+    request_bytes: int = 64
+    hbm_channels: int = 32
+    hbm_interval: int = 2
+    hbm_latency: int = 2
+    hbm_startup: int = 14
+    closure_slack: int = 0
+    memory_model: str = "channel"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """A FIFO with one producer and one consumer. ``capacity=None`` means unbounded."""
+
+    name: str
+    capacity: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSpec:
+    """One unit: its kind, the channel indices it reads and writes, and the kind's parameters."""
+
+    name: str
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Units in construction order, joined by channels (indices into ``channels``)."""
+
+    units: tuple[UnitSpec, ...]
+    channels: tuple[ChannelSpec, ...]
+    timing: TimingParams = TimingParams()
