@@ -1,0 +1,5 @@
+"""Results for people: summaries, tables and pictures."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,170 @@
+"""Summaries, the tables made of them, and pictures."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from stepsim.errors import OutputError
+from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
+from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary, busiest_units
+from stepsim.report.tables import comparison_table, run_table, units_table
+
+PROGRAM = ProgramNumbers(
+    offchip_bytes=512_000,
+    onchip_bytes=2_000_000,
+    flops=3_000_000,
+    padded_flops=4_000_000,
+    allocated_flops_per_cycle=6_000,
+)
+SUMMARY = RunSummary(
+    status="ok",
+    cycles=1_000,
+    program=PROGRAM,
+    peak_bandwidth=1024.0,
+    memory_requests=9_000,
+    traffic_bytes=576_000,
+    engine_steps=5_000_000,
+    wall_seconds=0.5,
+)
+EMPTY = RunSummary(
+    status="deadlock",
+    cycles=0,
+    program=ProgramNumbers(0, 0, 0, 0, 0),
+    peak_bandwidth=1024.0,
+    memory_requests=0,
+    traffic_bytes=0,
+    engine_steps=0,
+    wall_seconds=0.0,
+)
+
+
+def rendered(table: object) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=120, color_system=None).print(table)
+    return stream.getvalue()
+
+
+def row(text: str, start: str) -> list[str]:
+    """The words of the first line that begins with ``start``."""
+    return next(line for line in text.splitlines() if line.startswith(start)).split()
+
+
+def test_utilisations_follow_their_definitions() -> None:
+    assert SUMMARY.compute_utilization == 3_000_000 / 1_000 / 6_000
+    assert SUMMARY.bandwidth_utilization == 512_000 / 1_000 / 1024
+    assert SUMMARY.steps_per_second == 10_000_000
+
+
+def test_what_cannot_be_divided_is_none_not_infinite() -> None:
+    assert EMPTY.compute_utilization is None
+    assert EMPTY.bandwidth_utilization is None
+    assert EMPTY.steps_per_second is None
+    json.dumps(EMPTY.to_dict(), allow_nan=False)
+    assert "-" in row(rendered(run_table(EMPTY, "t")), "compute utilisation")
+
+
+def test_dict_holds_every_number_once() -> None:
+    assert SUMMARY.to_dict() == {
+        "status": "ok",
+        "cycles": 1_000,
+        "offchip_bytes": 512_000,
+        "onchip_bytes": 2_000_000,
+        "flops": 3_000_000,
+        "padded_flops": 4_000_000,
+        "allocated_flops_per_cycle": 6_000,
+        "compute_utilization": 0.5,
+        "bandwidth_utilization": 0.5,
+        "memory_requests": 9_000,
+        "traffic_bytes": 576_000,
+        "engine_steps": 5_000_000,
+        "wall_seconds": 0.5,
+    }
+
+
+def test_run_table_shows_the_numbers() -> None:
+    text = rendered(run_table(SUMMARY, "my run"))
+    assert text.startswith("my run")
+    assert row(text, "cycles") == ["cycles", "1,000"]
+    assert row(text, "off-chip") == ["off-chip", "traffic", "512,000", "bytes"]
+    assert row(text, "FLOPs") == ["FLOPs", "3,000,000", "4,000,000", "with", "padding"]
+    assert row(text, "bandwidth") == (
+        ["bandwidth", "utilisation", "50.0", "%", "of", "1024", "bytes/cycle"]
+    )
+    assert row(text, "engine") == (
+        ["engine", "steps", "5,000,000", "10.0", "M", "steps/s,", "0.50", "s"]
+    )
+
+
+def units(*busy: int) -> pa.Table:
+    count = len(busy)
+    return pa.table(
+        {
+            "name": [f"u{i}" for i in range(count)],
+            "operator": ["Map"] * count,
+            "busy": busy,
+            "wait_memory": [0] * count,
+            "wait_input": [200] * count,
+            "wait_output": [50] * count,
+            "top_wait": ["input from u0", None, *[None] * (count - 2)],
+            "other": [1] * count,
+        }
+    )
+
+
+def test_busiest_units_are_sorted_and_ties_keep_their_order() -> None:
+    found = busiest_units(units(5, 9, 9, 1, 7, 8), count=4)
+    assert [unit.name for unit in found] == ["u1", "u2", "u5", "u4"]
+
+
+def test_units_table_shows_shares_of_the_run() -> None:
+    text = rendered(units_table(busiest_units(units(700, 250)), cycles=1_000))
+    assert row(text, "u0") == (
+        ["u0", "Map", "70.0", "%", "0.0", "%", "20.0", "%", "5.0", "%", "input", "from", "u0"]
+    )
+    assert row(text, "u1")[-1] == "-"
+
+
+def test_units_table_of_an_empty_run() -> None:
+    unit = BusyUnit("u", "Map", 0, 0, 0, 0, None)
+    assert row(rendered(units_table([unit], cycles=0)), "u ") == ["u", "Map", *"-----"]
+
+
+def test_comparison_has_a_row_per_run_and_names_failures() -> None:
+    text = rendered(comparison_table({"8": SUMMARY, "dynamic": EMPTY}, "tile", "tilings"))
+    assert row(text, "8 ") == (
+        ["8", "1,000", "0.5", "2.0", "25.0", "%", "50.0", "%", "50.0", "%", "5,000,000", "0.50"]
+    )
+    assert row(text, "dynamic")[1] == "deadlock"
+
+
+POINTS = [TilingPoint("8", False, 10, 20), TilingPoint("dynamic", True, 5, 15)]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
+)
+def test_picture_formats(tmp_path: Path, suffix: str, magic: bytes) -> None:
+    path = tmp_path / f"picture{suffix}"
+    draw_cycles_against_memory(POINTS, "title", path)
+    assert path.read_bytes().startswith(magic)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["missing/picture.png", "picture.xyz"])
+def test_a_picture_that_cannot_be_written_leaves_nothing(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OutputError, match="the picture cannot be written"):
+        draw_cycles_against_memory(POINTS, "title", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(OutputError, match=r"pip install 'stepsim\[plot\]'"):
+        draw_cycles_against_memory(POINTS, "title", tmp_path / "picture.png")
