@@ -1,0 +1,217 @@
+"""Arrow columns as NumPy arrays, whatever their layout.
+
+Slices, chunks, dictionaries, run-end encoding, extension types and all five list layouts give the
+values that a reader of the table sees. Buffers are never touched directly: they do not know about
+the offset of a slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.validate import Place
+
+__all__ = ["ListColumn", "index_column", "list_column", "name_column"]
+
+_MAX_INDEX = int(np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """A list column: ``values[starts[i] : starts[i] + lengths[i]]`` is row i.
+
+    ``present`` [rows] is false where the row is null, ``value_nulls`` marks null values.
+    """
+
+    name: str
+    present: npt.NDArray[np.bool_]
+    lengths: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    values: npt.NDArray[Any]
+    value_nulls: npt.NDArray[np.bool_]
+
+    def gather(self, place: Place) -> npt.NDArray[Any]:
+        """The rows ``place.rows`` as one array [rows, k].
+
+        Raises:
+            TraceError: a null, or rows of different lengths.
+        """
+        rows = np.arange(len(self.present)) if place.rows is None else place.rows
+        absent = ~self.present[rows]
+        if absent.any():
+            raise TraceError(
+                f"{place.row(int(np.argmax(absent)))}: `{self.name}` is null, expected a list; "
+                "drop the row or record it again"
+            )
+        lengths = self.lengths[rows]
+        uneven = lengths != lengths[0]
+        if uneven.any():
+            row = int(np.argmax(uneven))
+            raise TraceError(
+                f"{place.row(row)}: `{self.name}` has {lengths[row]} values, but row "
+                f"{int(rows[0])} has {lengths[0]}; all tokens of a layer have the same k"
+            )
+        index = self.starts[rows][:, None] + np.arange(int(lengths[0]))
+        nulls = self.value_nulls[index]
+        if nulls.any():
+            row, slot = (int(i) for i in np.argwhere(nulls)[0])
+            raise TraceError(
+                f"{place.row(row)}: `{self.name}` has a null in slot {slot}, expected a value; "
+                "drop the row or record it again"
+            )
+        return np.asarray(self.values[index])
+
+
+def list_column(table: pa.Table, name: str, source: str, *, floating: bool) -> ListColumn:
+    """The column ``name``, a list of integers or, if ``floating``, of floats.
+
+    Raises:
+        TraceError: the column is of another type.
+    """
+    column = table.column(name)
+    wanted = "a list of floats" if floating else "a list of integer expert ids"
+    present, lengths, values, nulls = [], [], [], []
+    for chunk in column.chunks:
+        rows = _plain(chunk, source, name)
+        if not _is_list(rows.type):
+            raise _wrong_type(source, name, column.type, wanted)
+        flat = _plain(rows.flatten(), source, name)
+        fits = pa.types.is_floating if floating else pa.types.is_integer
+        if not fits(flat.type) and not pa.types.is_null(flat.type):
+            raise _wrong_type(source, name, column.type, wanted)
+        valid = np.asarray(rows.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        present.append(valid)
+        lengths.append(np.where(valid, _lengths(rows), 0))
+        values.append(_values(flat, np.float64 if floating else np.int64))
+        nulls.append(np.asarray(flat.is_null().to_numpy(zero_copy_only=False), dtype=bool))
+    sizes = np.concatenate(lengths).astype(np.int64)
+    return ListColumn(
+        name=name,
+        present=np.concatenate(present),
+        lengths=sizes,
+        starts=np.cumsum(sizes) - sizes,
+        values=np.concatenate(values),
+        value_nulls=np.concatenate(nulls),
+    )
+
+
+def index_column(table: pa.Table, name: str, source: str) -> npt.NDArray[np.int64]:
+    """The column ``name`` (layer, step or token): indices 0..2^31-1, int64 [rows].
+
+    Raises:
+        TraceError: the column is not of integers, or holds a null, negative or too large value.
+    """
+    column = table.column(name)
+    parts: list[npt.NDArray[np.int64]] = []
+    for chunk in column.chunks:
+        plain = _plain(chunk, source, name)
+        if not pa.types.is_integer(plain.type):
+            raise _wrong_type(source, name, column.type, "integers without nulls")
+        start = sum(len(part) for part in parts)
+        if plain.null_count:
+            row = start + int(np.argmax(plain.is_null().to_numpy(zero_copy_only=False)))
+            raise TraceError(
+                f"{source}: row {row}: `{name}` is null, expected an index from 0; fill it in or "
+                "leave the column out"
+            )
+        numbers = _values(plain, np.int64)
+        bad = (numbers < 0) | (numbers > _MAX_INDEX)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise TraceError(
+                f"{source}: row {start + row}: `{name}` is {numbers[row]}, expected an index "
+                f"0..{_MAX_INDEX}; number the {name}s from 0"
+            )
+        parts.append(numbers.astype(np.int64))
+    return np.concatenate(parts)
+
+
+def name_column(
+    table: pa.Table, name: str, source: str
+) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+    """The text column ``name`` as (distinct values, null first and then sorted; index [rows]).
+
+    Raises:
+        TraceError: the column does not hold text.
+    """
+    column = table.column(name)
+    chunks = []
+    for chunk in column.chunks:
+        plain = _plain(chunk, source, name)
+        if not _is_text(plain.type):
+            raise _wrong_type(source, name, column.type, "text")
+        chunks.append(plain.cast(pa.large_string()))
+    text = pa.chunked_array(chunks, pa.large_string())
+    found: list[str | None] = pc.unique(text).to_pylist()
+    found.sort(key=lambda value: (value is not None, value or ""))
+    codes = pc.index_in(text, value_set=pa.array(found, pa.large_string()))
+    return found, np.asarray(codes.to_numpy(), dtype=np.int64)
+
+
+def _plain(array: pa.Array, source: str, name: str) -> pa.Array:
+    """Undo dictionary and run-end encoding and extension types, also when nested."""
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif pa.types.is_dictionary(array.type):
+            try:
+                array = array.dictionary.take(array.indices)
+            except pa.ArrowNotImplementedError as error:
+                raise TraceError(
+                    f"{source}: column `{name}` is {array.type}, which this version of pyarrow "
+                    "cannot decode; cast it to a plain list first"
+                ) from error
+        elif pa.types.is_run_end_encoded(array.type):
+            array = pc.run_end_decode(array)
+        else:
+            return array
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or _is_view(kind)
+    )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def _lengths(rows: pa.Array) -> npt.NDArray[np.int64]:
+    # Casting a sliced view to a list gives wrong rows in pyarrow; its sizes are right.
+    sizes = rows.sizes if _is_view(rows.type) else pc.list_value_length(rows).fill_null(0)
+    return np.asarray(sizes.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _values(array: pa.Array, empty: type[np.generic]) -> npt.NDArray[Any]:
+    """The values, 0 or nan where null; ``empty`` is the dtype of an array of nulls only."""
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), dtype=empty)
+    if array.null_count and pa.types.is_integer(array.type):
+        array = array.fill_null(0)  # a null would turn the integers into floats
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _wrong_type(source: str, name: str, found: pa.DataType, wanted: str) -> TraceError:
+    return TraceError(
+        f"{source}: column `{name}` is {found}, expected {wanted}; cast it before reading"
+    )

@@ -1,0 +1,141 @@
+"""Opening a trace file: its format by its first bytes, truncation told from other damage."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from stepsim.errors import TraceError
+
+__all__ = ["detect_format", "read_arrow", "read_numpy"]
+
+_MAGIC = {
+    b"\x93NUMPY": "npy",
+    b"PK\x03\x04": "npz",
+    b"PK\x05\x06": "npz",  # a zip archive without members
+    b"PAR1": "parquet",
+    b"ARROW1": "ipc file",
+    b"\xff\xff\xff\xff": "ipc stream",
+}
+_TAIL = {"parquet": b"PAR1", "ipc file": b"ARROW1"}
+
+
+def detect_format(path: Path) -> str | None:
+    """The format the first bytes tell: npy, npz, parquet, ipc file, ipc stream, or None.
+
+    Raises:
+        TraceError: the file is missing, a folder, unreadable or has no bytes.
+    """
+    if path.is_dir():
+        raise TraceError(f"{path}: is a folder, expected a file; name one file in it")
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise TraceError(
+            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
+    if not head:
+        raise TraceError(f"{path}: the file is empty (0 bytes); write or copy it again")
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def read_numpy(
+    path: Path, kind: str, names: Sequence[str], extra: Sequence[str] = ()
+) -> dict[str, npt.NDArray[Any]]:
+    """Read the main array of a .npy or .npz file, and the arrays of an archive named ``extra``.
+
+    The main array of an archive is its only one, or else the only one called one of ``names``.
+    It is returned under ``names[0]``.
+
+    Raises:
+        TraceError: the file is truncated or damaged, holds Python objects, or it is not clear
+            which array is meant.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            return {names[0]: loaded}
+        with loaded:
+            chosen = _choose_array(path, loaded.files, names, extra)
+            found = {names[0]: np.asarray(loaded[chosen])}
+            for name in extra:
+                if name in loaded.files and name != chosen:
+                    found[name] = np.asarray(loaded[name])
+            return found
+    except TraceError:
+        raise
+    except (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
+        if "allow_pickle" in str(error):
+            raise TraceError(
+                f"{path}: holds Python objects (object array), expected integers; rows of "
+                "different lengths or None make one, mend them and save again"
+            ) from error
+        raise _damaged(path, kind, error) from error
+
+
+def read_arrow(path: Path, kind: str) -> pa.Table:
+    """Read a Parquet or Arrow IPC file.
+
+    Raises:
+        TraceError: the file is truncated or damaged.
+    """
+    try:
+        if kind == "parquet":
+            with pq.ParquetFile(path) as file:
+                return file.read()
+        with pa.OSFile(str(path)) as file:
+            opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
+            return opened.read_all()
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        raise _damaged(path, kind, error) from error
+
+
+def _choose_array(
+    path: Path, present: Sequence[str], names: Sequence[str], extra: Sequence[str]
+) -> str:
+    wanted = [name for name in present if name in names]
+    others = [name for name in present if name not in extra]
+    if len(wanted) == 1:
+        return wanted[0]
+    if not wanted and len(others) == 1:
+        return others[0]
+    listed = ", ".join(f"`{name}`" for name in present) or "none"
+    raise TraceError(
+        f"{path}: holds {len(present)} arrays ({listed}), expected a single one or exactly one "
+        f"named {' or '.join(f'`{name}`' for name in names)}; rename it, or load the archive "
+        "with numpy.load and pass the array"
+    )
+
+
+def _damaged(path: Path, kind: str, error: Exception) -> TraceError:
+    """Word a read failure; when the end of the file is missing, that is what to say."""
+    size = path.stat().st_size
+    reason = " ".join(str(error).split())
+    tail = _TAIL.get(kind)
+    if tail is not None:
+        with path.open("rb") as file:
+            file.seek(max(0, size - len(tail)))
+            cut = file.read() != tail or size < 2 * len(tail)
+        found = f"its {size} bytes do not end with {tail.decode()!r}"
+    elif kind == "npz":
+        # The directory of a zip archive is at its end: without it, the end is missing.
+        cut = not zipfile.is_zipfile(path)
+        found = f"its {size} bytes lack the directory at the end of a zip archive"
+    else:
+        return TraceError(
+            f"{path}: the {kind} file cannot be read to its end, it is truncated or damaged "
+            f"({size} bytes; {reason}); write or copy it again"
+        )
+    if cut:
+        return TraceError(f"{path}: the {kind} file is truncated, {found}; write or copy it again")
+    return TraceError(f"{path}: the {kind} file is damaged ({reason}); write or copy it again")

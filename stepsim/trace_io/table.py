@@ -1,0 +1,208 @@
+"""`RoutingTable`: which experts each token of one (model, layer, step) was sent to."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepsim.errors import ArgError, OutputError
+from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
+from stepsim.trace_io.validate import Place, check_experts, check_weights
+
+__all__ = ["RoutingTable", "write_routing"]
+
+_MAX_INDEX = int(np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingTable:
+    """The expert choices of one layer in one step; checked, immutable, hashable by content.
+
+    Attributes:
+        experts: int32 [tokens, k], C-contiguous, read-only; distinct ids within a row.
+        weights: float32 [tokens, k], read-only, or None when not recorded.
+        layer: index of the MoE layer; 0 when the source does not say.
+        step: index of the forward pass; 0 when the source does not say.
+        model: name of the model; None when the source does not say.
+        first_token: index of the first row's token; above 0 for a window of a longer trace.
+        source: where the table comes from, for messages; not part of its content.
+
+    Raises:
+        TraceError: a value is invalid (see :func:`stepsim.trace_io.read_routing`).
+        ArgError: `layer`, `step` or `first_token` is negative or above int32.
+    """
+
+    experts: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32] | None = None
+    layer: int = 0
+    step: int = 0
+    model: str | None = None
+    first_token: int = 0
+    source: str = "array"
+
+    def __post_init__(self) -> None:
+        for name in ("layer", "step", "first_token"):
+            value = operator.index(getattr(self, name))
+            if not 0 <= value <= _MAX_INDEX:
+                raise ArgError(
+                    f"RoutingTable: {name} is {value}, expected 0..{_MAX_INDEX}; indices count "
+                    "from 0"
+                )
+            object.__setattr__(self, name, value)  # NumPy integers would change the identity
+        place = Place(self.source, self.layer, self.step, self.first_token, self.model)
+        ids = check_experts(np.asanyarray(self.experts), place)
+        object.__setattr__(self, "experts", _frozen(ids))
+        if self.weights is not None:
+            weights = check_weights(np.asanyarray(self.weights), ids.shape, place)
+            object.__setattr__(self, "weights", _frozen(weights))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return int(self.experts.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Experts per token."""
+        return int(self.experts.shape[1])
+
+    def counts(self, experts: int) -> npt.NDArray[np.int64]:
+        """Tokens sent to each of the model's ``experts`` experts: int64 [experts].
+
+        Raises:
+            TraceError: the table holds an id that is not below ``experts``.
+        """
+        place = Place(self.source, self.layer, self.step, self.first_token, self.model)
+        ids = check_experts(self.experts, place, experts=experts)
+        return np.bincount(ids.ravel(), minlength=experts).astype(np.int64)
+
+    def identity(self) -> str:
+        """SHA-256 (hex) of the content: labels, shape, ids and weights, but not the source.
+
+        It is the same on every machine, and for every format the table was read from.
+        """
+        digest = hashlib.sha256()
+        labels = (self.model, self.layer, self.step, self.first_token, self.tokens, self.k)
+        digest.update(repr(("expert-routing", SCHEMA_VERSION, *labels)).encode())
+        digest.update(self.experts.astype("<i4").tobytes())
+        if self.weights is not None:
+            digest.update(b"weights")
+            digest.update(self.weights.astype("<f4").tobytes())
+        return digest.hexdigest()
+
+    def to_arrow(self) -> pa.Table:
+        """The table in the schema of :func:`stepsim.trace_io.routing_schema`."""
+        n = self.tokens
+        schema = routing_schema(self.k, weights=self.weights is not None)
+        first = self.first_token
+        columns = [
+            pa.array([self.model] * n, pa.string()),
+            pa.array(np.full(n, self.layer, np.int32)),
+            pa.array(np.full(n, self.step, np.int32)),
+            pa.array(np.arange(first, first + n, dtype=np.int32)),
+            _list_array(self.experts, schema.field("experts").type),
+        ]
+        if self.weights is not None:
+            columns.append(_list_array(self.weights, schema.field("weights").type))
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to one Parquet file, whole or not at all.
+
+        Raises:
+            OutputError: the file cannot be written; an existing file is then left as it was.
+        """
+        write_routing([self], path)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Export to any consumer of the Arrow PyCapsule interface."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RoutingTable):
+            return NotImplemented
+        return self.identity() == other.identity()
+
+    def __hash__(self) -> int:
+        return hash(self.identity())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Arrays come back writeable from a pickle; building anew freezes them again.
+        labels = (self.layer, self.step, self.model, self.first_token, self.source)
+        return RoutingTable, (self.experts, self.weights, *labels)
+
+    def __repr__(self) -> str:
+        return (
+            f"RoutingTable(tokens={self.tokens}, k={self.k}, layer={self.layer}, "
+            f"step={self.step}, model={self.model!r}, source={self.source!r})"
+        )
+
+
+def write_routing(tables: Sequence[RoutingTable], path: str | os.PathLike[str]) -> None:
+    """Write several layer-steps to one Parquet file, whole or not at all.
+
+    The rows go to a temporary name in the same folder, which then replaces ``path`` in one move.
+
+    Raises:
+        ArgError: no tables, two of the same (model, layer, step), or tables that differ in k or
+            in having weights.
+        OutputError: the file cannot be written; an existing file is then left as it was.
+    """
+    if not tables:
+        raise ArgError("write_routing: no tables given, expected at least 1")
+    keys = [(table.model, table.layer, table.step) for table in tables]
+    if len(set(keys)) != len(keys):
+        twice = next(key for i, key in enumerate(keys) if key in keys[:i])
+        raise ArgError(
+            f"write_routing: two tables are of (model, layer, step) {twice}, expected one of each; "
+            "number the steps"
+        )
+    schemas = [table.to_arrow() for table in tables]
+    for i, arrow in enumerate(schemas):
+        if not arrow.schema.equals(schemas[0].schema):
+            raise ArgError(
+                f"write_routing: table {i} has {_shape(tables[i])}, table 0 has "
+                f"{_shape(tables[0])}; one file has one k, and weights in all tables or in none"
+            )
+    _write_atomically(pa.concat_tables(schemas), Path(path))
+
+
+def _shape(table: RoutingTable) -> str:
+    return f"k = {table.k} {'without' if table.weights is None else 'with'} weights"
+
+
+def _write_atomically(table: pa.Table, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        pq.write_table(table, temporary)
+        temporary.replace(path)
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(
+            f"{path}: cannot be written ({error}); check that the folder exists, is writeable "
+            "and has space"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    own = np.array(values, order="C", copy=True, subok=False)
+    own.flags.writeable = False
+    return own
+
+
+def _list_array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), type=kind)
