@@ -27,7 +27,7 @@ __all__ = ["cache_directory", "cached_entry", "kernel", "source_digest"]
 _log = logging.getLogger("stepsim")
 _HERE = Path(__file__).resolve().parent
 
-kernel: Callable[..., Any] = numba.njit(error_model="numpy")
+kernel: Callable[..., Any] = numba.njit(error_model="numpy", _nrt=False)
 """Compile a helper that only other kernels call."""
 
 
@@ -104,7 +104,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 def cached_entry(function: Callable[..., Any]) -> Any:
     """Compile an entry point of the engine, with the GIL released, and keep it on disk."""
-    dispatcher = numba.njit(error_model="numpy", nogil=True)(function)
+    dispatcher = numba.njit(error_model="numpy", nogil=True, _nrt=False)(function)
     if not numba.config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)
     return dispatcher
