@@ -1,0 +1,399 @@
+"""Dims: sizes of streams and tiles, their kinds, and the arithmetic that keeps them canonical.
+
+A dim is static-regular (an int), dynamic-regular (one unknown constant) or ragged (one value per
+outer position). Arithmetic follows the absorbing rule (STeP paper, section 3.1): an expression with
+a ragged operand is discarded in favour of a new ragged symbol. Ceiling division and "1 if n > 0
+else 0" have one spelling each, so structural equality decides almost every shape question.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+
+from stepsim.errors import ArgError, KindError
+
+__all__ = [
+    "Active",
+    "CeilDiv",
+    "Dim",
+    "DimLike",
+    "Kind",
+    "Namer",
+    "Size",
+    "active",
+    "cardinality",
+    "ceil_div",
+    "flatten_dims",
+    "format_dims",
+    "product",
+]
+
+Size = Any
+"""An int or a sympy expression over non-negative integer symbols."""
+
+
+class Kind(enum.IntEnum):
+    """Kinds in order of strictness: an operator that accepts one accepts every smaller one."""
+
+    SR = 0
+    DR = 1
+    RG = 2
+
+
+class CeilDiv(sympy.Function):  # type: ignore[misc]
+    """``ceil(a / b)`` for non-negative integers; the only spelling of it in this package."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return a
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(-(-int(a) // int(b)))
+        return None
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _sympystr(self, printer: Any) -> str:
+        a, b = self.args
+        text = printer._print(a)
+        return f"ceil({text}/{b})" if a.is_Atom else f"ceil(({text})/{b})"
+
+
+class Active(sympy.Function):  # type: ignore[misc]
+    """``Min(1, n)``: 1 if n > 0 else 0."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, n: Any) -> Any:
+        if n.is_Integer:
+            return sympy.Integer(min(1, int(n)))
+        if isinstance(n, cls):
+            return n
+        return None
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"Min(1, {printer._print(self.args[0])})"
+
+
+def _plain(value: Size) -> Size:
+    """sympy integers become ints, so that static sizes never touch sympy."""
+    if isinstance(value, int):
+        return value
+    return int(value) if value.is_Integer else value
+
+
+def ceil_div(a: Size, b: int) -> Size:
+    """``ceil(a / b)`` in canonical form."""
+    if b == 1:
+        return a
+    return -(-a // b) if isinstance(a, int) else CeilDiv(a, b)
+
+
+def active(n: Size) -> Size:
+    """``Min(1, n)`` in canonical form: constants drop out, products become products."""
+    if isinstance(n, int):
+        return min(1, n)
+    if isinstance(n, Active):
+        return n
+    if isinstance(n, CeilDiv):
+        return active(n.args[0])
+    if n.is_Mul:
+        found = {active(_plain(f)) for f in n.args}
+        return 0 if 0 in found else product(f for f in found if f != 1)
+    if n.is_Integer:
+        return min(1, int(n))
+    return Active(n)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """Product in canonical form: ``Min(1, n)`` next to a factor that is 0 with n disappears."""
+    number = 1
+    factors: list[Any] = []
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        else:
+            factors.append(size)
+    if number == 0 or not factors:
+        return number
+    if len(factors) == 1:
+        return factors[0] if number == 1 else number * factors[0]
+    flat = [arg for f in factors for arg in sympy.Mul.make_args(f)]
+    switches = [f for f in flat if isinstance(f, Active)]
+    if switches:
+        rest = [f for f in flat if not isinstance(f, Active)]
+        zeros = {f.args[0] if isinstance(f, CeilDiv) else f for f in rest}
+        kept = {s for s in switches if s.args[0] not in zeros}
+        flat = [*rest, *sorted(kept, key=str)]
+    return _plain(sympy.Mul(number, *flat))
+
+
+class Namer:
+    """Hands out unique symbols of one program and remembers where each came from."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, int] = {}
+        self.provenance: dict[Any, str] = {}
+
+    def symbol(self, base: str, provenance: str) -> Any:
+        """A new non-negative integer symbol called ``base``, or ``base_2``, ... when taken."""
+        count = self._used.get(base, 0) + 1
+        self._used[base] = count
+        name = base if count == 1 else f"{base}_{count}"
+        if count > 1 and name in self._used:
+            return self.symbol(name, provenance)
+        self._used.setdefault(name, 1)
+        symbol = sympy.Symbol(name, integer=True, nonnegative=True)
+        self.provenance[symbol] = provenance
+        return symbol
+
+    def ragged(
+        self,
+        base: str,
+        provenance: str,
+        *,
+        total: Size = None,
+        bound: Size = None,
+        static: bool = False,
+        parts: Sequence[Dim] = (),
+        span: Size = None,
+    ) -> Dim:
+        """A new ragged dim; ``total`` and ``bound`` become symbols of their own when not known."""
+        own = self.symbol(base, provenance)
+        if total is None:
+            total = self.symbol(f"{own}_total", f"sum of all sizes of ~{own}: {provenance}")
+        if bound is None:
+            bound = self.symbol(f"{own}_max", f"largest size of ~{own}: {provenance}")
+        return Dim(own, Kind.RG, total, bound, static, self, tuple(parts), span)
+
+
+class Dim:
+    """An immutable size: expression, kind and, for ragged dims, total and bound.
+
+    Attributes
+    ----------
+    expr : int for static-regular dims, else a sympy expression; a ragged dim is its own symbol.
+    kind : :class:`Kind`.
+    total : sum of the sizes over all outer positions (ragged), else ``expr``.
+    bound : largest size over all outer positions (ragged), else ``expr``.
+    static : the sizes of a ragged dim are known before the run.
+    parts : the dims this one was merged from, by input of an eager merge.
+    span : number of stream elements that ``total`` sums over (ragged tile dims only).
+    """
+
+    __slots__ = ("_namer", "bound", "expr", "kind", "parts", "span", "static", "total")
+
+    _namer: Namer | None
+    expr: Size
+    kind: Kind
+    total: Size
+    bound: Size
+    static: bool
+    parts: tuple[Dim, ...]
+    span: Size
+
+    def __init__(
+        self,
+        expr: Size,
+        kind: Kind | None = None,
+        total: Size = None,
+        bound: Size = None,
+        static: bool = False,
+        namer: Namer | None = None,
+        parts: tuple[Dim, ...] = (),
+        span: Size = None,
+    ) -> None:
+        expr = _plain(expr)
+        if kind is None:
+            kind = Kind.SR if isinstance(expr, int) else Kind.DR
+        put = object.__setattr__
+        put(self, "expr", expr)
+        put(self, "kind", kind)
+        put(self, "total", expr if total is None else _plain(total))
+        put(self, "bound", expr if bound is None else _plain(bound))
+        put(self, "static", static or kind is Kind.SR)
+        put(self, "_namer", namer)
+        put(self, "parts", parts)
+        put(self, "span", span)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Dim is immutable; cannot set {name}")
+
+    def __reduce__(self) -> tuple[type[Dim], tuple[object, ...]]:
+        return Dim, (
+            self.expr, self.kind, self.total, self.bound, self.static, self._namer, self.parts,
+            self.span,
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, value: DimLike) -> Dim:
+        """A dim from a dim, an int or a sympy expression."""
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, bool) or not isinstance(value, (int, sympy.Expr)):
+            try:
+                value = value.__index__()
+            except AttributeError:
+                raise ArgError(
+                    f"a dim is an int, a Dim or a sympy expression, not {value!r}"
+                ) from None
+        if isinstance(value, int) and value < 0:
+            raise ArgError(f"a dim cannot be negative: {value}")
+        return cls(value)
+
+    @property
+    def is_static(self) -> bool:
+        """True for a known int."""
+        return self.kind is Kind.SR
+
+    @property
+    def is_ragged(self) -> bool:
+        return self.kind is Kind.RG
+
+    def is_one(self) -> bool:
+        return bool(self.kind is Kind.SR and self.expr == 1)
+
+    def __int__(self) -> int:
+        if self.kind is not Kind.SR:
+            raise KindError(
+                f"dim {self} is {_KIND_TEXT[self.kind]}: it has no int value before a run"
+            )
+        return int(self.expr)
+
+    __index__ = __int__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return bool(self.expr == other.expr) and self.kind is other.kind
+        if isinstance(other, (int, sympy.Expr)):
+            return bool(self.expr == other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __str__(self) -> str:
+        return f"~{self.expr}" if self.kind is Kind.RG else str(self.expr)
+
+    def __repr__(self) -> str:
+        return f"Dim({self}, {self.kind.name})"
+
+    def __mul__(self, other: DimLike) -> Dim:
+        return _combine(self, Dim.of(other), "mul")
+
+    def __add__(self, other: DimLike) -> Dim:
+        return _combine(self, Dim.of(other), "add")
+
+    __rmul__ = __mul__
+    __radd__ = __add__
+
+    def ceil_div(self, chunk: int) -> Dim:
+        """``ceil(self / chunk)``; ragged dims get a new symbol whose total is unknown."""
+        if chunk < 1:
+            raise ArgError(f"cannot divide dim {self} by {chunk}: the divisor must be at least 1")
+        if chunk == 1:
+            return self
+        if self.is_ragged:
+            return _namer_of(self).ragged(
+                f"{self.expr}_c{chunk}",
+                f"ceil of {self} / {chunk}",
+                bound=ceil_div(self.bound, chunk),
+                static=self.static,
+            )
+        return Dim(ceil_div(self.expr, chunk))
+
+
+DimLike = Any
+"""A Dim, an int or a sympy expression."""
+
+_KIND_TEXT = {
+    Kind.SR: "static-regular",
+    Kind.DR: "dynamic-regular",
+    Kind.RG: "ragged",
+}
+
+
+def _namer_of(*dims: Dim) -> Namer:
+    for dim in dims:
+        if dim._namer is not None:
+            return dim._namer
+    raise KindError("a ragged dim that belongs to no program cannot enter arithmetic")
+
+
+def _combine(a: Dim, b: Dim, op: str) -> Dim:
+    if op == "mul":
+        if a.is_one():
+            return b
+        if b.is_one():
+            return a
+        if a == 0 or b == 0:
+            return Dim(0)
+    if op == "add":
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+    if not (a.is_ragged or b.is_ragged):
+        return Dim(product((a.expr, b.expr)) if op == "mul" else a.expr + b.expr)
+    bound = product((a.bound, b.bound)) if op == "mul" else a.bound + b.bound
+    total: Size = None
+    if op == "mul" and not (a.is_ragged and b.is_ragged):
+        total = product((a.total, b.total))
+    elif op == "add" and a.is_ragged and b.is_ragged:
+        total = a.total + b.total
+    return _namer_of(a, b).ragged(
+        "d", f"absorbed: {a} {'*' if op == 'mul' else '+'} {b}", total=total, bound=bound,
+        static=a.static and b.static,
+    )  # fmt: skip
+
+
+def cardinality(shape: Sequence[Dim]) -> Size:
+    """Number of elements of a stream: total of the innermost ragged dim times the dims below it."""
+    for position in range(len(shape) - 1, -1, -1):
+        if shape[position].is_ragged:
+            below = (d.expr for d in shape[position + 1 :])
+            return product((shape[position].total, *below))
+    return product(d.expr for d in shape)
+
+
+def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:
+    """The dim that replaces ``dims`` (outermost first). ``outermost``: nothing lies above them.
+
+    With ragged operands the result is a new ragged dim whose total is exact, or, when it has no
+    outer position left, the dynamic-regular total itself.
+    """
+    keep = [d for d in dims if not d.is_one()]
+    if len(keep) == 1 and not (outermost and keep[0].is_ragged):
+        return keep[0]
+    if not any(d.is_ragged for d in dims):
+        return Dim(product(d.expr for d in dims))
+    total = cardinality(dims)
+    if outermost:
+        return Dim(total, Kind.DR)
+    return _namer_of(*dims).ragged(
+        "d", why, total=total, bound=math.prod(d.bound for d in dims),
+        static=all(d.static for d in dims),
+    )  # fmt: skip
+
+
+def format_dims(dims: Sequence[Dim]) -> str:
+    """``[n0, ~len, 4]``."""
+    return "[" + ", ".join(str(d) for d in dims) + "]"

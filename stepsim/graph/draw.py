@@ -1,0 +1,94 @@
+"""Text of programs: listing, Graphviz, Mermaid, and the canonical lines behind the fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepsim.graph.metrics import Accounting
+from stepsim.graph.operator import Operator
+from stepsim.graph.types import TensorSpec
+
+if TYPE_CHECKING:
+    from stepsim.graph.program import Program
+
+__all__ = ["canonical_lines", "listing", "to_dot", "to_mermaid"]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    if isinstance(value, TensorSpec):
+        return f"{value.name or ''}{list(value.shape)}{value.dtype}"
+    return str(value)
+
+
+def canonical_lines(program: Program) -> Iterator[str]:
+    """Everything that decides what the program computes and how it is timed; no source lines."""
+    yield f"{program.compute_bw} {program.par_dispatch} {program.fifo_depth}"
+    for op in program.operators:
+        inputs = " ".join(f"{i}.{p}" for i, p in (s.key for s in op.inputs))
+        attributes = " ".join(f"{k}={_plain(v)}" for k, v in sorted(op.attributes().items()))
+        yield f"{op.id} {op.name} {op.unit_kind} {op.label} <- {inputs} | {attributes}"
+        for out in op.outputs:
+            yield f"  {out.describe()} depth={out.depth}"
+    for assumed in program.assumptions:
+        yield f"assume {assumed.left} == {assumed.right}"
+
+
+def _inputs(op: Operator) -> str:
+    return ", ".join(
+        f"#{s.producer.id}" + (f".{s.port}" if len(s.producer.outputs) > 1 else "")
+        for s in op.inputs
+    )
+
+
+def listing(program: Program) -> str:
+    """One line for each operator: id, name, inputs, first output, traffic and memory."""
+    account = Accounting("published", False)
+    rows = []
+    for op in program.operators:
+        first = op.outputs[0].describe() if op.outputs else "-"
+        more = f" (+{len(op.outputs) - 1} outputs)" if len(op.outputs) > 1 else ""
+        rows.append(
+            (op.title(), f"({_inputs(op)})", first + more, f"T={op.traffic(account)}",
+             f"M={op.memory(account)}")
+        )  # fmt: skip
+    widths = [max((len(r[i]) for r in rows), default=0) for i in range(4)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])
+        for row in rows
+    ]
+    head = f"Program '{program.name}': {len(program.operators)} operators"
+    return "\n".join([head, *lines])
+
+
+def _edges(program: Program) -> Iterator[tuple[int, int, str]]:
+    for op in program.operators:
+        for stream in op.inputs:
+            yield stream.producer.id, op.id, stream.describe()
+        connected = getattr(op, "connected", None)
+        if connected is not None:
+            yield connected.producer.id, op.id, connected.describe()
+
+
+def _label(op: Operator) -> str:
+    return op.title().replace('"', "'")
+
+
+def to_dot(program: Program) -> str:
+    """Graphviz digraph; edges carry shape and type."""
+    lines = ["digraph program {", "  rankdir=TB;", "  node [shape=box];"]
+    lines += [f'  n{op.id} [label="{_label(op)}"];' for op in program.operators]
+    lines += [f'  n{a} -> n{b} [label="{text}"];' for a, b, text in _edges(program)]
+    return "\n".join([*lines, "}"])
+
+
+def to_mermaid(program: Program) -> str:
+    """Mermaid flowchart; edges carry shape and type."""
+    lines = ["flowchart TB"]
+    lines += [f'  n{op.id}["{_label(op)}"]' for op in program.operators]
+    lines += [f'  n{a} -- "{text}" --> n{b}' for a, b, text in _edges(program)]
+    return "\n".join(lines)

@@ -1,0 +1,53 @@
+"""Functions for higher-order operators, under one short name: ``st.fn.matmul``."""
+
+from stepsim.graph.functions import (
+    add,
+    append_row,
+    cache_write_address,
+    div,
+    empty,
+    exp,
+    matmul,
+    matmul_t,
+    mul,
+    pack_cols,
+    pack_rows,
+    row_sum,
+    set_offset,
+    signal,
+    silu,
+    zero,
+)
+from stepsim.graph.ops.flat_map import (
+    cache_read_addresses,
+    emit,
+    expert_addresses,
+    last_tile_filter,
+    unpack_cols,
+    unpack_rows,
+)
+
+__all__ = [
+    "add",
+    "append_row",
+    "cache_read_addresses",
+    "cache_write_address",
+    "div",
+    "emit",
+    "empty",
+    "exp",
+    "expert_addresses",
+    "last_tile_filter",
+    "matmul",
+    "matmul_t",
+    "mul",
+    "pack_cols",
+    "pack_rows",
+    "row_sum",
+    "set_offset",
+    "signal",
+    "silu",
+    "unpack_cols",
+    "unpack_rows",
+    "zero",
+]

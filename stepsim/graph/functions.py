@@ -1,0 +1,285 @@
+"""Functions that higher-order operators apply to tiles: type rules, FLOPs and unit names.
+
+Users reach them as ``st.fn``. FLOP counts are those of the STeP simulator: padded rows count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepsim.errors import ArgError, DimError, DTypeError
+from stepsim.graph.dims import Dim, Namer, Size, cardinality, product
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import DType, ElementType, Tile, dtype_of
+
+__all__ = [
+    "Function",
+    "Init",
+    "add",
+    "append_row",
+    "cache_write_address",
+    "div",
+    "empty",
+    "exp",
+    "matmul",
+    "matmul_t",
+    "mul",
+    "pack_cols",
+    "pack_rows",
+    "row_sum",
+    "set_offset",
+    "signal",
+    "silu",
+    "zero",
+]
+
+U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
+
+Same = Callable[[Dim, Dim, str], None]
+"""Checks two dims: (left, right, what they are); raises when they are not proved equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """The state before the first element: ``kind`` is ``zero`` or ``empty`` (one side 0)."""
+
+    kind: str
+    rows: int
+    cols: int
+    dtype: DType | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.rows}x{self.cols})"
+
+
+def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
+    """A tile of zeros."""
+    return Init("zero", *shape, None if dtype is None else dtype_of(dtype))
+
+
+def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
+    """A tile without rows or without columns; the first element fills it."""
+    if 0 not in shape:
+        raise ArgError(
+            f"empty: one side must be 0, found {shape[0]}x{shape[1]}. Use zero() instead"
+        )
+    return Init("empty", *shape, None if dtype is None else dtype_of(dtype))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A named rule for tiles.
+
+    Attributes
+    ----------
+    map_unit, accum_unit : unit spelling in a map and as an accumulation; None = not usable there.
+    arity : operands in a map.
+    constant_cycles : the cycle count ignores the compute bandwidth.
+    """
+
+    name: str
+    arity: int
+    map_unit: str | None = None
+    accum_unit: str | None = None
+    transposed: bool = False
+    constant_cycles: bool = False
+    stride: int | None = None
+    infer: Callable[[Sequence[ElementType], Same], Tile] | None = field(default=None, repr=False)
+    cost: Callable[[Sequence[Tile], Tile], Size] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return self.name if self.stride is None else f"{self.name}({self.stride})"
+
+    def result(self, types: Sequence[ElementType], same: Same) -> Tile:
+        """Result type for operand types; DTypeError, DimError when they do not fit."""
+        assert self.infer is not None
+        return self.infer(types, same)
+
+    def flops(self, types: Sequence[Tile], result: Tile) -> Size:
+        """FLOPs per invocation."""
+        return 0 if self.cost is None else self.cost(types, result)
+
+
+def _tiles(name: str, types: Sequence[ElementType]) -> list[Tile]:
+    tiles = [t for t in types if isinstance(t, Tile)]
+    if len(tiles) != len(types):
+        raise DTypeError(f"{name} works on tiles, found {', '.join(str(t) for t in types)}")
+    return tiles
+
+
+def _floats(name: str, types: Sequence[ElementType]) -> list[Tile]:
+    tiles = _tiles(name, types)
+    if any(not t.dtype.is_float for t in tiles):
+        found = ", ".join(str(t) for t in types)
+        raise DTypeError(f"{name} works on tiles of floating point scalars, found {found}")
+    return tiles
+
+
+def _matmul(transposed: bool) -> Callable[[Sequence[ElementType], Same], Tile]:
+    def rule(types: Sequence[ElementType], same: Same) -> Tile:
+        a, b = _floats("matmul", types)
+        inner, out = (b.cols, b.rows) if transposed else (b.rows, b.cols)
+        if a.dtype is not b.dtype:
+            raise DTypeError(f"matmul multiplies tiles of one scalar type, found {a} and {b}")
+        same(a.cols, inner, f"inner sizes of {a} and {b}{' transposed' if transposed else ''}")
+        return Tile(a.dtype, a.rows, out)
+
+    return rule
+
+
+def _broadcast(name: str) -> Callable[[Sequence[ElementType], Same], Tile]:
+    def rule(types: Sequence[ElementType], same: Same) -> Tile:
+        a, b = _floats(name, types)
+        sides = []
+        for left, right, what in ((a.rows, b.rows, "rows"), (a.cols, b.cols, "columns")):
+            if left.is_one():
+                sides.append(right)
+            else:
+                if not right.is_one():
+                    same(left, right, f"{what} of {a} and {b}")
+                sides.append(left)
+        return Tile(a.dtype, sides[0], sides[1])
+
+    return rule
+
+
+def _unary(name: str, cols: int | None = None) -> Callable[[Sequence[ElementType], Same], Tile]:
+    def rule(types: Sequence[ElementType], same: Same) -> Tile:
+        (a,) = _floats(name, types)
+        return a if cols is None else Tile(a.dtype, a.rows, Dim(cols))
+
+    return rule
+
+
+def _set_offset(types: Sequence[ElementType], same: Same) -> Tile:
+    a, b = _tiles("set_offset", types)
+    if not b.is_address:
+        raise DTypeError(f"set_offset takes the number of valid rows as a 1x1 u64 tile, found {b}")
+    return a
+
+
+def _append(types: Sequence[ElementType], same: Same) -> Tile:
+    a, b = _floats("append_row", types)
+    same(a.cols, b.cols, f"columns of {a} and {b}")
+    if not b.rows.is_one():
+        raise DimError(f"append_row appends one row, found {b}")
+    return a
+
+
+def _address(types: Sequence[ElementType], same: Same) -> Tile:
+    for tile in _tiles("cache_write_address", types):
+        if not tile.is_address:
+            raise DTypeError(f"cache_write_address takes two 1x1 u64 tiles, found {tile}")
+    return U64_TILE
+
+
+def _matmul_cost(types: Sequence[Tile], out: Tile) -> Size:
+    return product((2, types[0].rows.expr, types[0].cols.expr, out.cols.expr))
+
+
+def _per_scalar(weight: int) -> Callable[[Sequence[Tile], Tile], Size]:
+    def cost(types: Sequence[Tile], out: Tile) -> Size:
+        return product((weight, out.rows.expr, out.cols.expr))
+
+    return cost
+
+
+def _row_sum_cost(types: Sequence[Tile], out: Tile) -> Size:
+    return product((types[0].rows.expr, types[0].cols.expr))
+
+
+matmul = Function(
+    "matmul", 2, "Matmul", "Matmul", infer=_matmul(False), cost=_matmul_cost
+)  # fmt: skip
+matmul_t = Function(
+    "matmul_t", 2, "Matmul", "Matmul", transposed=True, infer=_matmul(True), cost=_matmul_cost
+)
+mul = Function("mul", 2, "Mul", "Mul", infer=_broadcast("mul"), cost=_per_scalar(1))
+add = Function("add", 2, "Add", "Add", infer=_broadcast("add"), cost=_per_scalar(1))
+div = Function("div", 2, "Div", infer=_broadcast("div"), cost=_per_scalar(1))
+silu = Function("silu", 1, "Silu", infer=_unary("silu"), cost=_per_scalar(8))
+exp = Function("exp", 1, "Exp", infer=_unary("exp"), cost=_per_scalar(4))
+row_sum = Function("row_sum", 1, "RowWiseSum", infer=_unary("row_sum", 1), cost=_row_sum_cost)
+set_offset = Function("set_offset", 2, "SetOffset", constant_cycles=True, infer=_set_offset)
+append_row = Function("append_row", 2, "RowWiseAppend", constant_cycles=True, infer=_append)
+pack_rows = Function("pack_rows", 1, accum_unit="RetileRow", constant_cycles=True)
+pack_cols = Function("pack_cols", 1, accum_unit="RetileCol", constant_cycles=True)
+signal = Function("signal", 1, accum_unit="SignalReqAllRead", constant_cycles=True)
+
+
+def cache_write_address(stride: int) -> Function:
+    """Map of (index, length) to the tile index ``index * stride + length``."""
+    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
+        raise ArgError(f"cache_write_address: stride is an int >= 1, found {stride!r}")
+    return Function(
+        "cache_write_address", 2, "CacheWriteAddrGen", constant_cycles=True, stride=stride,
+        infer=_address,
+    )  # fmt: skip
+
+
+def accum_result(
+    fn: Function, stream: Stream, rank: int, init: Init | None, namer: Namer, same: Same
+) -> tuple[Tile, Init]:
+    """Accumulator type and initial state when ``fn`` reduces ``rank`` inner dims of ``stream``."""
+    element = stream.type
+    reduced = stream.shape[len(stream.shape) - rank :]
+    if fn.accum_unit == "SignalReqAllRead":
+        return U64_TILE, init or zero((1, 1), DType.u64)
+    (tile,) = _floats(fn.name, (element,))
+    if fn.accum_unit in ("RetileRow", "RetileCol"):
+        rows = fn.accum_unit == "RetileRow"
+        side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
+        kept = tile.cols if rows else tile.rows
+        out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
+        shape = (0, _static(kept, fn, tile)) if rows else (_static(kept, fn, tile), 0)
+        init = init or empty(shape)
+        if (init.rows, init.cols) != shape:
+            raise DTypeError(f"{fn.name} starts from empty({shape}), found {init}")
+        return out, init
+    if init is None:
+        init = zero((_static(tile.rows, fn, tile), _static(tile.cols, fn, tile)))
+    state = Tile(init.dtype or tile.dtype, Dim(init.rows), Dim(init.cols))
+    out = fn.result((state, tile), same)
+    if init.kind == "zero" and (out.rows, out.cols) != (state.rows, state.cols):
+        raise DTypeError(
+            f"the state {init} cannot hold the result {out}; start from "
+            f"zero(({out.rows}, {out.cols}))"
+        )
+    return out, init
+
+
+def map_accum_init(out: Tile, init: Init | None) -> Init:
+    """Checked or default initial state of a map-accumulate whose products have type ``out``."""
+    if init is None:
+        if out.rows.is_static and out.cols.is_static:
+            return zero((int(out.rows), int(out.cols)))
+        if not out.cols.is_static:
+            raise DTypeError(f"a dynamic accumulator {out} needs a static number of columns")
+        return empty((0, int(out.cols)))
+    if init.cols != out.cols or (init.kind == "zero" and init.rows != out.rows):
+        raise DTypeError(f"the initial state {init} does not fit the accumulator {out}")
+    return init
+
+
+def _static(side: Dim, fn: Function, tile: Tile) -> int:
+    if not side.is_static:
+        raise DTypeError(f"{fn.name} needs a static side to start from, found {tile}; pass init=")
+    return int(side)
+
+
+def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> Dim:
+    """Tile side after packing: int, symbol or a ragged tile dim (absorbing rule)."""
+    if not (side.is_ragged or any(d.is_ragged for d in reduced)):
+        return Dim(product((side.expr, *(d.expr for d in reduced))))
+    kept = stream.shape[: len(stream.shape) - len(reduced)]
+    total: Size = None
+    if not side.is_ragged:
+        total = product((side.expr, cardinality(stream.shape)))
+    return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))
+
+
+def is_dynamic(tile: Any) -> bool:
+    """A tile with a side that is not an int."""
+    return isinstance(tile, Tile) and not tile.is_static

@@ -1,0 +1,269 @@
+"""Operator: the base of every node, and Site: one constructor call under way.
+
+A constructor function makes a Site, reports problems through it, and registers the operator with it
+last, so a failed constructor leaves the program unchanged and every error names the operator, its
+inputs and the user's source line.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from stepsim.errors import (
+    ArgError,
+    DimError,
+    DTypeError,
+    GraphError,
+    LoweringError,
+    RankError,
+    StepError,
+)
+from stepsim.graph.dims import Dim, Size, format_dims
+from stepsim.graph.stream import Counts, Padding, SplitPadding, Stream
+from stepsim.graph.types import ElementType
+
+if TYPE_CHECKING:
+    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.program import Program
+
+__all__ = ["Bindings", "Operator", "Output", "Site", "source_line"]
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+Bindings = Mapping[Any, Any]
+"""Routing object -> index array ``[B, k]``."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Operator:
+    """A node: inputs, attributes, outputs. Registered operators are not changed any more.
+
+    ``name`` is the user's spelling of the operator, ``unit_kind`` the unit that times it.
+    """
+
+    name: ClassVar[str] = "?"
+    unit_kind: ClassVar[str] = "?"
+    charges_compute: ClassVar[bool] = False
+
+    label: str | None = None
+    inputs: tuple[Stream, ...] = field(default=(), init=False)
+    outputs: tuple[Stream, ...] = field(default=(), init=False)
+    id: int = field(default=-1, init=False)
+    source: str = field(default="", init=False)
+    program: Program = field(init=False, repr=False)
+
+    def title(self, port: int | None = None) -> str:
+        """``partition#3.1 'route'``; the port only where there is more than one."""
+        dot = f".{port}" if port is not None and len(self.outputs) > 1 else ""
+        quoted = f" '{self.label}'" if self.label else ""
+        return f"{self.name}#{self.id}{dot}{quoted}"
+
+    def attributes(self) -> dict[str, Any]:
+        """The operator's own parameters, for printing and for the fingerprint."""
+        base = {f.name for f in fields(Operator)}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in base}
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        """Parameters of the unit, in plain ints, lists and strings."""
+        raise LoweringError(f"{self.title()} has no unit that times it ({self.source})")
+
+    def traffic(self, account: Accounting) -> Size:
+        """Off-chip bytes moved."""
+        return 0
+
+    def memory(self, account: Accounting) -> Size:
+        """On-chip bytes held."""
+        return 0
+
+    def flops(self) -> Size:
+        """Floating point operations, padded rows included."""
+        return 0
+
+    def trigger(self) -> Size:
+        """Number of elements without which the operator never starts (on-demand allocation)."""
+        return self.inputs[0].elements() if self.inputs else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a constructor has inferred about one output."""
+
+    shape: tuple[Dim, ...]
+    type: ElementType
+    counts: Counts | None = None
+    padding: Padding | SplitPadding | None = None
+
+    @classmethod
+    def like(
+        cls,
+        stream: Stream,
+        shape: Sequence[Dim] | None = None,
+        type: ElementType | None = None,
+    ) -> Output:
+        """Same elements as ``stream``, with another shape or type: counts and padding stay."""
+        return cls(
+            stream.shape if shape is None else tuple(shape),
+            stream.type if type is None else type,
+            stream.counts,
+            stream.padding,
+        )
+
+
+def source_line() -> tuple[str, str]:
+    """``file:line`` and text of the first frame outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    return f"{path}:{line}", linecache.getline(path, line).strip()
+
+
+class Site:
+    """One constructor call: checks in the order of the design, then registration."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Sequence[Stream],
+        label: str | None = None,
+        roles: Sequence[str] = (),
+    ) -> None:
+        from stepsim.graph.program import current_program
+
+        self.name = name
+        self.label = label
+        self.inputs = tuple(inputs)
+        self.roles = tuple(roles) or tuple(f"in{i + 1}" for i in range(len(self.inputs)))
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame = frame.f_back
+        self._frame = (frame.f_code.co_filename, frame.f_lineno)
+        self.program: Program | None = None
+        for role, stream in zip(self.roles, self.inputs, strict=False):
+            if not isinstance(stream, Stream):
+                self.fail(ArgError, f"{role} must be a Stream, found {type(stream).__name__}")
+            if self.program is None:
+                self.program = stream.program
+            elif stream.program is not self.program:
+                self.fail(
+                    GraphError,
+                    f"{role} belongs to program '{stream.program.name}', the other inputs to "
+                    f"'{self.program.name}'",
+                    "streams of two programs cannot meet; build both parts in one Program",
+                )
+        if self.program is None:
+            self.program = current_program()
+        if self.program is None:
+            self.fail(GraphError, "no program is active", "build inside `with st.Program(...):`")
+        if self.program.closed:
+            self.fail(
+                GraphError,
+                f"program '{self.program.name}' is finished",
+                "add operators inside its `with` block",
+            )
+
+    @property
+    def owner(self) -> Program:
+        assert self.program is not None
+        return self.program
+
+    @property
+    def title(self) -> str:
+        number = f"#{self.program.next_id}" if self.program is not None else ""
+        quoted = f" '{self.label}'" if self.label else ""
+        return f"{self.name}{number}{quoted}"
+
+    def fail(self, error: type[StepError], what: str, hint: str = "") -> NoReturn:
+        """Raise ``error``: where, what, inputs, hint, source line."""
+        path, line = self._frame
+        parts = [f"{self.title}: {what}."]
+        if hint:
+            parts.append(f" {hint[0].upper()}{hint[1:]}.")
+        for role, stream in zip(self.roles, self.inputs, strict=False):
+            if isinstance(stream, Stream):
+                parts.append(f"\n  {role}: {stream!r}")
+        text = linecache.getline(path, line).strip()
+        parts.append(f"\n  at {path}:{line}" + (f": {text}" if text else ""))
+        raise error("".join(parts))
+
+    def require(self, ok: bool, error: type[StepError], what: str, hint: str = "") -> None:
+        if not ok:
+            self.fail(error, what, hint)
+
+    def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> None:
+        """``low <= rank <= N`` for an operator that treats ``rank`` inner dims as a unit."""
+        if not low <= rank <= stream.rank:
+            self.fail(
+                RankError,
+                f"rank {rank} does not fit {format_dims(stream.shape)} of rank {stream.rank}",
+                f"choose {low} <= rank <= {stream.rank}"
+                if stream.rank >= low
+                else "the stream has too few dims; reshape or unsqueeze it first",
+            )
+
+    def require_type(
+        self, ok: bool, role: str, stream: Stream, wanted: str, hint: str = ""
+    ) -> None:
+        if not ok:
+            self.fail(DTypeError, f"{role} must carry {wanted}, found {stream.type}", hint)
+
+    def same_dims(
+        self,
+        left: Sequence[Dim],
+        right: Sequence[Dim],
+        left_role: str,
+        right_role: str,
+        *,
+        base: int = 0,
+        hint: str = "",
+    ) -> None:
+        """Two lists of dims must be proved equal; ``base`` is the dim index of the last one."""
+        if len(left) != len(right):
+            self.fail(
+                RankError,
+                f"{left_role} has dims {format_dims(left)}, {right_role} has {format_dims(right)}: "
+                f"{len(left)} against {len(right)}",
+                hint or "both need the same number of dims",
+            )
+        for position, (a, b) in enumerate(zip(left, right, strict=True)):
+            if a is b or a == b:
+                continue
+            verdict = self.owner.compare(a, b)
+            if verdict:
+                continue
+            index = base + len(left) - 1 - position
+            state = "different" if verdict is False else "unknown"
+            mend = hint
+            if not mend:
+                mend = (
+                    f"use program.assume_equal({a}, {b}) if they are equal by construction, or "
+                    "build both selectors from one routing()"
+                    if verdict is None
+                    else "these sizes can never be equal; check the shapes of the inputs"
+                )
+            self.fail(
+                DimError,
+                f"dim {index} differs: {left_role} {format_dims(left)} has {a}, {right_role} "
+                f"{format_dims(right)} has {b} ({state})",
+                mend,
+            )
+
+    def same_dims_regular(
+        self, left: Sequence[Dim], right: Sequence[Dim], left_role: str, right_role: str
+    ) -> None:
+        """As :meth:`same_dims`, leaving out positions where either dim is ragged."""
+        for position, (a, b) in enumerate(zip(left, right, strict=True)):
+            if not (a is b or a == b or a.is_ragged or b.is_ragged):
+                self.same_dims((a,), (b,), left_role, right_role, base=len(left) - 1 - position)
+
+    def add(self, operator: Operator, outputs: Sequence[Output]) -> tuple[Stream, ...]:
+        """Register the operator; returns its output streams."""
+        operator.label = self.label
+        operator.inputs = self.inputs
+        operator.source = f"{self._frame[0]}:{self._frame[1]}"
+        return self.owner.register(operator, outputs)

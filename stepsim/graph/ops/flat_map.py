@@ -1,0 +1,241 @@
+"""flat_map: functions that return a stream for every element (STeP paper, table 6).
+
+Their makers (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are reached as ``st.fn``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stepsim.errors import ArgError, DTypeError, RankError
+from stepsim.graph.dims import Dim, format_dims, product
+from stepsim.graph.functions import U64_TILE
+from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.stream import FixedCounts, Padding, Stream
+from stepsim.graph.types import MultiHot, Tile
+
+__all__ = [
+    "FlatMap",
+    "StreamFunction",
+    "cache_read_addresses",
+    "emit",
+    "expert_addresses",
+    "flat_map",
+    "last_tile_filter",
+    "unpack_cols",
+    "unpack_rows",
+]
+
+
+@dataclass(frozen=True)
+class StreamFunction:
+    """A rule that turns each element into a stream; ``infer`` gives the output."""
+
+    name: str
+    unit_kind: str
+    params: tuple[tuple[str, Any], ...]
+    infer: Callable[[Site, Sequence[Stream]], Output]
+    arity: int = 1
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{k}={v}" for k, v in self.params)
+        return f"{self.name}({inside})"
+
+
+@dataclass(eq=False, kw_only=True)
+class FlatMap(Operator):
+    """Concatenates the streams that a function returns for the elements."""
+
+    name: ClassVar[str] = "flat_map"
+    fn: StreamFunction
+
+    @property
+    def unit_kind(self) -> str:  # type: ignore[override]
+        return self.fn.unit_kind
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.fn.params}
+
+
+def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None = None) -> Stream:
+    """Replace dim 0 by the streams that ``fn`` returns for the elements."""
+    site = Site("flat_map", (x, *others), label)
+    site.require(
+        isinstance(fn, StreamFunction),
+        ArgError,
+        f"flat_map needs a stream function, found {fn!r}",
+        "use fn.unpack_rows(), fn.emit(), fn.expert_addresses(), ...",
+    )
+    site.require(
+        1 + len(others) == fn.arity,
+        ArgError,
+        f"{fn.name} takes {fn.arity} streams, found {1 + len(others)}",
+    )
+    return site.add(FlatMap(fn=fn), [fn.infer(site, (x, *others))])[0]
+
+
+def _float_tile(site: Site, x: Stream) -> Tile:
+    tile = x.type
+    if not (isinstance(tile, Tile) and tile.dtype.is_float):
+        site.fail(DTypeError, f"in1 must carry tiles of floating point scalars, found {tile}")
+    return tile
+
+
+def _split_count(site: Site, x: Stream, side: Dim) -> Dim:
+    """``D_0 * side``: exact for an outermost dim, ragged when either is."""
+    size = x.shape[-1]
+    if not (size.is_ragged or side.is_ragged):
+        return Dim(product((size.expr, side.expr)))
+    count = x.elements()
+    if side.is_ragged:
+        scale = 1 if side.span is None or side.span == count else count / side.span
+        total = product((side.total, scale))
+    else:
+        total = product((count, side.expr))
+    if x.rank == 0:
+        return Dim(total)
+    return site.owner.namer.ragged(
+        "u", f"pieces of {site.title}", total=total, bound=product((size.bound, side.bound))
+    )
+
+
+def _unpack(rows: bool, drop: bool) -> Callable[[Site, Sequence[Stream]], Output]:
+    def infer(site: Site, xs: Sequence[Stream]) -> Output:
+        (x,) = xs
+        tile = _float_tile(site, x)
+        if not rows:
+            count = _split_count(site, x, tile.cols)
+            return Output((*x.shape[:-1], count), Tile(tile.dtype, tile.rows, Dim(1)))
+        row = Tile(tile.dtype, Dim(1), tile.cols)
+        count = _split_count(site, x, tile.rows)
+        if not drop or x.padding is None:
+            return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
+        known = x.padding
+        if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
+            return Output((known.valid,), row)
+        why = f"valid rows of {x!r}"
+        fresh = (
+            Dim(site.owner.namer.symbol("v", why))
+            if x.rank == 0
+            else site.owner.namer.ragged("v", why, bound=count.bound)
+        )
+        return Output((*x.shape[:-1], fresh), row)
+
+    return infer
+
+
+def unpack_rows(drop_padding: bool = False) -> StreamFunction:
+    """Tiles to rows, top to bottom; ``drop_padding`` emits valid rows only."""
+    params = (("split_row", True), ("filter", bool(drop_padding)))
+    return StreamFunction("unpack_rows", "RetileStreamify", params, _unpack(True, drop_padding))
+
+
+def unpack_cols() -> StreamFunction:
+    """Tiles to columns, left to right."""
+    params = (("split_row", False), ("filter", False))
+    return StreamFunction("unpack_cols", "RetileStreamify", params, _unpack(False, False))
+
+
+def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
+    """Per one-hot selector of expert e: ``base + e * tiles + j`` for j below ``tiles``."""
+    if tiles < 1 or base < 0:
+        raise ArgError(f"expert_addresses: tiles >= 1 and base >= 0, found {tiles}, {base}")
+
+    def infer(site: Site, xs: Sequence[Stream]) -> Output:
+        (x,) = xs
+        site.require_type(
+            isinstance(x.type, MultiHot) and x.type.hot == 1, "in1", x, "one-hot selectors"
+        )
+        site.require(
+            x.rank == 0, RankError, f"expert_addresses takes rank 0, found {format_dims(x.shape)}",
+            "flatten the selectors first",
+        )  # fmt: skip
+        return Output((*x.shape, Dim(tiles), Dim(1)), U64_TILE)
+
+    params = (("n", tiles), ("base", base))
+    return StreamFunction("expert_addresses", "ExpertAddrGen", params, infer)
+
+
+def _integers(site: Site, x: Stream, role: str) -> None:
+    site.require_type(
+        isinstance(x.type, Tile) and x.type.is_address, role, x, "1x1 tiles of u32 or u64"
+    )
+
+
+def _lengths(site: Site, x: Stream, role: str) -> Dim:
+    """The ragged dim whose sizes are the values of a metadata stream; one for each stream."""
+    _integers(site, x, role)
+    return site.owner.length_of(x)
+
+
+def cache_read_addresses(stride: int) -> StreamFunction:
+    """Per (index, length): the tile indices ``index * stride + 0 .. length - 1``."""
+    if stride < 1:
+        raise ArgError(f"cache_read_addresses: stride >= 1, found {stride}")
+
+    def infer(site: Site, xs: Sequence[Stream]) -> Output:
+        index, length = xs
+        _integers(site, index, "in1")
+        new = _lengths(site, length, "in2")
+        site.same_dims(index.shape, length.shape, "in1", "in2")
+        return Output((*index.shape, new), U64_TILE)
+
+    params = (("stride", stride),)
+    return StreamFunction("cache_read_addresses", "CacheReadAddrGen", params, infer, arity=2)
+
+
+def last_tile_filter() -> StreamFunction:
+    """Per length: selectors of width 2, output 0 for the last element, output 1 before it."""
+
+    def infer(site: Site, xs: Sequence[Stream]) -> Output:
+        (x,) = xs
+        new = _lengths(site, x, "in1")
+        last = x.elements()
+        counts = FixedCounts(site.owner, [Dim(last), Dim(new.total - last)])
+        return Output((*x.shape, new), MultiHot(2, 1), counts)
+
+    return StreamFunction("last_tile_filter", "FilterLastTile", (), infer)
+
+
+def emit(
+    dims: Sequence[int | str],
+    tile: tuple[int | str, int | str] = ("rows", "cols"),
+    *,
+    cycles: int = 0,
+) -> StreamFunction:
+    """A general stream function: ``prod(dims)`` pieces of size ``tile`` per input tile.
+
+    Entries of ``dims`` (outermost first) are ints, ``"rows"``, ``"cols"`` or ``"valid"`` (valid
+    rows); entries of ``tile`` are ints, ``"rows"`` or ``"cols"``. Each piece costs ``cycles``.
+    """
+    bad = [d for d in dims if not (d in ("rows", "cols", "valid") or (_count(d) and d >= 1))]  # type: ignore[operator]
+    bad += [t for t in tile if not (t in ("rows", "cols") or (_count(t) and t >= 1))]  # type: ignore[operator]
+    if not dims or bad or cycles < 0:
+        raise ArgError(f"emit: bad dims {list(dims)}, tile {tuple(tile)} or cycles {cycles}")
+
+    def infer(site: Site, xs: Sequence[Stream]) -> Output:
+        (x,) = xs
+        own = _float_tile(site, x)
+        sides = {"rows": own.rows, "cols": own.cols}
+
+        def size(entry: int | str) -> Dim:
+            if entry == "valid":
+                if x.padding is None:
+                    return own.rows
+                why = f"valid rows per tile of {x!r}"
+                return site.owner.namer.ragged("v", why, bound=own.rows.bound, span=x.elements())
+            return sides[entry] if isinstance(entry, str) else Dim(entry)
+
+        sizes = [size(d) for d in dims]
+        outer = _split_count(site, x, sizes[0])
+        made = Tile(own.dtype, size(tile[0]), size(tile[1]))
+        return Output((*x.shape[:-1], outer, *sizes[1:]), made)
+
+    params = (("dims", tuple(dims)), ("tile", tuple(tile)), ("cycles", cycles))
+    return StreamFunction("emit", "FlatMap", params, infer)
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,395 @@
+"""Higher-order operators: map, accum, map-accum, scan (STeP paper, table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stepsim.errors import ArgError, DimError, DTypeError, LoweringError, StepError
+from stepsim.graph.dims import Dim, Size, product
+from stepsim.graph.functions import (
+    Function,
+    Init,
+    accum_result,
+    is_dynamic,
+    map_accum_init,
+)
+from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.stream import Padding, SplitPadding, Stream
+from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
+
+if TYPE_CHECKING:
+    from stepsim.graph.metrics import Accounting
+
+__all__ = ["Accum", "Map", "MapAccum", "Scan", "accum", "map_", "map_accum", "scan"]
+
+MATMUL_ROWS = 16
+"""Rows of the activation buffer of one matmul array (STeP paper, section 4.1)."""
+
+
+class _Compute(Operator):
+    """An operator that applies a function at a compute bandwidth."""
+
+    fn: Function
+    compute_bw: int | None
+    write_back: bool
+
+    def bandwidth(self) -> int | None:
+        """FLOPs per cycle, own or the program's; None when nobody stated it."""
+        return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
+
+    def _unit_bw(self) -> int:
+        bandwidth = self.bandwidth()
+        if bandwidth is not None:
+            return bandwidth
+        if self.fn.constant_cycles:
+            return 1
+        raise LoweringError(
+            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
+            f"({self.source})"
+        )
+
+    def _operands(self) -> list[Tile]:
+        types: list[ElementType] = []
+        for stream in self.inputs:
+            types += stream.type.parts if isinstance(stream.type, TupleType) else [stream.type]
+        return [t for t in types if isinstance(t, Tile)]
+
+    def _total_flops(self) -> Size:
+        tiles = self._operands()
+        out = self.outputs[0].type
+        assert isinstance(out, Tile)
+        each = self.fn.flops(tiles, out)
+        source = self.inputs[0]
+        for side in (tiles[0].rows, tiles[0].cols):
+            if side.is_ragged and side.span is not None and not isinstance(each, int):
+                count = source.elements()
+                scale = 1 if side.span == count else count / side.span
+                return product((each.xreplace({side.expr: side.total}), scale))
+        return product((source.elements(), each))
+
+
+def _fifo_bytes(account: Accounting, *streams: Stream) -> Size:
+    return sum(account.type_bytes(s.type) for s in streams)
+
+
+def _matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size:
+    """``16 * cols`` of the first operand (bytes or scalars) plus the weight tile."""
+    a = op.inputs[0].type
+    if not isinstance(a, Tile):
+        return 0
+    width = account.width(a.dtype) if in_bytes else 1
+    return product((MATMUL_ROWS * width, a.cols.bound)) + account.type_bytes(op.inputs[1].type)
+
+
+@dataclass(eq=False, kw_only=True)
+class Map(_Compute):
+    """Applies a function to the elements of one or two streams."""
+
+    name: ClassVar[str] = "map"
+    charges_compute: ClassVar[bool] = True
+    fn: Function
+    compute_bw: int | None
+    write_back: bool
+
+    @property
+    def unit_kind(self) -> str:  # type: ignore[override]
+        return "UnaryMap" if len(self.inputs) == 1 else "BinaryMap"
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        params: dict[str, Any] = {"bw": self._unit_bw(), "wb": self.write_back}
+        unit = self.fn.map_unit
+        if self.fn.arity == 1:
+            return params | {"fn": unit}
+        if unit == "Matmul" and any(is_dynamic(t) for t in self._operands()):
+            unit = "DynMatmul"
+        params["fn"] = [unit, self.fn.transposed]
+        if self.fn.stride is not None:
+            params["stride"] = self.fn.stride
+        return params
+
+    def memory(self, account: Accounting) -> Size:
+        matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
+        out = account.type_bytes(self.outputs[0].type) if account.count_fifos else 0
+        if account.model == "paper":
+            total = _matmul_buffers(self, account, in_bytes=True) if matmul else 0
+            return total + (_fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
+        if not account.count_fifos:
+            return 0
+        if account.model == "published2":
+            return _matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
+        return _fifo_bytes(account, *self.inputs) + out
+
+    def flops(self) -> Size:
+        return self._total_flops()
+
+
+@dataclass(eq=False, kw_only=True)
+class Accum(_Compute):
+    """Reduces the ``rank`` inner dims with a function."""
+
+    name: ClassVar[str] = "accum"
+    unit_kind: ClassVar[str] = "Accum"
+    fn: Function
+    rank: int
+    init: Init
+    compute_bw: int | None
+    write_back: bool
+
+    @property
+    def charges_compute(self) -> bool:  # type: ignore[override]
+        return self.fn.cost is not None
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        out = self.outputs[0].type
+        assert isinstance(out, Tile)
+        return {
+            "fn": self.fn.accum_unit,
+            "bw": self._unit_bw(),
+            "rank": self.rank,
+            "init": [self.init.rows, self.init.cols],
+            "bpe": out.dtype.width_bytes,
+            "wb": self.write_back,
+        }
+
+    def memory(self, account: Accounting) -> Size:
+        total = account.type_bytes(self.outputs[0].type)
+        if account.count_fifos and account.model != "published2":
+            total += account.type_bytes(self.inputs[0].type)
+        return total
+
+    def flops(self) -> Size:
+        return self._total_flops()
+
+
+@dataclass(eq=False, kw_only=True)
+class Scan(Accum):
+    """Like accum, but shows the state after every element."""
+
+    name: ClassVar[str] = "scan"
+    unit_kind: ClassVar[str] = "Scan"
+
+
+@dataclass(eq=False, kw_only=True)
+class MapAccum(_Compute):
+    """Multiplies two streams of matrices and accumulates the products."""
+
+    name: ClassVar[str] = "map_accum"
+    unit_kind: ClassVar[str] = "BinaryMapAccum"
+    charges_compute: ClassVar[bool] = True
+    fn: Function
+    rank: int
+    init: Init
+    compute_bw: int | None
+    write_back: bool
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        out = self.outputs[0].type
+        assert isinstance(out, Tile)
+        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self._operands())
+        return {
+            "fn": ["DynMatmul" if dynamic else "Matmul", self.fn.transposed],
+            "bw": self._unit_bw(),
+            "rank": self.rank,
+            "init": [self.init.rows, self.init.cols],
+            "bpe": out.dtype.width_bytes,
+            "wb": self.write_back,
+        }
+
+    def memory(self, account: Accounting) -> Size:
+        out = account.type_bytes(self.outputs[0].type)
+        first = account.type_bytes(self.inputs[0].type)
+        if account.model == "paper":
+            fifos = 3 * first if account.count_fifos else 0
+            return _matmul_buffers(self, account, in_bytes=True) + out + fifos
+        if not account.count_fifos:
+            return out
+        if account.model == "published2":
+            return _matmul_buffers(self, account, in_bytes=False) + out
+        return 3 * first
+
+    def flops(self) -> Size:
+        return self._total_flops()
+
+
+def _same(site: Site) -> Callable[[Dim, Dim, str], None]:
+    def same(a: Dim, b: Dim, what: str) -> None:
+        verdict = True if a == b else site.owner.compare(a, b)
+        if not verdict:
+            state = "different" if verdict is False else "unknown"
+            raise DimError(f"{what} must be equal: {a} vs {b} ({state})")
+
+    return same
+
+
+def _infer(site: Site, rule: Callable[[], Any]) -> Any:
+    """Run a function's type rule; its errors get the operator's name and source line."""
+    try:
+        return rule()
+    except StepError as error:
+        site.fail(type(error), str(error).rstrip("."))
+
+
+def _tuning(site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str) -> None:
+    site.require(
+        isinstance(fn, Function), ArgError, f"fn must be a function of st.fn, found {fn!r}"
+    )
+    site.require(usable, ArgError, f"{fn} cannot be used in {where}")
+    constant = fn.constant_cycles
+    site.require(
+        compute_bw is None
+        or (isinstance(compute_bw, int) and (compute_bw >= 1 or (constant and compute_bw == 0))),
+        ArgError,
+        f"compute_bw must be an int >= 1, found {compute_bw!r}",
+    )
+
+
+def _no_buffers(site: Site, *streams: Stream) -> None:
+    for role, stream in zip(site.roles, streams, strict=True):
+        site.require_type(
+            not isinstance(stream.type, Buffer), role, stream, "tiles, not buffers",
+            "streamify the buffer first",
+        )  # fmt: skip
+
+
+def _padding(inputs: Sequence[Stream], out: Tile) -> Padding | SplitPadding | None:
+    """Valid rows of a result: the operand that provides the rows decides."""
+    for stream in inputs:
+        tile = stream.type
+        if stream.padding is not None and isinstance(tile, Tile) and tile.rows == out.rows:
+            return stream.padding
+    return None
+
+
+def map_(
+    fn: Function,
+    *xs: Stream,
+    compute_bw: int | None = None,
+    write_back: bool = False,
+    label: str | None = None,
+) -> Stream:
+    """Apply ``fn`` to one stream, or elementwise to two of the same shape."""
+    site = Site("map", xs, label)
+    usable = isinstance(fn, Function) and fn.map_unit is not None
+    _tuning(site, fn, compute_bw, usable, "a map")
+    site.require(1 <= len(xs) <= 2, ArgError, f"map takes one or two streams, found {len(xs)}")
+    _no_buffers(site, *xs)
+    types: list[ElementType] = []
+    for x in xs:
+        types += x.type.parts if isinstance(x.type, TupleType) else [x.type]
+    site.require(
+        len(types) == fn.arity, ArgError, f"{fn} takes {fn.arity} operands, found {len(types)}"
+    )
+    if len(xs) == 2:
+        site.same_dims(xs[0].shape, xs[1].shape, "in1", "in2", hint=_count_hint(site, *xs))
+    out: Tile = _infer(site, lambda: fn.result(types, _same(site)))
+    op = Map(fn=fn, compute_bw=compute_bw, write_back=write_back)
+    rows = xs[:1] if fn.map_unit == "Matmul" else xs
+    return site.add(op, [Output(xs[0].shape, out, None, _padding(rows, out))])[0]
+
+
+def _count_hint(site: Site, a: Stream, b: Stream) -> str:
+    """A pointed hint when both sides count what one selector output received."""
+    names = [f"{s.shape[0]}" for s in (a, b)]
+    where = [site.owner.provenance(s.shape[0].expr) for s in (a, b)]
+    if a.shape[0] != b.shape[0] and all("output" in w or "to one expert" in w for w in where):
+        return (
+            f"do both count rows of the same selector output? Use program.assume_equal"
+            f"({names[0]}, {names[1]}) or build both selectors from one routing()"
+        )
+    return ""
+
+
+def accum(
+    x: Stream,
+    fn: Function,
+    rank: int,
+    init: Init | None = None,
+    *,
+    compute_bw: int | None = None,
+    write_back: bool = False,
+    label: str | None = None,
+) -> Stream:
+    """Reduce the ``rank`` inner dims; the result type follows from ``fn`` and the reduced dims."""
+    site, out, start, padding = _reduction("accum", x, fn, rank, init, compute_bw, label)
+    op = Accum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
+    return site.add(op, [Output(x.shape[: len(x.shape) - rank], out, None, padding)])[0]
+
+
+def scan(
+    x: Stream,
+    fn: Function,
+    rank: int,
+    init: Init | None = None,
+    *,
+    compute_bw: int | None = None,
+    write_back: bool = False,
+    label: str | None = None,
+) -> Stream:
+    """Running state of ``fn``, restarted after every ``rank`` inner dims."""
+    site, out, start, _ = _reduction("scan", x, fn, rank, init, compute_bw, label)
+    op = Scan(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
+    if fn.accum_unit in ("RetileRow", "RetileCol"):
+        side = "rows" if fn.accum_unit == "RetileRow" else "cols"
+        out = Tile(out.dtype, *_growing(site, x, out, side))
+    return site.add(op, [Output(x.shape, out)])[0]
+
+
+def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:
+    """Tiles that grow with every element: a ragged side bounded by the full pack."""
+    full = out.rows if side == "rows" else out.cols
+    grown = site.owner.namer.ragged(
+        "r", f"{side} of {site.title}", bound=full.bound, span=x.elements()
+    )
+    return (grown, out.cols) if side == "rows" else (out.rows, grown)
+
+
+def _reduction(
+    name: str,
+    x: Stream,
+    fn: Function,
+    rank: int,
+    init: Init | None,
+    compute_bw: int | None,
+    label: str | None,
+) -> tuple[Site, Tile, Init, Padding | SplitPadding | None]:
+    site = Site(name, (x,), label, ("in",))
+    usable = isinstance(fn, Function) and fn.accum_unit is not None and fn.accum_unit != "Matmul"
+    where = "an accumulation; use map_accum for matmuls" if fn is not None else name
+    _tuning(site, fn, compute_bw, usable, where)
+    _no_buffers(site, x)
+    site.require_type(isinstance(x.type, Tile), "in", x, "tiles")
+    site.rank_at_least(x, rank)
+    out, start = _infer(
+        site, lambda: accum_result(fn, x, rank, init, site.owner.namer, _same(site))
+    )
+    padding = x.padding if fn.accum_unit == "RetileRow" else None
+    return site, out, start, padding
+
+
+def map_accum(
+    fn: Function,
+    a: Stream,
+    b: Stream,
+    rank: int,
+    init: Init | None = None,
+    *,
+    compute_bw: int | None = None,
+    write_back: bool = False,
+    label: str | None = None,
+) -> Stream:
+    """Multiply two streams of one shape and accumulate over the ``rank`` inner dims."""
+    site = Site("map_accum", (a, b), label)
+    usable = isinstance(fn, Function) and fn.accum_unit == "Matmul"
+    _tuning(site, fn, compute_bw, usable, "a map-accumulate; use matmul or matmul_t")
+    _no_buffers(site, a, b)
+    site.rank_at_least(a, rank)
+    site.same_dims(a.shape, b.shape, "in1", "in2")
+    out: Tile = _infer(site, lambda: fn.result((a.type, b.type), _same(site)))
+    start: Init = _infer(site, lambda: map_accum_init(out, init))
+    if start.dtype is not None and start.dtype is not out.dtype:
+        site.fail(DTypeError, f"the state is {start.dtype}, the products are {out}")
+    op = MapAccum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
+    shape = a.shape[: len(a.shape) - rank]
+    return site.add(op, [Output(shape, out, None, _padding((a,), out))])[0]

@@ -1,0 +1,352 @@
+"""Off-chip operators: linear and random loads and stores (STeP paper, table 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stepsim.errors import ArgError, DimError, DTypeError, StepError
+from stepsim.graph.dims import Dim, Size, product
+from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import Ack, TensorSpec, Tile, as_spec
+
+if TYPE_CHECKING:
+    from stepsim.graph.metrics import Accounting
+
+__all__ = [
+    "LinearLoad",
+    "LinearStore",
+    "RandomLoad",
+    "RandomStore",
+    "linear_load",
+    "linear_store",
+    "random_load",
+    "random_store",
+]
+
+Tensor = TensorSpec | np.ndarray[Any, Any]
+
+
+def _rows_cols(tile: Tile) -> list[int]:
+    return [int(tile.rows), int(tile.cols)]
+
+
+@dataclass(eq=False, kw_only=True)
+class LinearLoad(Operator):
+    """Reads a tensor as tiles along an affine walk, once or once per reference element."""
+
+    name: ClassVar[str] = "linear_load"
+    tensor: TensorSpec
+    tile: Tile
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    base: int
+    par_dispatch: int | None
+
+    @property
+    def unit_kind(self) -> str:  # type: ignore[override]
+        return "DynOffChipLoad" if self.inputs else "OffChipLoad"
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        params: dict[str, Any] = {
+            "tile": _rows_cols(self.tile),
+            "view": list(self.shape),
+            "par": self.par_dispatch or self.program.par_dispatch,
+            "bpe": self.tile.dtype.width_bytes,
+        }
+        if not self.inputs:
+            params["lead"] = False
+        return params
+
+    def traffic(self, account: Accounting) -> Size:
+        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
+
+    def memory(self, account: Accounting) -> Size:
+        return account.buffering * account.load_bytes(self.tile)
+
+
+@dataclass(eq=False, kw_only=True)
+class LinearStore(Operator):
+    """Writes the tiles of a stream in order."""
+
+    name: ClassVar[str] = "linear_store"
+    unit_kind: ClassVar[str] = "OffChipStore"
+    tensor_name: str | None
+    base: int
+    par_dispatch: int | None
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        tile = self.inputs[0].type
+        assert isinstance(tile, Tile)
+        return {"tile": _rows_cols(tile), "par": self.par_dispatch or self.program.par_dispatch}
+
+    def traffic(self, account: Accounting) -> Size:
+        return account.stream_bytes(self.inputs[0])
+
+    def memory(self, account: Accounting) -> Size:
+        return account.buffering * account.type_bytes(self.inputs[0].type)
+
+
+@dataclass(eq=False, kw_only=True)
+class RandomLoad(Operator):
+    """Reads one tile per address."""
+
+    name: ClassVar[str] = "random_load"
+    unit_kind: ClassVar[str] = "RandomOffChipLoad"
+    tensor: TensorSpec
+    tile: Tile
+    base: int
+    par_dispatch: int | None
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        return {
+            "tile": _rows_cols(self.tile),
+            "par": self.par_dispatch or self.program.par_dispatch,
+            "bpe": self.tile.dtype.width_bytes,
+        }
+
+    def traffic(self, account: Accounting) -> Size:
+        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
+
+    def memory(self, account: Accounting) -> Size:
+        return account.buffering * account.load_bytes(self.tile)
+
+
+@dataclass(eq=False, kw_only=True)
+class RandomStore(Operator):
+    """Writes one tile per address and acknowledges it."""
+
+    name: ClassVar[str] = "random_store"
+    unit_kind: ClassVar[str] = "RandomOffChipStore"
+    tensor: TensorSpec
+    tile: Tile
+    base: int
+    par_dispatch: int | None
+    ack: str
+    buffer_depth: int
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        return {
+            "tile": _rows_cols(self.tile),
+            "par": self.par_dispatch or self.program.par_dispatch,
+            "bpe": self.tile.dtype.width_bytes,
+            "ack_addr": self.ack == "addr",
+        }
+
+    def traffic(self, account: Accounting) -> Size:
+        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
+
+    def memory(self, account: Accounting) -> Size:
+        tile = account.load_bytes(self.tile)
+        return (
+            2 * tile if account.model == "paper" else account.buffering * self.buffer_depth * tile
+        )
+
+
+def _spec(site: Site, tensor: Tensor) -> TensorSpec:
+    try:
+        return as_spec(tensor)
+    except StepError as error:
+        site.fail(type(error), str(error))
+
+
+def _tiling(
+    site: Site, tensor: TensorSpec, tile: tuple[int, int], floats: bool
+) -> tuple[Tile, list[int]]:
+    """Checked tile type and the tile grid of the tensor."""
+    site.require(
+        len(tuple(tile)) == 2 and all(isinstance(t, int) and t >= 1 for t in tile),
+        ArgError, f"tile must be two ints >= 1, found {tile}",
+    )  # fmt: skip
+    site.require(
+        len(tensor.shape) >= 2,
+        ArgError,
+        f"{tensor} has {len(tensor.shape)} dim",
+        "tensors off chip need rows and columns",
+    )
+    for side, size, what in zip(tile, tensor.shape[-2:], ("rows", "columns"), strict=True):
+        site.require(
+            size % side == 0,
+            ArgError,
+            f"tile {tile[0]}x{tile[1]} does not divide the {size} {what} of {tensor}",
+            "choose a tile side that divides the tensor, or pad the tensor",
+        )
+    site.require(
+        tensor.dtype.is_float or not floats,
+        DTypeError,
+        f"{tensor} cannot be loaded",
+        "loads read f16, bf16 or f32 tensors; use metadata() or selector() for integers",
+    )
+    rows, cols = tensor.shape[-2:]
+    grid = [*tensor.shape[:-2], rows // tile[0], cols // tile[1]]
+    return Tile(tensor.dtype, Dim(tile[0]), Dim(tile[1])), grid
+
+
+def _dispatch(site: Site, par_dispatch: int | None, base: int) -> None:
+    site.require(
+        par_dispatch is None or (isinstance(par_dispatch, int) and par_dispatch >= 1),
+        ArgError, f"par_dispatch must be an int >= 1, found {par_dispatch!r}",
+    )  # fmt: skip
+    site.require(isinstance(base, int) and base >= 0, ArgError, f"base must be >= 0, found {base}")
+
+
+def linear_load(
+    tensor: Tensor,
+    tile: tuple[int, int],
+    *,
+    shape: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+    ref: Stream | None = None,
+    base: int = 0,
+    par_dispatch: int | None = None,
+    label: str | None = None,
+) -> Stream:
+    """Read ``shape`` tiles with ``stride`` (both in tiles, outermost first).
+
+    Default is the whole tensor once, row-major. With ``ref`` the walk is repeated for every element
+    of that stream and its dims lead the output shape; without it the output has exactly ``shape``.
+    """
+    site = Site("linear_load", () if ref is None else (ref,), label, ("ref",))
+    given = _spec(site, tensor)
+    _dispatch(site, par_dispatch, base)
+    tile_type, grid = _tiling(site, given, tile, floats=True)
+    view = tuple(grid) if shape is None else tuple(shape)
+    if stride is None:
+        site.require(
+            shape is None or len(view) == len(grid),
+            ArgError,
+            f"shape {list(view)} needs a stride: the tile grid of {given} is {grid}",
+            "pass stride= with one step (in tiles) for each dim of shape",
+        )
+        steps = tuple(math.prod(grid[i + 1 :]) for i in range(len(grid)))
+    else:
+        steps = tuple(stride)
+    site.require(
+        len(steps) == len(view) >= 1,
+        ArgError,
+        f"shape {list(view)} and stride {list(steps)} differ in length",
+        "give one step for each dim",
+    )
+    site.require(all(q >= 1 for q in view), ArgError, f"shape {list(view)} has a dim below 1")
+    site.require(all(s >= 0 for s in steps), ArgError, f"stride {list(steps)} has a negative step")
+    last = sum(s * (q - 1) for s, q in zip(steps, view, strict=True))
+    tiles = math.prod(grid)
+    site.require(
+        last < tiles,
+        ArgError,
+        f"the walk ends at tile {last} but {given} has {tiles} tiles of {tile[0]}x{tile[1]}",
+        "shorten shape or stride",
+    )
+    lead = ref.shape if ref is not None else ()
+    op = LinearLoad(
+        tensor=given, tile=tile_type, shape=view, stride=steps, base=base, par_dispatch=par_dispatch
+    )
+    return site.add(op, [Output((*lead, *(Dim(q) for q in view)), tile_type)])[0]
+
+
+def _static_tile(site: Site, stream: Stream, role: str) -> Tile:
+    tile = stream.type
+    if not (isinstance(tile, Tile) and tile.is_static):
+        site.fail(
+            DTypeError,
+            f"{role} must carry tiles of static size, found {tile}",
+            "unpack dynamic tiles into rows first",
+        )
+    return tile
+
+
+def linear_store(
+    x: Stream,
+    name: str | None = None,
+    *,
+    base: int = 0,
+    par_dispatch: int | None = None,
+    label: str | None = None,
+) -> LinearStore:
+    """Write a stream of static tiles in order. Returns the sink operator."""
+    site = Site("linear_store", (x,), label, ("in",))
+    _dispatch(site, par_dispatch, base)
+    _static_tile(site, x, "in")
+    op = LinearStore(tensor_name=name, base=base, par_dispatch=par_dispatch)
+    site.add(op, [])
+    return op
+
+
+def _address(site: Site, stream: Stream) -> None:
+    kind = stream.type
+    site.require_type(
+        isinstance(kind, Tile) and kind.is_address,
+        "addr", stream, "tile indices (1x1 tiles of u32 or u64)",
+        "make addresses with metadata() or an address generator",
+    )  # fmt: skip
+
+
+def random_load(
+    addr: Stream,
+    tensor: Tensor,
+    tile: tuple[int, int],
+    *,
+    base: int = 0,
+    par_dispatch: int | None = None,
+    label: str | None = None,
+) -> Stream:
+    """Read the tile with each row-major tile index in ``addr``; the shape is that of ``addr``."""
+    site = Site("random_load", (addr,), label, ("addr",))
+    given = _spec(site, tensor)
+    _dispatch(site, par_dispatch, base)
+    tile_type, _ = _tiling(site, given, tile, floats=True)
+    _address(site, addr)
+    op = RandomLoad(tensor=given, tile=tile_type, base=base, par_dispatch=par_dispatch)
+    return site.add(op, [Output(addr.shape, tile_type)])[0]
+
+
+def random_store(
+    addr: Stream,
+    data: Stream,
+    tensor: Tensor,
+    *,
+    depth: int = 1,
+    ack: str = "addr",
+    base: int = 0,
+    par_dispatch: int | None = None,
+    label: str | None = None,
+) -> Stream:
+    """Write each tile of ``data`` to the tile index paired with it. Returns the acknowledges.
+
+    ``depth`` is the number of tiles the operator can hold (on-chip memory only), ``ack`` says whose
+    shape and levels the acknowledge takes: ``addr`` or ``data``.
+    """
+    site = Site("random_store", (addr, data), label, ("addr", "data"))
+    given = _spec(site, tensor)
+    site.require(ack in ("addr", "data"), ArgError, f"ack must be 'addr' or 'data', found {ack!r}")
+    site.require(
+        isinstance(depth, int) and depth >= 1, ArgError, f"depth must be >= 1, found {depth}"
+    )
+    _dispatch(site, par_dispatch, base)
+    _address(site, addr)
+    tile = _static_tile(site, data, "data")
+    site.require(
+        tile.dtype is given.dtype or tile.dtype.width_bytes == given.dtype.width_bytes,
+        DTypeError,
+        f"data carries {tile}, the tensor is {given}",
+    )
+    _tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
+    left, right = addr.elements(), data.elements()
+    verdict = site.owner.compare(Dim(left), Dim(right))
+    if not verdict:
+        state = "different" if verdict is False else "unknown"
+        site.fail(
+            DimError,
+            f"addresses and tiles are paired one to one, found {left} addresses and {right} tiles "
+            f"({state})",
+            f"use program.assume_equal({left}, {right}) if they are equal by construction",
+        )
+    op = RandomStore(
+        tensor=given, tile=tile, base=base, par_dispatch=par_dispatch, ack=ack, buffer_depth=depth
+    )
+    return site.add(op, [Output((addr if ack == "addr" else data).shape, Ack())])[0]

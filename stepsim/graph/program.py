@@ -1,0 +1,292 @@
+"""Program: the collection of operators that one ``with`` block builds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepsim.errors import ArgError, DimError, GraphError
+from stepsim.graph.dims import Dim, DimLike, Kind, Namer, Size, format_dims
+from stepsim.graph.operator import Operator, Output, source_line
+from stepsim.graph.stream import Counts, Stream
+from stepsim.graph.types import Tile
+
+if TYPE_CHECKING:
+    from stepsim.graph.metrics import Metrics
+
+__all__ = ["Assumption", "Program", "current_program"]
+
+_current: ContextVar[Program | None] = ContextVar("stepsim_program", default=None)
+
+
+def current_program() -> Program | None:
+    """The program whose ``with`` block is running, if any."""
+    return _current.get()
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """An equality that the user stated; a run must check it."""
+
+    text: str
+    left: Dim
+    right: Dim
+    source: str
+
+
+class Program:
+    """Operators and streams of one STeP program, with program-wide defaults.
+
+    Parameters
+    ----------
+    name : shown in reports.
+    compute_bw : FLOPs per cycle of operators that do not state their own.
+    par_dispatch : off-chip requests a memory operator issues per cycle.
+    fifo_depth : capacity of channels without a depth of their own; None = unbounded by default.
+    """
+
+    def __init__(
+        self,
+        name: str = "program",
+        *,
+        compute_bw: int | None = None,
+        par_dispatch: int = 1,
+        fifo_depth: int | None = 2,
+    ) -> None:
+        for what, value in (
+            ("compute_bw", compute_bw), ("par_dispatch", par_dispatch), ("fifo_depth", fifo_depth)
+        ):  # fmt: skip
+            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+                raise ArgError(f"Program '{name}': {what} must be an int >= 1, found {value!r}")
+        self.name = name
+        self.compute_bw = compute_bw
+        self.par_dispatch = par_dispatch
+        self.fifo_depth = fifo_depth
+        self.operators: list[Operator] = []
+        self.depths: dict[tuple[int, int], int] = {}
+        self.assumptions: list[Assumption] = []
+        self.routings: list[Any] = []
+        self.namer = Namer()
+        self.closed = False
+        self._equal: dict[Any, Any] = {}
+        self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
+        self._counts: dict[tuple[int, int], Counts] = {}
+        self._lengths: dict[tuple[int, int], Dim] = {}
+        self._token: Token[Program | None] | None = None
+
+    # building
+
+    def __enter__(self) -> Program:
+        outer = _current.get()
+        if outer is not None:
+            raise GraphError(
+                f"program '{self.name}' opened inside '{outer.name}'. Programs do not nest; close "
+                "the outer `with` block first"
+            )
+        if self.closed:
+            raise GraphError(f"program '{self.name}' is finished; make a new Program to build more")
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        assert self._token is not None
+        _current.reset(self._token)
+        self._token = None
+        if kind is None:
+            self.check()
+            self.closed = True
+
+    @property
+    def next_id(self) -> int:
+        return len(self.operators)
+
+    def register(self, operator: Operator, outputs: Sequence[Output]) -> tuple[Stream, ...]:
+        """Append an operator whose checks have passed."""
+        operator.id = len(self.operators)
+        operator.program = self
+        operator.outputs = tuple(
+            Stream(operator, port, out.shape, out.type, out.counts, out.padding)
+            for port, out in enumerate(outputs)
+        )
+        self.operators.append(operator)
+        for position, stream in enumerate(operator.inputs):
+            self._readers.setdefault(stream.key, []).append((operator, position))
+        return operator.outputs
+
+    def readers(self, stream: Stream) -> list[tuple[Operator, int]]:
+        """Operators that read ``stream`` and the input position, in creation order."""
+        return list(self._readers.get(stream.key, ()))
+
+    def counts_of(self, selector: Stream) -> Counts:
+        """Counts by output for partitions driven by ``selector``; made on first use."""
+        if selector.counts is not None:
+            return selector.counts
+        if selector.key not in self._counts:
+            title = selector.producer.title(selector.port)
+            self._counts[selector.key] = Counts(self, "c", f"chunks selected by {title}")
+        return self._counts[selector.key]
+
+    def length_of(self, lengths: Stream) -> Dim:
+        """The ragged dim whose sizes are the values of ``lengths``; made on first use."""
+        if lengths.key not in self._lengths:
+            title = lengths.producer.title(lengths.port)
+            self._lengths[lengths.key] = self.namer.ragged("len", f"values of {title}")
+        return self._lengths[lengths.key]
+
+    def lengths(self) -> Mapping[tuple[int, int], Dim]:
+        """Ragged dims by the stream that holds their sizes."""
+        return self._lengths
+
+    def equalities(self) -> Mapping[Any, Any]:
+        """Expressions unified by the user, left to right."""
+        return self._equal
+
+    def dim(self, name: str = "d") -> Dim:
+        """A new dynamic-regular dim owned by the program."""
+        where, _ = source_line()
+        return Dim(self.namer.symbol(name, f"dim made at {where}"))
+
+    def ragged(self, name: str = "len", *, static: bool = False) -> Dim:
+        """A new ragged dim owned by the program."""
+        where, _ = source_line()
+        return self.namer.ragged(name, f"ragged dim made at {where}", static=static)
+
+    def set_depth(self, stream: Stream, depth: int) -> None:
+        """FIFO depth of a stream; may be stated once."""
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise ArgError(f"{stream!r}: a FIFO depth is an int >= 1, found {depth!r}")
+        if self.depths.setdefault(stream.key, depth) != depth:
+            raise ArgError(
+                f"{stream!r}: depth {depth} contradicts depth {self.depths[stream.key]} set "
+                "before. State the depth of a stream once"
+            )
+
+    # equality of dims
+
+    def assume_equal(self, left: DimLike, right: DimLike) -> None:
+        """State that two dims are equal; a run checks it."""
+        a, b = Dim.of(left), Dim.of(right)
+        verdict = self.compare(a, b)
+        if verdict is False:
+            raise DimError(
+                f"assume_equal: {a} and {b} are different. Only sizes that are not already known "
+                "to differ can be assumed equal"
+            )
+        self.record_assumption(f"{a} == {b}", (a,), (b,))
+
+    def record_assumption(self, text: str, left: Sequence[Dim], right: Sequence[Dim]) -> None:
+        """Unify dims pairwise."""
+        where, _ = source_line()
+        for a, b in zip(left, right, strict=True):
+            if self.compare(a, b):
+                continue
+            self.assumptions.append(Assumption(text, a, b, where))
+            x, y = self._canon(a.expr), self._canon(b.expr)
+            if isinstance(x, int) or (not isinstance(y, int) and not x.is_Symbol and y.is_Symbol):
+                x, y = y, x
+            self._equal[x] = y
+
+    def compare(self, a: Dim, b: Dim) -> bool | None:
+        """True: proved equal, False: proved different, None: unknown."""
+        x, y = self._canon(a.expr), self._canon(b.expr)
+        if x == y:
+            return True
+        if isinstance(x, int) and isinstance(y, int):
+            return False
+        if Kind.RG in (a.kind, b.kind):
+            return None
+        gap = x - y
+        return False if gap.is_number and gap != 0 else None
+
+    def _canon(self, expr: Size) -> Size:
+        while self._equal and not isinstance(expr, int):
+            changed = expr.xreplace(self._equal)
+            if changed == expr:
+                break
+            expr = int(changed) if changed.is_Integer else changed
+        return expr
+
+    # finished programs
+
+    def check(self) -> None:
+        """Raise one GraphError with every finding about dangling streams and feedback."""
+        findings: list[str] = []
+        for op in self.operators:
+            missing = getattr(op, "unconnected", None)
+            if missing is not None and missing():
+                findings.append(
+                    f"{op.title()} is never connected; call .connect(stream) on it ({op.source})"
+                )
+            for out in op.outputs:
+                if not self._readers.get(out.key):
+                    findings.append(
+                        f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"
+                    )
+                tile = out.type
+                if isinstance(tile, Tile) and (tile.rows == 0 or tile.cols == 0):
+                    findings.append(f"empty tiles in {out!r} ({op.source})")
+        if findings:
+            noun = "finding" if len(findings) == 1 else "findings"
+            lines = "".join(f"\n  - {f}" for f in findings)
+            raise GraphError(f"program '{self.name}': {len(findings)} {noun}{lines}")
+
+    def metrics(
+        self, *, memory: str = "published", count_fifos: bool = False, on_demand: bool = False
+    ) -> Metrics:
+        """Symbolic off-chip traffic, on-chip memory and FLOPs under one memory model."""
+        from stepsim.graph.metrics import measure
+
+        return measure(self, memory=memory, count_fifos=count_fifos, on_demand=on_demand)
+
+    def rewrite(self, rule: Callable[[Program], Any]) -> Any:
+        """Apply a rewrite; it returns a new program (and whatever else it documents)."""
+        return rule(self)
+
+    def provenance(self, symbol: Any) -> str:
+        """Where a symbol of this program comes from."""
+        return self.namer.provenance.get(symbol, "not a symbol of this program")
+
+    def fingerprint(self) -> str:
+        """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
+        from stepsim.graph.draw import canonical_lines
+
+        digest = hashlib.sha256()
+        for line in canonical_lines(self):
+            digest.update(line.encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def to_dot(self) -> str:
+        """Graphviz text."""
+        from stepsim.graph.draw import to_dot
+
+        return to_dot(self)
+
+    def to_mermaid(self) -> str:
+        """Mermaid flowchart text."""
+        from stepsim.graph.draw import to_mermaid
+
+        return to_mermaid(self)
+
+    def __repr__(self) -> str:
+        return f"<Program '{self.name}': {len(self.operators)} operators>"
+
+    def __str__(self) -> str:
+        from stepsim.graph.draw import listing
+
+        return listing(self)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        state = self.__dict__.copy()
+        state["_token"] = None
+        return state
+
+    def symbols_of(self, sizes: Sequence[Dim]) -> str:
+        """Provenance lines of the symbols in some dims, for messages."""
+        found = {s for d in sizes if not isinstance(d.expr, int) for s in d.expr.free_symbols}
+        return "; ".join(f"{s}: {self.provenance(s)}" for s in sorted(found, key=str)) or (
+            f"no symbols in {format_dims(sizes)}"
+        )

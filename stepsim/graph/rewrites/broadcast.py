@@ -1,0 +1,46 @@
+"""Broadcast inference: a stream with several readers needs one copy operator.
+
+Channels are one-to-one, so every output read k >= 2 times gets one k-way Broadcast whose output j
+goes to reader j, in the order in which the readers were created. Explicit broadcasts stay as they
+are. Feedback placeholders are looked through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepsim.graph.ops.sources import FeedbackSource
+from stepsim.graph.stream import Stream
+
+if TYPE_CHECKING:
+    from stepsim.graph.operator import Operator
+    from stepsim.graph.program import Program
+
+__all__ = ["Reader", "readers_by_output", "resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One input of one operator."""
+
+    operator: Operator
+    position: int
+
+
+def resolved(stream: Stream) -> Stream:
+    """The stream itself, or what its feedback placeholder is connected to."""
+    producer = stream.producer
+    while isinstance(producer, FeedbackSource) and producer.connected is not None:
+        stream = producer.connected
+        producer = stream.producer
+    return stream
+
+
+def readers_by_output(program: Program) -> dict[tuple[int, int], list[Reader]]:
+    """Readers of every (operator id, port), in creation order."""
+    found: dict[tuple[int, int], list[Reader]] = {}
+    for op in program.operators:
+        for position, stream in enumerate(op.inputs):
+            found.setdefault(resolved(stream).key, []).append(Reader(op, position))
+    return found

@@ -1,0 +1,143 @@
+"""Wiring: a program as units in construction order, joined by one-to-one channels.
+
+Construction order numbers the memory ports: operators enter as they were created, but an operator
+without inputs enters just before its first reader (first input first); inferred broadcasts come
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from stepsim.errors import LoweringError
+from stepsim.graph.ops.sources import FeedbackSource
+from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
+from stepsim.graph.stream import Stream
+
+if TYPE_CHECKING:
+    from stepsim.graph.operator import Operator
+    from stepsim.graph.program import Program
+
+__all__ = ["WiredChannel", "WiredUnit", "Wiring", "wire"]
+
+
+@dataclass(frozen=True, slots=True)
+class WiredUnit:
+    """One unit: kind and parameters in the vocabulary of the engine, channel indices, origin."""
+
+    name: str
+    kind: str
+    params: Mapping[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operator: Operator | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class WiredChannel:
+    """One FIFO; ``depth`` is the stream's own, or None for the program's default."""
+
+    name: str
+    depth: int | None
+    stream: Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Units in construction order and the channels between them."""
+
+    program: Program
+    units: tuple[WiredUnit, ...]
+    channels: tuple[WiredChannel, ...]
+    by_stream: Mapping[tuple[int, int], int] = field(repr=False)
+
+    def channel_of(self, stream: Stream) -> int:
+        """Index of the channel that the producer of a stream writes."""
+        return self.by_stream[resolved(stream).key]
+
+
+def construction_order(program: Program) -> list[Operator]:
+    """Operators as they enter the network."""
+    order: list[Operator] = []
+    placed: set[int] = set()
+    for op in program.operators:
+        if isinstance(op, FeedbackSource) or not op.inputs:
+            continue
+        for stream in op.inputs:
+            source = resolved(stream).producer
+            if not source.inputs and source.id not in placed:
+                placed.add(source.id)
+                order.append(source)
+        placed.add(op.id)
+        order.append(op)
+    return order
+
+
+def unit_name(op: Operator) -> str:
+    """``matmul_up.3#57``: label, or the operator's name, and its number."""
+    return f"{op.label or op.name}#{op.id}"
+
+
+def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
+    """Units and channels of a finished program.
+
+    ``bindings`` maps routings made from a spec to index arrays ``[rows, k]``.
+    """
+    if not program.closed:
+        raise LoweringError(
+            f"program '{program.name}' is still open; leave its `with` block before lowering it"
+        )
+    given = dict(bindings or {})
+    for key in given:
+        if key not in program.routings:
+            raise LoweringError(
+                f"program '{program.name}' has no {key!r}; bindings are keyed by its routings"
+            )
+    readers = readers_by_output(program)
+    channels: list[WiredChannel] = []
+    inputs: dict[int, list[int]] = {op.id: [-1] * len(op.inputs) for op in program.operators}
+    by_stream: dict[tuple[int, int], int] = {}
+    copies: list[WiredUnit] = []
+    plain: list[tuple[Operator, tuple[int, ...]]] = []
+
+    def channel(name: str, stream: Stream) -> int:
+        channels.append(WiredChannel(name, stream.depth, stream))
+        return len(channels) - 1
+
+    pending: list[tuple[str, Stream, int]] = []
+    for op in construction_order(program):
+        outputs = []
+        for stream in op.outputs:
+            name = unit_name(op) + (f".{stream.port}" if len(op.outputs) > 1 else "")
+            index = channel(name, stream)
+            outputs.append(index)
+            by_stream[stream.key] = index
+            users = readers.get(stream.key, [])
+            if len(users) == 1:
+                inputs[users[0].operator.id][users[0].position] = index
+            elif users:
+                pending.append((name, stream, index))
+        plain.append((op, tuple(outputs)))
+    for name, stream, index in pending:
+        ends = []
+        for number, user in enumerate(readers[stream.key]):
+            end = channel(f"{name}>{number}", stream)
+            inputs[user.operator.id][user.position] = end
+            ends.append(end)
+        copies.append(
+            WiredUnit(
+                f"broadcast({name})", "Broadcast", {}, (index,), tuple(ends), None,
+                stream.producer.source,
+            )
+        )  # fmt: skip
+    units = [
+        WiredUnit(
+            unit_name(op), op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
+            op.source,
+        )
+        for op, outputs in plain
+    ]  # fmt: skip
+    return Wiring(program, (*units, *copies), tuple(channels), by_stream)
