@@ -1,8 +1,9 @@
 """The slot arena: rings, buffers and tuples are blocks of slots of power-of-two length.
 
-``g.arena_top`` is a bump pointer; freed blocks wait in one list per length, linked through ``value``.
-Nothing here fails halfway: :func:`allocate` answers -1 when the arena is full, the unit then answers
-``NO_SPACE`` without having changed anything, the caller enlarges the array and the unit runs again.
+``g.arena_top`` is a bump pointer; freed blocks wait in one list per length, linked through
+``value``. Nothing here fails halfway: :func:`allocate` answers -1 when the arena is full, the unit
+then answers ``NO_SPACE`` without having changed anything, the caller enlarges the array and the
+unit runs again.
 
 A buffer or tuple is a block whose first slot is a header (``rows`` elements, ``off`` references,
 ``level`` the order of the block); the elements follow.
@@ -89,8 +90,8 @@ def release(S, F, g, token):
 def grow_ring(S, F, g, ch):
     """Make room for one more token in the ring of ``ch``; False when the arena is full.
 
-    A bounded ring holds the last ``cap`` tokens, because their release times are needed; an unbounded
-    one only what is in flight; with ``g.history`` nothing is ever overwritten.
+    A bounded ring holds the last ``cap`` tokens, because their release times are needed; an
+    unbounded one only what is in flight; with ``g.history`` nothing is ever overwritten.
     """
     length = ch.mask + 1
     if ch.cap >= INFINITY and g.history == 0 and ch.sent - ch.removed < length:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels.engine import run
+from stepsim.kernels.jit import cache_directory
 from stepsim.kernels.layout import INFINITY, RunState, Status
 
-__all__ = ["Execution", "ImageArrays", "execute", "warm_up"]
+__all__ = ["Execution", "ImageArrays", "engine_is_compiled", "execute"]
 
 _PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
@@ -79,7 +81,7 @@ def execute(
     max_steps: int = INFINITY,
     max_wall_seconds: float = float("inf"),
     history: bool = False,
-    on_pause: Callable[[Any, float], None] | None = None,
+    on_pause: Callable[[Any, NDArray[np.void], float], None] | None = None,
     pause_steps: int = _PAUSE_STEPS,
 ) -> Execution:
     """Run an image from its start.
@@ -88,7 +90,9 @@ def execute(
     ----------
     max_cycles, max_steps, max_wall_seconds : limits; the state reached is returned.
     history : keep every token, so that all stamps can be read afterwards.
-    on_pause : called with the globals record and the seconds so far, a few times per second.
+    on_pause : called with the globals record, the units and the seconds so far, a few times per
+        second.
+    pause_steps : firings between two pauses; results do not depend on it.
     """
     units, channels = image.units.copy(), image.channels.copy()
     slots = np.zeros(_arena_size(len(image.slots), len(channels)), image.slots.dtype)
@@ -116,19 +120,11 @@ def execute(
     timed_out = False
     while True:
         g.pause_at = min(g.steps + pause_steps, g.limit_steps)
+        arrays = (_records(units), _records(channels), _records(slots), image.params, scratch)
+        arguments = (*arrays, work, free, *fixed)
+        _compile_for(arguments)
         begin = time.perf_counter()
-        state = RunState(
-            run(
-                _records(units),
-                _records(channels),
-                _records(slots),
-                image.params,
-                scratch,
-                work,
-                free,
-                *fixed,
-            )
-        )
+        state = RunState(run(*arguments))
         seconds += time.perf_counter() - begin
         if state is RunState.NO_SPACE:
             grown = np.zeros(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), slots.dtype)
@@ -141,7 +137,7 @@ def execute(
             timed_out = True
             break
         if on_pause is not None:
-            on_pause(g, seconds)
+            on_pause(g, units, seconds)
     return Execution(state, units, channels, slots, g, seconds, timed_out, image.params)
 
 
@@ -149,6 +145,12 @@ def _arena_size(fixed: int, channels: int) -> int:
     return fixed + 64 * channels + 1024
 
 
-def warm_up(image: ImageArrays) -> None:
-    """Compile the engine, or load it from the cache, by running a small image."""
-    execute(image)
+def _compile_for(arguments: tuple[Any, ...]) -> None:
+    """Compile or load the engine before the clock starts."""
+    if not numba.config.DISABLE_JIT:
+        run.compile(tuple(numba.typeof(argument) for argument in arguments))
+
+
+def engine_is_compiled() -> bool:
+    """Whether the compiled engine is in the cache; if not, the first run compiles it."""
+    return any(cache_directory().glob("*.nbc"))

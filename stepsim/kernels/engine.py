@@ -1,20 +1,31 @@
 """The event loop: run units until nothing can run, then serve the earliest order-sensitive event.
 
-Units that only send and receive are pure functions of what they receive; they run in any order, each as
-far as it can go. When none can run, every unit waits for another one, for a memory completion or for an
-arrival decision. The memory is then advanced up to the smallest of those times, everything due at it is
-handled, and the units run again. Times here are *pace* times: whatever a unit does after an event at
-``t`` is published at ``t + 1`` or later.
+Units that only send and receive are pure functions of what they receive; they run in any order,
+each as far as it can go. When none can run, every unit waits for another one, for a memory
+completion or for an arrival decision. The memory is then advanced up to the smallest of those
+times, everything due at it is handled, and the units run again. Times here are *pace* times:
+whatever a unit does after an event at ``t`` is published at ``t + 1`` or later.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from stepsim.kernels.calendar import next_unit, pop_unit, schedule
 from stepsim.kernels.jit import cached_entry, kernel
 from stepsim.kernels.layout import INFINITY, Kind, RunState, Status
 from stepsim.kernels.memory.ports import advance, issue
 from stepsim.kernels.queues import push
-from stepsim.kernels.units import buffers, flatmaps, maps, merge, offchip, reductions, routing, shape
+from stepsim.kernels.units import (
+    buffers,
+    flatmaps,
+    maps,
+    merge,
+    offchip,
+    reductions,
+    routing,
+    shape,
+)
 from stepsim.kernels.units.sources import step_consumer, step_source
 
 __all__ = ["run"]
@@ -198,7 +209,7 @@ def _serve(U, W, H, g):
         push(W, g, u)
 
 
-def run(U, C, S, P, X, W, F, H, M, Q, A, B, T, G):
+def _run(U, C, S, P, X, W, F, H, M, Q, A, B, T, G):
     """Run until the end, a limit, a pause or a full arena; answers a :class:`RunState`.
 
     U units, C channels, S slots, P parameters, X scratch, W work list, F free lists of the arena,
@@ -222,4 +233,4 @@ def run(U, C, S, P, X, W, F, H, M, Q, A, B, T, G):
         g.pause_at -= (g.mem_inner - before) >> 3
 
 
-run = cached_entry(run)
+run: Any = cached_entry(_run)

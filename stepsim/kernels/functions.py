@@ -13,7 +13,15 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import MAX_TILE_SIDE, Abort, Fn, Payload
 from stepsim.kernels.queues import abort
 
-__all__ = ["accumulate", "binary", "ceil_div", "load_cycles", "map_accumulate", "tile_bytes", "unary"]
+__all__ = [
+    "accumulate",
+    "binary",
+    "ceil_div",
+    "load_cycles",
+    "map_accumulate",
+    "tile_bytes",
+    "unary",
+]
 
 _TILE = int(Payload.TILE)
 _SILU = int(Fn.SILU)

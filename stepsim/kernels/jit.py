@@ -1,8 +1,9 @@
 """How kernels are compiled, and a compilation cache that cannot be stale.
 
-Numba keys its on-disk cache on the file of the cached function alone: an edit in another kernel file
-would silently run old machine code. Here the key is a digest of every kernel source together with the
-versions of numba, llvmlite and numpy, and the entry lives in a folder named by that digest.
+Numba keys its on-disk cache on the file of the cached function alone: an edit in another kernel
+file would silently run old machine code. Here the key is a digest of every kernel source together
+with the versions of numba, llvmlite and numpy, and the entry lives in a folder named by that
+digest.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:
-            _log.warning("compiled engine in %s is unreadable (%s); compiling", self.cache_path, error)
+            _log.warning(
+                "compiled engine in %s is unreadable (%s); compiling", self.cache_path, error
+            )
             self._remove_files()
             return None
 

@@ -1,8 +1,8 @@
 """Structured dtypes and codes shared by the lowering step and the kernels.
 
 All simulation state lives in a few arrays of records. Field names avoid every attribute of
-``numpy.record`` (``base``, ``size``, ``take``, ...) so that the same attribute access works compiled
-and with ``NUMBA_DISABLE_JIT=1``.
+``numpy.record`` (``base``, ``size``, ``take``, ...) so that the same attribute access works
+compiled and with ``NUMBA_DISABLE_JIT=1``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SLOT = np.dtype(
     ],
     align=True,
 )
-"""One token: a FIFO slot, a token in a unit's hand, a buffered tile or a block header (64 bytes)."""
+"""One token (64 bytes): a FIFO slot, a token in hand, a buffered tile or a block header."""
 
 CHANNEL = np.dtype(
     [

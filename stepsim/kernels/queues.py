@@ -1,11 +1,11 @@
 """The primitives every unit is written with: HEAD, TAKE, EMIT, RESERVE (STeP paper, section 4.3).
 
-A FIFO has forward and return latency 1. ``un`` and ``ch`` are records, ``S`` the slots, ``F`` the free
-lists of the arena, ``W`` the work list, ``g`` the globals.
+A FIFO has forward and return latency 1. ``un`` and ``ch`` are records, ``S`` the slots, ``F`` the
+free lists of the arena, ``W`` the work list, ``g`` the globals.
 
-Step functions first ask whether they can go on (:func:`has_token`, :func:`room`), and change nothing
-when they cannot; a clock only moves once the token or slot is there. The result does not depend on the
-order in which units run.
+Step functions first ask whether they can go on (:func:`has_token`, :func:`room`), and change
+nothing when they cannot; a clock only moves once the token or slot is there. The result does not
+depend on the order in which units run.
 """
 
 from __future__ import annotations

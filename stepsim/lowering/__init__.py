@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
+from stepsim.lowering.lower import lower, network_of, timing_of
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 
-__all__ = ["ChannelSpec", "Image", "Network", "TimingParams", "UnitSpec", "build_image"]
+__all__ = [
+    "ChannelSpec",
+    "Image",
+    "Network",
+    "TimingParams",
+    "UnitSpec",
+    "build_image",
+    "lower",
+    "network_of",
+    "timing_of",
+]

@@ -88,7 +88,7 @@ class ImageBuilder:
         order = (len(tiles)).bit_length()
         first = len(self._slots)
         references = 1 << 30  # source tokens are sent by copy and never freed
-        block = [(0, len(tiles), 0, references, order, 0, Payload.TILE, 0)]
+        block: list[tuple[int, ...]] = [(0, len(tiles), 0, references, order, 0, 0, 0)]
         for i, tile in enumerate(tiles):
             span, level = 1, 0
             for dim in reversed(dims):
@@ -110,7 +110,9 @@ class ImageBuilder:
                 f"sides up to {MAX_TILE_SIDE} are supported; split the tile"
             )
         if not 1 <= bpe <= 1024:
-            raise LoweringError(f"{spec.op} '{spec.name}': {bpe} bytes per element, expected 1..1024")
+            raise LoweringError(
+                f"{spec.op} '{spec.name}': {bpe} bytes per element, expected 1..1024"
+            )
 
     def build(self) -> Image:
         """The finished image; raises LoweringError for anything that does not fit."""
@@ -122,7 +124,9 @@ class ImageBuilder:
         for u, spec in enumerate(network.units):
             self._encode(u, spec, port_of.get(u, -1))
         for name, field, value in self._states:
-            self._units[next(u for u, s in enumerate(network.units) if s.name == name)][field] = value
+            self._units[next(u for u, s in enumerate(network.units) if s.name == name)][field] = (
+                value
+            )
         table = self._selector_table()
         channels, arena_top = self._channels(producers, consumers)
         slots = np.zeros(arena_top, SLOT)
@@ -167,7 +171,9 @@ class ImageBuilder:
                 ("outputs", row.outputs, len(spec.outputs)),
             ):
                 if expected is not None and expected != found:
-                    raise LoweringError(f"{spec.op} '{spec.name}': {found} {word}, expected {expected}")
+                    raise LoweringError(
+                        f"{spec.op} '{spec.name}': {found} {word}, expected {expected}"
+                    )
             for role, used in (("producer", spec.outputs), ("consumer", spec.inputs)):
                 for c in used:
                     if ends[role][c] >= 0:
@@ -259,7 +265,8 @@ def _bundle(spec: UnitSpec) -> int:
     bundle = int(spec.params["par"])
     if bundle < 1:
         raise LoweringError(
-            f"{spec.op} '{spec.name}': par_dispatch is {bundle}, expected at least 1 request per cycle"
+            f"{spec.op} '{spec.name}': par_dispatch is {bundle}; expected at least 1 request "
+            "per cycle"
         )
     return bundle
 
@@ -273,7 +280,9 @@ def _memory_table(timing: TimingParams, bundles: int) -> tuple[np.ndarray, int, 
     return np.concatenate([triangular, empty]), bundles + 1, rows
 
 
-def _globals(network: Network, selectors: int, arena_top: int, rows_at: int, rows: int) -> np.ndarray:
+def _globals(
+    network: Network, selectors: int, arena_top: int, rows_at: int, rows: int
+) -> np.ndarray:
     timing = network.timing
     if timing.memory_model not in MEMORY_MODELS:
         known = ", ".join(MEMORY_MODELS)
@@ -304,6 +313,7 @@ def build_image(network: Network) -> Image:
     Raises
     ------
     LoweringError
-        For unknown operators or functions, dangling channels, and sizes that would overflow a field.
+        For unknown operators or functions, dangling channels, and sizes that would overflow a
+        field.
     """
     return ImageBuilder(network).build()

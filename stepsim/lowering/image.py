@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,3 +39,10 @@ class Image:
     channel_names: tuple[str, ...]
     selectors: tuple[tuple[int, tuple[int, ...]], ...]
     """(width, selected indices) of every selector id."""
+
+    def digest(self) -> str:
+        """SHA-256 of all arrays: equal images give equal runs."""
+        digest = hashlib.sha256()
+        for array in (self.units, self.channels, self.slots, self.params, self.ports, self.globals):
+            digest.update(array.tobytes())
+        return digest.hexdigest()

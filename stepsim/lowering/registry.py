@@ -1,8 +1,9 @@
 """The registry: one row per unit of the vocabulary, tying its name to a kernel and its parameters.
 
-An encoder turns the named parameters of a :class:`~stepsim.lowering.network.UnitSpec` into the integers
-that the step function of its kind reads, and asks the builder for private token storage. To add a unit:
-a step function in ``kernels/units``, a member of ``Kind``, one encoder and one row here.
+An encoder turns the named parameters of a :class:`~stepsim.lowering.network.UnitSpec` into the
+integers that the step function of its kind reads, and asks the builder for private token storage.
+To add a unit: a step function in ``kernels/units``, a member of ``Kind``, one encoder and one row
+here.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ _BINARY: Final = {
     "SetOffset": Fn.SET_OFFSET,
     "CacheWriteAddrGen": Fn.WRITE_ADDRESS,
 }
-_CONSTANT_CYCLES: Final = {Fn.APPEND_ROW, Fn.SET_OFFSET, Fn.WRITE_ADDRESS, Fn.SIGNAL, Fn.RETILE_ROW, Fn.RETILE_COL}
+_CONSTANT_CYCLES: Final = {
+    Fn.APPEND_ROW,
+    Fn.SET_OFFSET,
+    Fn.WRITE_ADDRESS,
+    Fn.SIGNAL,
+    Fn.RETILE_ROW,
+    Fn.RETILE_COL,
+}
 _ACCUM: Final = {
     "Add": Fn.ELEMENTWISE,
     "Mul": Fn.ELEMENTWISE,
@@ -66,7 +74,11 @@ _ACCUM: Final = {
     "SignalReqAllRead": Fn.SIGNAL,
 }
 _MAP_ACCUM: Final = {"Matmul": Fn.MATMUL, "DynMatmul": Fn.DYN_MATMUL}
-_SIDES: Final = {"rows": flatmaps.SIDE_ROWS, "cols": flatmaps.SIDE_COLS, "valid": flatmaps.SIDE_VALID}
+_SIDES: Final = {
+    "rows": flatmaps.SIDE_ROWS,
+    "cols": flatmaps.SIDE_COLS,
+    "valid": flatmaps.SIDE_VALID,
+}
 
 
 def _function(spec: UnitSpec, table: Mapping[str, Fn]) -> tuple[Fn, int]:
@@ -75,7 +87,9 @@ def _function(spec: UnitSpec, table: Mapping[str, Fn]) -> tuple[Fn, int]:
     name, transposed = (fn, False) if isinstance(fn, str) else (fn[0], len(fn) > 1 and bool(fn[1]))
     if name not in table:
         known = ", ".join(sorted(table))
-        raise LoweringError(f"{spec.op} '{spec.name}': unknown function {name!r}; known are {known}")
+        raise LoweringError(
+            f"{spec.op} '{spec.name}': unknown function {name!r}; known are {known}"
+        )
     return table[name], int(transposed)
 
 
@@ -215,7 +229,13 @@ def _reshape(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
     if int(params["q"]) < 1:
         raise LoweringError(f"Reshape '{spec.name}': chunk is {params['q']}, expected at least 1")
     outer = int(params.get("outer", False))
-    return [int(params["s"]), int(params["q"]), int(pad is not None), int(params.get("ri", 0)), outer]
+    return [
+        int(params["s"]),
+        int(params["q"]),
+        int(pad is not None),
+        int(params.get("ri", 0)),
+        outer,
+    ]
 
 
 def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> _Encoder:
@@ -274,7 +294,11 @@ def _none(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
 
 
 _each = _tokens(sources.WORK, lambda params, count: [int(params["n"])] * count)
-_times: Callable[[Mapping[str, Any], int], list[int]] = lambda params, count: list(params["times"])
+
+
+def _times(params: Mapping[str, Any], count: int) -> list[int]:
+    return list(params["times"])
+
 
 REGISTRY: Final[Mapping[str, Row]] = {
     "Src": Row(Kind.SOURCE, _each, 0, 1),
@@ -302,7 +326,9 @@ REGISTRY: Final[Mapping[str, Row]] = {
     "Flatten": Row(Kind.FLATTEN, _flatten, 1, 1, hands=1),
     "Promote": Row(Kind.PROMOTE, _numbers("p"), 1, 1, hands=1),
     "Reshape": Row(Kind.RESHAPE, _reshape, 1, 1, hands=2),
-    "Partition": Row(Kind.PARTITION, _switched(lambda s: len(s.outputs), wb=True), 2, None, hands=1),
+    "Partition": Row(
+        Kind.PARTITION, _switched(lambda s: len(s.outputs), wb=True), 2, None, hands=1
+    ),
     "Reassemble": Row(
         Kind.REASSEMBLE, _switched(lambda s: len(s.inputs) - 1, wb=True), None, 1, hands=1
     ),

@@ -1,19 +1,21 @@
 """The channel model of off-chip memory: exact per request, driven by events.
 
-An arbiter takes one bundle per issuing port and cycle, reads before writes, and scatters the requests
-over the channels: within a cycle the channel advances by 1, 2, 3, ... (a triangular walk), and the
-position is carried to the next cycle. A channel serves one request per interval, first come first
-served; a response comes ``D`` cycles after its service started.
+An arbiter takes one bundle per issuing port and cycle, reads before writes, and scatters the
+requests over the channels: within a cycle the channel advances by 1, 2, 3, ... (a triangular walk),
+and the position is carried to the next cycle. A channel serves one request per interval, first come
+first served; a response comes ``D`` cycles after its service started.
 
-State: ``B[c]``, the cycle from which channel ``c`` is free; ``g.mem_offset``; per port what is left to
-issue and the latest response. Cycles in which no port issues change nothing and are not visited. While
-the issuing ports and their bundle sizes stay the same the arrivals are periodic, and each channel is
-advanced over whole periods in closed form: over one period ``free -> max(free + m * II, idle)``, where
-``m`` requests arrive and ``idle`` is the result from an idle channel. Only the last period of such a
-segment is run explicitly, because on every channel the last response is the latest.
+State: ``B[c]``, the cycle from which channel ``c`` is free; ``g.mem_offset``; per port what is left
+to issue and the latest response. Cycles in which no port issues change nothing and are not visited.
+While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and each
+channel is advanced over whole periods in closed form: over one period ``free -> max(free + m * II,
+idle)``, where ``m`` requests arrive and ``idle`` is the result from an idle channel. Only the last
+period of such a segment is run explicitly, because on every channel the last response is the
+latest.
 
-``T`` holds the triangular numbers modulo the channel count in its first part and, behind them, one row
-of ``2 * channels`` numbers (``m`` and ``idle``) per number of requests per cycle, filled on first use.
+``T`` holds the triangular numbers modulo the channel count in its first part and, behind them, one
+row of ``2 * channels`` numbers (``m`` and ``idle``) per number of requests per cycle, filled on
+first use.
 """
 
 from __future__ import annotations

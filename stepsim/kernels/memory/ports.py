@@ -3,12 +3,12 @@
 A memory model offers three functions over the port records; the engine knows nothing else of it.
 
 ``issue(port, s, n)``
-    The operator of ``port`` starts an access of ``n`` requests at its clock ``s``; the first bundle is
-    taken in cycle ``s + 1``.
+    The operator of ``port`` starts an access of ``n`` requests at its clock ``s``; the first bundle
+    is taken in cycle ``s + 1``.
 ``advance(limit)``
-    Run the memory up to and including cycle ``limit``, but not past the first completion it creates.
-    Every access completed is entered in the calendar with its operator and clock. Called only when no
-    unit can run, so all requests still to come are issued at or after ``limit``.
+    Run the memory up to and including cycle ``limit``, but not past the first completion it
+    creates. Every access completed is entered in the calendar with its operator and clock. Called
+    only when no unit can run, so all requests still to come are issued at or after ``limit``.
 ``idle()``
     Whether no access is in flight.
 

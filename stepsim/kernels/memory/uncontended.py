@@ -1,7 +1,7 @@
 """A memory without contention: every access takes its bundles plus the fixed latency.
 
-``f = s + ceil(n / bundle) + D + 2``, the closed form of a lone port. Comparing a run with it shows how
-much of the time is contention.
+``f = s + ceil(n / bundle) + D + 2``, the closed form of a lone port. Comparing a run with it shows
+how much of the time is contention.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def step_streamify(un, C, S, P, W, g, F):
 
 @kernel
 def step_dyn_streamify(un, C, S, P, W, g, F):
-    """Parameters: rank, highest repeated rank. Inputs: buffers, reference. ``b`` reference level."""
+    """Parameters: rank, highest repeated rank. Inputs: buffers, reference (level in ``b``)."""
     rank = P[un.par]
     repeat_rank = P[un.par + 1]
     c = P[un.in0]

@@ -1,4 +1,4 @@
-"""UnaryMap, BinaryMap, Zip: one result per token, input slots freed after the result is accepted."""
+"""UnaryMap, BinaryMap, Zip: one result per token; inputs are freed once it is accepted."""
 
 from __future__ import annotations
 

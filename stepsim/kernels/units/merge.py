@@ -1,9 +1,9 @@
 """EagerMerge: the only unit whose result depends on arrival order.
 
-The decision falls at a pace ``t``; it may be taken only after everything caused by events at a smaller
-pace has been executed. The unit computes ``t``, asks the engine for a calendar entry by answering
-``WAIT_DECISION`` and is stepped again with ``pc = 1`` when its turn has come. While it waits, a new
-token or closure on an open input wakes it and ``t`` is computed anew.
+The decision falls at a pace ``t``; it may be taken only after everything caused by events at a
+smaller pace has been executed. The unit computes ``t``, asks the engine for a calendar entry by
+answering ``WAIT_DECISION`` and is stepped again with ``pc = 1`` when its turn has come. While it
+waits, a new token or closure on an open input wakes it and ``t`` is computed anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Off-chip operators: one tile at a time through a memory port (STeP paper, sections 3.2.1 and 4.3).
+"""Off-chip operators: one tile at a time through a port (STeP paper, sections 3.2.1 and 4.3).
 
-An access is asked for by answering ``WAIT_MEMORY`` with the number of requests in ``need``; the engine
-hands it to the memory model and steps the unit again, with both clocks at the completion, when all
-responses are back. ``pc`` says what comes next.
+An access is asked for by answering ``WAIT_MEMORY`` with the number of requests in ``need``; the
+engine hands it to the memory model and steps the unit again, with both clocks at the completion,
+when all responses are back. ``pc`` says what comes next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """BinaryMapAccum, Accum and Scan: inputs are freed before the result is sent.
 
-The accumulator is the private slot ``hand``, the result waiting to be sent ``hand + 1``, the initial
-accumulator ``hand + 2``. The final firing charges the store of the *initial* accumulator, as the
-published simulator does; Scan charges the store of each state.
+The accumulator is the private slot ``hand``, the result waiting to be sent ``hand + 1``, the
+initial accumulator ``hand + 2``. The final firing charges the store of the *initial* accumulator,
+as the published simulator does; Scan charges the store of each state.
 
 Parameters: fn, bw, wb, transposed, rank.
 """

@@ -95,8 +95,9 @@ def step_promote(un, C, S, P, W, g, F):
 def step_reshape(un, C, S, P, W, g, F):
     """Parameters: dim, chunk, has pad, input rank, outer.
 
-    ``hand`` holds the token to send, ``hand + 1`` the pad. Resume points: 0 take, 1 look ahead,
-    2 send, 3 send ``c`` pads of which the last has level ``d``. ``e`` is set once the input is closed.
+    ``hand`` holds the token to send, ``hand + 1`` the pad. Resume points: 0 take, 1 look ahead, 2
+    send, 3 send ``c`` pads of which the last has level ``d``. ``e`` is set once the input is
+    closed.
     """
     par = un.par
     dim = P[par]

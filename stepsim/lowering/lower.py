@@ -1,0 +1,55 @@
+"""Program + machine + bindings -> unit network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepsim.errors import ArgError
+from stepsim.graph import Program, Wiring, wire
+from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
+from stepsim.machine import Machine
+
+__all__ = ["lower", "network_of", "timing_of"]
+
+
+def timing_of(machine: Machine) -> TimingParams:
+    """The numbers of a machine that the timing rules use."""
+    return TimingParams(
+        onchip_bytes_per_cycle=machine.onchip.bytes_per_cycle,
+        request_bytes=machine.hbm.request_bytes,
+        hbm_channels=machine.hbm.channels,
+        hbm_interval=machine.hbm.interval,
+        hbm_latency=machine.hbm.latency,
+        hbm_startup=machine.hbm.startup,
+        closure_slack=machine.closure_slack,
+        memory_model=machine.hbm.model,
+    )
+
+
+def network_of(wiring: Wiring, machine: Machine, fifo_depth: int | None = None) -> Network:
+    """Units and channels with their depths: the stream's own, else ``fifo_depth``, else the
+    program's, else the machine's."""
+    program = wiring.program
+    if fifo_depth is not None and fifo_depth < 1:
+        raise ArgError(
+            f"FIFO depth is {fifo_depth}; expected an int >= 1 "
+            "(depth 1 halves the peak rate of a stage, depth 2 sustains it)"
+        )
+    default = fifo_depth or program.fifo_depth or machine.fifo_depth
+    return Network(
+        units=tuple(UnitSpec(u.name, u.kind, u.inputs, u.outputs, u.params) for u in wiring.units),
+        channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.channels),
+        timing=timing_of(machine),
+    )
+
+
+def lower(
+    program: Program,
+    machine: Machine,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: int | None = None,
+) -> tuple[Wiring, Network]:
+    """Broadcast insertion, construction order and channel depths of a finished program."""
+    wiring = wire(program, bindings)
+    return wiring, network_of(wiring, machine, fifo_depth)

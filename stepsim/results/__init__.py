@@ -1,0 +1,18 @@
+"""Results of runs as Arrow tables."""
+
+from __future__ import annotations
+
+from stepsim.results.diagnosis import Diagnosis, Failure, Wait
+from stepsim.results.result import Result
+from stepsim.results.schema import CHANNELS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
+
+__all__ = [
+    "CHANNELS_SCHEMA",
+    "RUN_SCHEMA",
+    "SCHEMA_VERSION",
+    "UNITS_SCHEMA",
+    "Diagnosis",
+    "Failure",
+    "Result",
+    "Wait",
+]

@@ -1,0 +1,106 @@
+"""Why a run did not end well: who waits for whom, on which channel, how full; which unit failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Diagnosis", "Failure", "Wait"]
+
+_SHOWN_PER_GROUP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A blocked unit.
+
+    Attributes
+    ----------
+    reason : "token" when it waits for its ``peer`` to send, "slot" when it waits for it to receive.
+    held, depth : tokens in the channel and its capacity (None when unbounded).
+    source : where the user built the operator.
+    """
+
+    unit: str
+    operator: str
+    peer: str
+    channel: str
+    reason: str
+    held: int
+    depth: int | None
+    source: str = ""
+
+    def __str__(self) -> str:
+        fill = f"{self.held}/{'unbounded' if self.depth is None else self.depth}"
+        where = f" ({self.source})" if self.source else ""
+        verb = "make room in" if self.reason == "slot" else "send on"
+        return f"{self.unit} waits for {self.peer} to {verb} '{self.channel}' [{fill}]{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A unit that gave up, and why."""
+
+    unit: str
+    operator: str
+    cycle: int
+    reason: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        where = f" ({self.source})" if self.source else ""
+        return f"{self.unit} failed at cycle {self.cycle}: {self.reason}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is known about a run that did not end with status ok.
+
+    Attributes
+    ----------
+    status : "deadlock", "failed" or "limit".
+    summary : one sentence.
+    failures : failed units, first one first.
+    cycle : the waits that block each other in a circle, in order; empty when there is none.
+    waits : all blocked units.
+    deepen : full channels of the circle; deepening one of them may break it.
+    """
+
+    status: str
+    summary: str
+    failures: Sequence[Failure] = ()
+    cycle: Sequence[Wait] = ()
+    waits: Sequence[Wait] = ()
+    deepen: Sequence[str] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [self.summary]
+        lines += [f"  {failure}" for failure in self.failures]
+        if self.cycle:
+            lines.append("these wait for each other in a circle:")
+            lines += [f"  {wait}" for wait in self.cycle]
+        lines += self._groups()
+        if self.deepen:
+            names = ", ".join(f"'{name}'" for name in self.deepen)
+            lines.append(f"full channels of the circle, candidates for more depth: {names}")
+        return "\n".join(lines)
+
+    def _groups(self) -> list[str]:
+        """The other blocked units, by operator and reason: one example and how many more."""
+        shown = {wait.unit for wait in self.cycle}
+        groups: dict[tuple[str, str], list[Wait]] = {}
+        for wait in self.waits:
+            if wait.unit not in shown:
+                groups.setdefault((wait.operator, wait.reason), []).append(wait)
+        lines = []
+        for members in groups.values():
+            more = len(members) - _SHOWN_PER_GROUP
+            lines += [f"  {wait}" for wait in members[:_SHOWN_PER_GROUP]]
+            if more:
+                lines.append(f"    and {more} more {members[0].operator} like it")
+        return ["blocked as well:", *lines] if lines else []

@@ -1,0 +1,128 @@
+"""The result of a run: totals, accounts per unit and per channel, provenance."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stepsim.results.diagnosis import Diagnosis
+from stepsim.results.schema import RUN_SCHEMA
+from stepsim.results.writing import write_tables
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """What a run cost and why.
+
+    Attributes ---------- program : name of the program. status : "ok", "deadlock", "failed" (a unit
+    gave up) or "limit" (a limit of the run was reached). cycles : length of the run: the largest
+    final clock of all units, memory included. For a run that
+        is not ok, what was reached.
+    traffic_bytes : useful off-chip bytes that were moved. bus_bytes : bytes on the memory bus,
+    every tile row rounded up to whole requests. memory_requests, flops, tokens : totals over all
+    units and channels. Padding rows count. engine_steps : unit firings executed, the cost of the
+    run in machine-independent terms. wall_seconds : time of the simulation alone. units, channels :
+    Arrow tables (schemas in :mod:`stepsim.results.schema`). The accounts of a unit,
+        ``busy + wait_input + wait_output + wait_memory + before + after``, add up to ``cycles``.
+    peak_bandwidth : off-chip bytes per cycle of the machine.
+    provenance : program hash, machine, bindings, versions, model version and seed.
+    diagnosis : for a run that is not ok, who waited for whom and what failed.
+    """
+
+    program: str
+    status: str
+    cycles: int
+    traffic_bytes: int
+    bus_bytes: int
+    memory_requests: int
+    flops: int
+    tokens: int
+    engine_steps: int
+    wall_seconds: float
+    units: pa.Table
+    channels: pa.Table
+    peak_bandwidth: float
+    provenance: Mapping[str, Any]
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def bandwidth_utilization(self) -> float | None:
+        """Useful off-chip bytes per cycle over the machine's peak; None for an empty run."""
+        if self.cycles == 0:
+            return None
+        return self.traffic_bytes / self.cycles / self.peak_bandwidth
+
+    def to_arrow(self) -> pa.Table:
+        """One row with the totals and the provenance as JSON."""
+        row = {
+            "program": self.program,
+            "status": self.status,
+            "cycles": self.cycles,
+            "traffic_bytes": self.traffic_bytes,
+            "bus_bytes": self.bus_bytes,
+            "memory_requests": self.memory_requests,
+            "flops": self.flops,
+            "bandwidth_utilization": self.bandwidth_utilization,
+            "tokens": self.tokens,
+            "engine_steps": self.engine_steps,
+            "wall_seconds": self.wall_seconds,
+            "provenance": json.dumps(self.provenance, sort_keys=True, default=str),
+        }
+        return pa.Table.from_pylist([row], schema=RUN_SCHEMA)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """The per-unit table as a pandas DataFrame. Raises ImportError without pandas."""
+        return self.units.to_pandas()
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write the totals to ``path`` and the accounts beside it.
+
+        ``run.parquet`` gets ``run.units.parquet`` and ``run.channels.parquet`` as neighbours. Every
+        file is complete or absent.
+
+        Raises
+        ------
+        OutputError
+            When the place cannot be written; nothing new is left behind.
+        """
+        write_tables(path, {"": self.to_arrow(), "units": self.units, "channels": self.channels})
+
+    def __repr__(self) -> str:
+        head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"
+        used = self.bandwidth_utilization
+        share = "" if used is None else f", {used:.1%} of peak bandwidth"
+        return (
+            f"{head}, {self.traffic_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
+            f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s)"
+        )
+
+    def _repr_html_(self) -> str:
+        used = self.bandwidth_utilization
+        rows = [
+            ("status", self.status),
+            ("cycles", f"{self.cycles:,}"),
+            ("off-chip traffic", f"{self.traffic_bytes:,} bytes"),
+            ("bandwidth utilization", "not measured" if used is None else f"{used:.1%}"),
+            ("FLOPs", f"{self.flops:,}"),
+            ("engine steps", f"{self.engine_steps:,}"),
+            ("wall time", f"{self.wall_seconds:.3g} s"),
+        ]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
+            for k, v in rows
+        )
+        note = f"<pre>{html.escape(str(self.diagnosis))}</pre>" if self.diagnosis else ""
+        return f"<table><caption>{html.escape(self.program)}</caption>{cells}</table>{note}"

@@ -1,0 +1,76 @@
+"""Sentences for the abort codes of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from stepsim.kernels.layout import MAX_TILE_SIDE, Abort, Payload
+
+__all__ = ["abort_reason"]
+
+_PAYLOADS: Final = {payload.value: payload.name.lower() for payload in Payload}
+
+
+def _shape(packed: int) -> str:
+    rows, cols = divmod(packed, 2 * MAX_TILE_SIDE)
+    return f"{rows}x{cols}"
+
+
+def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
+    """What went wrong, with the numbers or channels that the unit left behind."""
+
+    def channel(index: int) -> str:
+        return f"'{channels[index]}'" if 0 <= index < len(channels) else "?"
+
+    sentences: dict[Abort, Callable[[], str]] = {
+        Abort.CONSUMER_GONE: lambda: (
+            f"it sends on {channel(a)}, whose consumer has already ended; the stream is longer "
+            "than its consumer expects (more data than selectors?)"
+        ),
+        Abort.ONE_INPUT_CLOSED: lambda: (
+            f"input {channel(a)} ended while {channel(b)} still has tokens; both must have the "
+            "same shape"
+        ),
+        Abort.LEVELS_DIFFER: lambda: (
+            f"its inputs carry stop levels {a} and {b}; both streams must have the same shape"
+        ),
+        Abort.LEVEL_NOT_ALLOWED: lambda: (
+            f"a token carries stop level {a} where {b} is expected; check the rank of the operator"
+        ),
+        Abort.NOT_ONE_HOT: lambda: f"a selector has {a} set entries; addresses need exactly one",
+        Abort.EMPTY_SELECTION: lambda: "a selector selects no input; at least one is needed",
+        Abort.EMPTY_INNER: lambda: (
+            f"a length of {a} makes an empty inner dim, which a stream of fused stops cannot "
+            "express; lengths must be at least 1"
+        ),
+        Abort.REFERENCE_CLOSED: lambda: (
+            f"reference {channel(a)} ended before the data did; both must have the same outer shape"
+        ),
+        Abort.NEEDS_PAD: lambda: (
+            f"a vector ends after {a} of {b} elements of a chunk and there is no pad; give pad=0"
+        ),
+        Abort.DATA_CLOSED: lambda: (
+            f"data {channel(a)} ended while a selector still asks for it; more selectors than data"
+        ),
+        Abort.BUFFER_OPEN: lambda: (
+            f"the stream ended inside a buffer of {a} tiles; stop level {b} never came"
+        ),
+        Abort.BUFFER_RAGGED: lambda: (
+            f"{a} tiles do not form a rectangular buffer of rank {b}; inner dims must be regular"
+        ),
+        Abort.TILE_SHAPE: lambda: f"a tile of {a}x{b} arrived; the store declares another shape",
+        Abort.ELEMENT_WIDTH: lambda: f"element widths differ: {a} and {b} bytes",
+        Abort.INNER_DIMS: lambda: f"inner dims differ: {a} and {b}",
+        Abort.NOT_BROADCASTABLE: lambda: f"tiles {_shape(a)} and {_shape(b)} cannot be broadcast",
+        Abort.NO_ROOM: lambda: f"no room for another row: {a} of {b} rows are valid",
+        Abort.TILE_TOO_LARGE: lambda: f"a tile side grew to {a}; up to {b} is supported",
+        Abort.PAYLOAD: lambda: (
+            f"a token carries a {_PAYLOADS.get(a, a)}; this operator cannot take it"
+        ),
+        Abort.ACC_SHAPE: lambda: (
+            f"the accumulator is {_shape(a)}, the product {_shape(b)}; give a matching init"
+        ),
+        Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} ports",
+    }
+    return sentences[Abort(code)]()

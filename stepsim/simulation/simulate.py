@@ -1,0 +1,204 @@
+"""``simulate``: the way from a program to a result."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+
+from stepsim._version import MODEL_VERSION, __version__
+from stepsim.errors import StepSimError
+from stepsim.graph import Program
+from stepsim.kernels.driver import Execution, execute
+from stepsim.kernels.layout import INFINITY, RunState, Status
+from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image, lower
+from stepsim.machine import Machine, load_machine
+from stepsim.results import Result
+from stepsim.simulation.collect import channel_table, run_length, unit_table
+from stepsim.simulation.diagnose import diagnose
+from stepsim.simulation.limits import Limits, Progress
+
+__all__ = ["simulate", "simulate_network", "warm_up"]
+
+_LIMITS = {
+    RunState.CYCLE_LIMIT: "max_cycles",
+    RunState.STEP_LIMIT: "max_steps",
+}
+
+
+def simulate(
+    program: Program,
+    *,
+    machine: Machine | str = "sda-1024",
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: int | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    seed: int | None = None,
+) -> Result:
+    """Simulate a finished program on a machine.
+
+    Parameters
+    ----------
+    program : closed ``with`` block of operators.
+    machine : a :class:`~stepsim.machine.Machine`, or the name or file of one.
+    bindings : index arrays ``[tokens, k]`` for routings that were built from a shape only.
+    fifo_depth : capacity in tokens of every channel that does not state its own; overrides the
+        program's default.
+    limits : when to give up; the result then has status "limit".
+    progress : called a few times per second while the simulation runs.
+    seed : recorded in the provenance, for inputs that were made from it.
+
+    Returns
+    -------
+    Result
+        Never raises for a deadlock or a failed unit: look at ``status`` and ``diagnosis``.
+
+    Raises
+    ------
+    LoweringError
+        A binding is missing or a size does not fit.
+    MachineError
+        The machine is unknown or invalid.
+    """
+    target = machine if isinstance(machine, Machine) else load_machine(machine)
+    wiring, network = lower(program, target, bindings, fifo_depth)
+    sources = [unit.source for unit in wiring.units]
+    provenance = {
+        "program_hash": program.fingerprint(),
+        "fifo_depth": fifo_depth or program.fifo_depth or target.fifo_depth,
+        "seed": seed,
+    }
+    beat = None
+    if progress is not None:
+        beat = _heartbeat(progress, lambda: _expected_traffic(program, bindings))
+    return _run(network, program.name, target, limits, beat, provenance, sources.__getitem__)
+
+
+def simulate_network(
+    network: Network,
+    *,
+    name: str = "network",
+    limits: Limits | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Simulate a unit network directly; its own timing parameters are the machine."""
+    beat = None if progress is None else _heartbeat(progress, lambda: None)
+    return _run(network, name, None, limits, beat, {}, lambda unit: "")
+
+
+def _run(
+    network: Network,
+    name: str,
+    machine: Machine | None,
+    limits: Limits | None,
+    on_pause: Callable[[Any, Any, float], None] | None,
+    provenance: Mapping[str, Any],
+    source: Callable[[int], str],
+) -> Result:
+    image = build_image(network)
+    bounds = limits or Limits()
+    execution = execute(
+        image,
+        max_cycles=bounds.max_cycles or INFINITY,
+        max_steps=bounds.max_steps or INFINITY,
+        max_wall_seconds=bounds.max_wall_seconds or float("inf"),
+        on_pause=on_pause,
+    )
+    status, limit = _status(execution)
+    timing = network.timing
+    cycles = run_length(execution)
+    units = execution.units
+    requests = int(units["requests"].sum())
+    return Result(
+        program=name,
+        status=status,
+        cycles=cycles,
+        traffic_bytes=int(units["traffic"].sum()),
+        bus_bytes=requests * timing.request_bytes,
+        memory_requests=requests,
+        flops=int(units["flops"].sum()),
+        tokens=int(execution.globals.tokens),
+        engine_steps=int(execution.globals.steps),
+        wall_seconds=execution.wall_seconds,
+        units=unit_table(image, execution, cycles),
+        channels=channel_table(image, execution),
+        peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
+        provenance={
+            **provenance,
+            "image_hash": image.digest(),
+            "machine": None if machine is None else machine.to_dict(),
+            "model_version": MODEL_VERSION,
+            "versions": {
+                "stepsim": __version__,
+                "python": platform.python_version(),
+                "numba": numba.__version__,
+                "llvmlite": llvmlite.__version__,
+                "numpy": np.__version__,
+            },
+        },
+        diagnosis=None if status == "ok" else diagnose(image, execution, status, limit, source),
+    )
+
+
+def _status(execution: Execution) -> tuple[str, str]:
+    """Status of the run, and the limit that ended it."""
+    if execution.timed_out:
+        return "limit", "max_wall_seconds"
+    if execution.state in _LIMITS:
+        return "limit", _LIMITS[execution.state]
+    if (execution.units["state"] == Status.FAILED).any():
+        return "failed", ""
+    return ("ok", "") if execution.finished else ("deadlock", "")
+
+
+def _heartbeat(
+    progress: Callable[[Progress], None], expected: Callable[[], int | None]
+) -> Callable[[Any, Any, float], None]:
+    """Turn the engine's counters into a Progress; the off-chip traffic to come is the yardstick."""
+    total: list[int | None] = []
+
+    def beat(g: Any, units: Any, seconds: float) -> None:
+        if not total:
+            total.append(expected())
+        steps = int(g.steps)
+        fraction = eta = None
+        if total[0]:
+            fraction = min(int(units["traffic"].sum()) / total[0], 1.0)
+            if fraction > 0:
+                eta = seconds * (1 - fraction) / fraction
+        progress(Progress(int(g.now), steps, steps / max(seconds, 1e-9), fraction, eta))
+
+    return beat
+
+
+def _expected_traffic(program: Program, bindings: Mapping[Any, Any] | None) -> int | None:
+    """Bytes that the whole run will move off chip; None when the graph does not tell."""
+    known = {table: table.indices for table in program.routings if table.indices is not None}
+    try:
+        bound = program.metrics(memory="paper").bind({**known, **(bindings or {})})
+        return int(bound.off_chip_traffic)
+    except (StepSimError, TypeError):
+        return None
+
+
+def warm_up() -> float:
+    """Compile the engine or load it from the cache; seconds that a first tiny run took."""
+    network = Network(
+        units=(
+            UnitSpec(
+                "load", "OffChipLoad", (), (0,), {"tile": [1, 1], "view": [1], "par": 1, "bpe": 2}
+            ),
+            UnitSpec("store", "OffChipStore", (0,), (), {"tile": [1, 1], "par": 1}),
+        ),
+        channels=(ChannelSpec("tiles", 2),),
+    )
+    image = build_image(network)
+    begin = time.perf_counter()
+    execute(image)
+    return time.perf_counter() - begin
