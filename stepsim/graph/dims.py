@@ -31,6 +31,7 @@ __all__ = [
     "flatten_dims",
     "format_dims",
     "product",
+    "total_over",
 ]
 
 Size = Any
@@ -372,6 +373,22 @@ def cardinality(shape: Sequence[Dim]) -> Size:
             below = (d.expr for d in shape[position + 1 :])
             return product((shape[position].total, *below))
     return product(d.expr for d in shape)
+
+
+def total_over(side: Dim, count: Size) -> Size:
+    """Sum of a tile side over ``count`` elements of a stream.
+
+    A ragged side knows its sum over ``span`` elements; a stream with a multiple of them repeats
+    each as often.
+    """
+    if not side.is_ragged:
+        return product((side.expr, count))
+    if side.span is None or side.span == count:
+        return side.total
+    if isinstance(side.span, int) or isinstance(count, int):
+        return side.total * count / side.span
+    (a, x), (b, y) = count.primitive(), side.span.primitive()
+    return side.total * a / b if x == y else side.total * count / side.span
 
 
 def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:

@@ -21,7 +21,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return str(value.tolist())
     if isinstance(value, TensorSpec):
-        return f"{value.name or ''}{list(value.shape)}{value.dtype}"
+        return f"{list(value.shape)}{value.dtype}"
     return str(value)
 
 
@@ -31,7 +31,7 @@ def canonical_lines(program: Program) -> Iterator[str]:
     for op in program.operators:
         inputs = " ".join(f"{i}.{p}" for i, p in (s.key for s in op.inputs))
         attributes = " ".join(f"{k}={_plain(v)}" for k, v in sorted(op.attributes().items()))
-        yield f"{op.id} {op.name} {op.unit_kind} {op.label} <- {inputs} | {attributes}"
+        yield f"{op.id} {op.name} {op.unit_kind} <- {inputs} | {attributes}"
         for out in op.outputs:
             yield f"  {out.describe()} depth={out.depth}"
     for assumed in program.assumptions:

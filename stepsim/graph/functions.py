@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stepsim.errors import ArgError, DimError, DTypeError
@@ -117,40 +118,28 @@ def _floats(name: str, types: Sequence[ElementType]) -> list[Tile]:
     return tiles
 
 
-def _matmul(transposed: bool) -> Callable[[Sequence[ElementType], Same], Tile]:
-    def rule(types: Sequence[ElementType], same: Same) -> Tile:
-        a, b = _floats("matmul", types)
-        inner, out = (b.cols, b.rows) if transposed else (b.rows, b.cols)
-        if a.dtype is not b.dtype:
-            raise DTypeError(f"matmul multiplies tiles of one scalar type, found {a} and {b}")
-        same(a.cols, inner, f"inner sizes of {a} and {b}{' transposed' if transposed else ''}")
-        return Tile(a.dtype, a.rows, out)
-
-    return rule
+def _matmul(types: Sequence[ElementType], same: Same, *, transposed: bool) -> Tile:
+    a, b = _floats("matmul", types)
+    inner, out = (b.cols, b.rows) if transposed else (b.rows, b.cols)
+    if a.dtype is not b.dtype:
+        raise DTypeError(f"matmul multiplies tiles of one scalar type, found {a} and {b}")
+    same(a.cols, inner, f"inner sizes of {a} and {b}{' transposed' if transposed else ''}")
+    return Tile(a.dtype, a.rows, out)
 
 
-def _broadcast(name: str) -> Callable[[Sequence[ElementType], Same], Tile]:
-    def rule(types: Sequence[ElementType], same: Same) -> Tile:
-        a, b = _floats(name, types)
-        sides = []
-        for left, right, what in ((a.rows, b.rows, "rows"), (a.cols, b.cols, "columns")):
-            if left.is_one():
-                sides.append(right)
-            else:
-                if not right.is_one():
-                    same(left, right, f"{what} of {a} and {b}")
-                sides.append(left)
-        return Tile(a.dtype, sides[0], sides[1])
-
-    return rule
+def _broadcast(types: Sequence[ElementType], same: Same, *, name: str) -> Tile:
+    a, b = _floats(name, types)
+    sides = []
+    for left, right, what in ((a.rows, b.rows, "rows"), (a.cols, b.cols, "columns")):
+        if not (left.is_one() or right.is_one()):
+            same(left, right, f"{what} of {a} and {b}")
+        sides.append(right if left.is_one() else left)
+    return Tile(a.dtype, sides[0], sides[1])
 
 
-def _unary(name: str, cols: int | None = None) -> Callable[[Sequence[ElementType], Same], Tile]:
-    def rule(types: Sequence[ElementType], same: Same) -> Tile:
-        (a,) = _floats(name, types)
-        return a if cols is None else Tile(a.dtype, a.rows, Dim(cols))
-
-    return rule
+def _unary(types: Sequence[ElementType], same: Same, *, name: str, cols: int | None = None) -> Tile:
+    (a,) = _floats(name, types)
+    return a if cols is None else Tile(a.dtype, a.rows, Dim(cols))
 
 
 def _set_offset(types: Sequence[ElementType], same: Same) -> Tile:
@@ -179,29 +168,35 @@ def _matmul_cost(types: Sequence[Tile], out: Tile) -> Size:
     return product((2, types[0].rows.expr, types[0].cols.expr, out.cols.expr))
 
 
-def _per_scalar(weight: int) -> Callable[[Sequence[Tile], Tile], Size]:
-    def cost(types: Sequence[Tile], out: Tile) -> Size:
-        return product((weight, out.rows.expr, out.cols.expr))
-
-    return cost
+def _per_scalar(types: Sequence[Tile], out: Tile, *, weight: int) -> Size:
+    return product((weight, out.rows.expr, out.cols.expr))
 
 
 def _row_sum_cost(types: Sequence[Tile], out: Tile) -> Size:
     return product((types[0].rows.expr, types[0].cols.expr))
 
 
+_ONE = partial(_per_scalar, weight=1)
+
 matmul = Function(
-    "matmul", 2, "Matmul", "Matmul", infer=_matmul(False), cost=_matmul_cost
-)  # fmt: skip
-matmul_t = Function(
-    "matmul_t", 2, "Matmul", "Matmul", transposed=True, infer=_matmul(True), cost=_matmul_cost
+    "matmul", 2, "Matmul", "Matmul", infer=partial(_matmul, transposed=False), cost=_matmul_cost
 )
-mul = Function("mul", 2, "Mul", "Mul", infer=_broadcast("mul"), cost=_per_scalar(1))
-add = Function("add", 2, "Add", "Add", infer=_broadcast("add"), cost=_per_scalar(1))
-div = Function("div", 2, "Div", infer=_broadcast("div"), cost=_per_scalar(1))
-silu = Function("silu", 1, "Silu", infer=_unary("silu"), cost=_per_scalar(8))
-exp = Function("exp", 1, "Exp", infer=_unary("exp"), cost=_per_scalar(4))
-row_sum = Function("row_sum", 1, "RowWiseSum", infer=_unary("row_sum", 1), cost=_row_sum_cost)
+matmul_t = Function(
+    "matmul_t", 2, "Matmul", "Matmul", transposed=True,
+    infer=partial(_matmul, transposed=True), cost=_matmul_cost,
+)  # fmt: skip
+mul = Function("mul", 2, "Mul", "Mul", infer=partial(_broadcast, name="mul"), cost=_ONE)
+add = Function("add", 2, "Add", "Add", infer=partial(_broadcast, name="add"), cost=_ONE)
+div = Function("div", 2, "Div", infer=partial(_broadcast, name="div"), cost=_ONE)
+silu = Function(
+    "silu", 1, "Silu", infer=partial(_unary, name="silu"), cost=partial(_per_scalar, weight=8)
+)
+exp = Function(
+    "exp", 1, "Exp", infer=partial(_unary, name="exp"), cost=partial(_per_scalar, weight=4)
+)
+row_sum = Function(
+    "row_sum", 1, "RowWiseSum", infer=partial(_unary, name="row_sum", cols=1), cost=_row_sum_cost
+)
 set_offset = Function("set_offset", 2, "SetOffset", constant_cycles=True, infer=_set_offset)
 append_row = Function("append_row", 2, "RowWiseAppend", constant_cycles=True, infer=_append)
 pack_rows = Function("pack_rows", 1, accum_unit="RetileRow", constant_cycles=True)

@@ -114,13 +114,18 @@ class Output:
         )
 
 
-def source_line() -> tuple[str, str]:
-    """``file:line`` and text of the first frame outside this package."""
+def user_frame() -> tuple[str, int]:
+    """File and line of the first frame outside this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    path, line = frame.f_code.co_filename, frame.f_lineno
-    return f"{path}:{line}", linecache.getline(path, line).strip()
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def source_line() -> str:
+    """``file:line`` of the user's code."""
+    path, line = user_frame()
+    return f"{path}:{line}"
 
 
 class Site:
@@ -139,10 +144,7 @@ class Site:
         self.label = label
         self.inputs = tuple(inputs)
         self.roles = tuple(roles) or tuple(f"in{i + 1}" for i in range(len(self.inputs)))
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            frame = frame.f_back
-        self._frame = (frame.f_code.co_filename, frame.f_lineno)
+        self._frame = user_frame()
         self.program: Program | None = None
         for role, stream in zip(self.roles, self.inputs, strict=False):
             if not isinstance(stream, Stream):

@@ -146,12 +146,12 @@ class Program:
 
     def dim(self, name: str = "d") -> Dim:
         """A new dynamic-regular dim owned by the program."""
-        where, _ = source_line()
+        where = source_line()
         return Dim(self.namer.symbol(name, f"dim made at {where}"))
 
     def ragged(self, name: str = "len", *, static: bool = False) -> Dim:
         """A new ragged dim owned by the program."""
-        where, _ = source_line()
+        where = source_line()
         return self.namer.ragged(name, f"ragged dim made at {where}", static=static)
 
     def set_depth(self, stream: Stream, depth: int) -> None:
@@ -179,7 +179,7 @@ class Program:
 
     def record_assumption(self, text: str, left: Sequence[Dim], right: Sequence[Dim]) -> None:
         """Unify dims pairwise."""
-        where, _ = source_line()
+        where = source_line()
         for a, b in zip(left, right, strict=True):
             if self.compare(a, b):
                 continue

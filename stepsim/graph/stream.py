@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepsim.errors import ArgError, DimError, RankError
-from stepsim.graph.dims import Dim, DimLike, Size, cardinality, format_dims
-from stepsim.graph.types import Buffer, ElementType, Tile
+from stepsim.errors import DimError, RankError
+from stepsim.graph.dims import Dim, DimLike, Size, cardinality, format_dims, product, total_over
+from stepsim.graph.types import ElementType, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.functions import Function, Init
@@ -113,6 +113,10 @@ class Stream:
         raise AttributeError(
             f"streams are immutable; cannot set {name}. State what you know with assume_shape()"
         )
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
 
     @property
     def program(self) -> Program:
@@ -256,18 +260,9 @@ class Stream:
         ops.printer(self, **options)
 
 
-def stream_elements(stream: Stream, scalars_bound: bool = False) -> Size:
+def stream_elements(stream: Stream) -> Size:
     """Scalars that pass through a stream of tiles: every tile at its own, possibly ragged, size."""
-    tile = stream.type.tile if isinstance(stream.type, Buffer) else stream.type
-    if not isinstance(tile, Tile):
-        raise ArgError(f"{stream!r} does not carry tiles")
-    count = stream.elements()
-    size: Size = 1
-    for side in (tile.rows, tile.cols):
-        if not side.is_ragged or scalars_bound:
-            size = size * side.bound
-        elif side.span is None or side.span == count:
-            size, count = size * side.total, 1
-        else:
-            size, count = size * side.total / side.span, count
-    return size * count
+    tile = stream.type
+    assert isinstance(tile, Tile)
+    first, second = (tile.cols, tile.rows) if tile.cols.is_ragged else (tile.rows, tile.cols)
+    return product((total_over(first, stream.elements()), second.bound))

@@ -42,8 +42,8 @@ class MoEWorkload:
     Attributes
     ----------
     tile : rows per tile, or ``"dynamic"`` (one tile per active expert).
-    allocated_compute : FLOPs per cycle as published; the published dynamic driver forgets the final
-        accumulation.
+    final_sum : the published total of allocated compute includes the final accumulation; the driver
+        of the dynamic layer without sharing forgets it.
     """
 
     program: Program
@@ -53,6 +53,7 @@ class MoEWorkload:
     tile: int | str
     tile_inter: int
     compute_bw: int
+    final_sum: bool
 
     @property
     def is_dynamic(self) -> bool:
@@ -82,7 +83,7 @@ class MoEWorkload:
     @property
     def allocated_compute(self) -> int:
         total = int(self.program.metrics().allocated_compute)
-        return total - self.compute_bw if self.is_dynamic else total
+        return total if self.final_sum else total - self.compute_bw
 
     def published_metrics(self, indices: Table, *, on_demand: bool | None = None) -> BoundMetrics:
         """Bytes as plotted: static tiling counts all experts, dynamic the used ones."""
@@ -125,26 +126,40 @@ def moe_layer(
 ) -> MoEWorkload:
     """Build the layer. Without ``indices`` (``[batch, K]``) the routing stays to be bound."""
     model = moe_shape(shape) if isinstance(shape, str) else shape
-    if isinstance(tile, bool) or not (tile == DYNAMIC or (isinstance(tile, int) and tile >= 1)):
-        raise ArgError(f"moe_layer: tile is an int >= 1 or '{DYNAMIC}', found {tile!r}")
-    if batch < 1 or tile_inter < 1 or model.inner_dim % tile_inter:
-        raise ArgError(
-            f"moe_layer: batch >= 1 and tile_inter a divisor of {model.inner_dim}, found {batch}, "
-            f"{tile_inter}"
-        )
+    check_layer("moe_layer", model, batch, tile, tile_inter)
     title = name or f"moe_{model.name}_b{batch}_{tile}"
     pack = compute_bw if pack_bw is None else pack_bw
     with Program(title, compute_bw=compute_bw, fifo_depth=fifo_depth) as program:
         table = routing(spec(batch, model.active) if indices is None else indices, model.experts)
-        tokens = linear_load(
-            spec(batch, model.model_dim, name="activations"), (1, model.model_dim),
-            shape=(batch, 1), stride=(1, 1), label="activations",
-        ).flatten(0, 1)  # fmt: skip
-        rows = partition(tokens, table.multihot(label="route"), rank=0, label="dispatch")
-        blocks = _pack(rows, tile, pack)
+        blocks = dispatch(table, model, tile, pack)
         results = _experts(blocks, model, tile_inter, dynamic=tile == DYNAMIC)
-        _combine(results, table, batch, model)
-    return MoEWorkload(program, table, model, batch, tile, tile_inter, compute_bw)
+        combine(results, table, batch, model)
+    counted = tile != DYNAMIC
+    return MoEWorkload(
+        program, table, model, batch, tile, tile_inter, compute_bw, final_sum=counted
+    )
+
+
+def check_layer(who: str, model: MoEShape, batch: int, tile: int | str, tile_inter: int) -> None:
+    """Argument checks common to the layer's variants."""
+    if isinstance(tile, bool) or not (tile == DYNAMIC or (isinstance(tile, int) and tile >= 1)):
+        raise ArgError(f"{who}: tile is an int >= 1 or '{DYNAMIC}', found {tile!r}")
+    if batch < 1 or tile_inter < 1 or model.inner_dim % tile_inter:
+        raise ArgError(
+            f"{who}: batch >= 1 and tile_inter a divisor of {model.inner_dim}, found {batch}, "
+            f"{tile_inter}"
+        )
+
+
+def dispatch(table: Routing, model: MoEShape, tile: int | str, pack_bw: int) -> list[Stream]:
+    """Load the activations, route their rows to the experts and pack them into tiles."""
+    d = model.model_dim
+    tokens = linear_load(
+        spec(table.rows, d, name="activations"), (1, d), shape=(table.rows, 1), stride=(1, 1),
+        label="activations",
+    ).flatten(0, 1)  # fmt: skip
+    rows = partition(tokens, table.multihot(label="route"), rank=0, label="dispatch")
+    return _pack(rows, tile, pack_bw)
 
 
 def _pack(rows: Sequence[Stream], tile: int | str, pack_bw: int) -> list[Stream]:
@@ -203,7 +218,7 @@ def _experts(
     return [x.flat_map(unpack, label=f"unpack.{e}") for e, x in enumerate(tiles)]
 
 
-def _combine(results: Sequence[Stream], table: Routing, batch: int, model: MoEShape) -> None:
+def combine(results: Sequence[Stream], table: Routing, batch: int, model: MoEShape) -> None:
     """Scale every row by its router weight, add the K rows of each token, store."""
     scales = linear_load(
         spec(batch, model.active, name="router_scales"), (1, 1),

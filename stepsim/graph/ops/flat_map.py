@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from stepsim.errors import ArgError, DTypeError, RankError
-from stepsim.graph.dims import Dim, format_dims, product
+from stepsim.graph.dims import Dim, format_dims, product, total_over
 from stepsim.graph.functions import U64_TILE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.stream import FixedCounts, Padding, Stream
@@ -89,11 +90,7 @@ def _split_count(site: Site, x: Stream, side: Dim) -> Dim:
     if not (size.is_ragged or side.is_ragged):
         return Dim(product((size.expr, side.expr)))
     count = x.elements()
-    if side.is_ragged:
-        scale = 1 if side.span is None or side.span == count else count / side.span
-        total = product((side.total, scale))
-    else:
-        total = product((count, side.expr))
+    total = total_over(side, count)
     if x.rank == 0:
         return Dim(total)
     return site.owner.namer.ragged(
@@ -101,61 +98,64 @@ def _split_count(site: Site, x: Stream, side: Dim) -> Dim:
     )
 
 
-def _unpack(rows: bool, drop: bool) -> Callable[[Site, Sequence[Stream]], Output]:
-    def infer(site: Site, xs: Sequence[Stream]) -> Output:
-        (x,) = xs
-        tile = _float_tile(site, x)
-        if not rows:
-            count = _split_count(site, x, tile.cols)
-            return Output((*x.shape[:-1], count), Tile(tile.dtype, tile.rows, Dim(1)))
-        row = Tile(tile.dtype, Dim(1), tile.cols)
-        count = _split_count(site, x, tile.rows)
-        if not drop or x.padding is None:
-            return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
-        known = x.padding
-        if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
-            return Output((known.valid,), row)
-        why = f"valid rows of {x!r}"
-        fresh = (
-            Dim(site.owner.namer.symbol("v", why))
-            if x.rank == 0
-            else site.owner.namer.ragged("v", why, bound=count.bound)
-        )
-        return Output((*x.shape[:-1], fresh), row)
-
-    return infer
+def _unpack(site: Site, xs: Sequence[Stream], *, rows: bool, drop: bool) -> Output:
+    (x,) = xs
+    tile = _float_tile(site, x)
+    if not rows:
+        count = _split_count(site, x, tile.cols)
+        return Output((*x.shape[:-1], count), Tile(tile.dtype, tile.rows, Dim(1)))
+    row = Tile(tile.dtype, Dim(1), tile.cols)
+    count = _split_count(site, x, tile.rows)
+    if not drop or x.padding is None:
+        return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
+    known = x.padding
+    if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
+        return Output((known.valid,), row)
+    why = f"valid rows of {x!r}"
+    fresh = (
+        Dim(site.owner.namer.symbol("v", why))
+        if x.rank == 0
+        else site.owner.namer.ragged("v", why, bound=count.bound)
+    )
+    return Output((*x.shape[:-1], fresh), row)
 
 
 def unpack_rows(drop_padding: bool = False) -> StreamFunction:
     """Tiles to rows, top to bottom; ``drop_padding`` emits valid rows only."""
-    params = (("split_row", True), ("filter", bool(drop_padding)))
-    return StreamFunction("unpack_rows", "RetileStreamify", params, _unpack(True, drop_padding))
+    drop = bool(drop_padding)
+    params = (("split_row", True), ("filter", drop))
+    rule = partial(_unpack, rows=True, drop=drop)
+    return StreamFunction("unpack_rows", "RetileStreamify", params, rule)
 
 
 def unpack_cols() -> StreamFunction:
     """Tiles to columns, left to right."""
     params = (("split_row", False), ("filter", False))
-    return StreamFunction("unpack_cols", "RetileStreamify", params, _unpack(False, False))
+    rule = partial(_unpack, rows=False, drop=False)
+    return StreamFunction("unpack_cols", "RetileStreamify", params, rule)
+
+
+def _expert_addresses(site: Site, xs: Sequence[Stream], *, tiles: int) -> Output:
+    (x,) = xs
+    site.require_type(
+        isinstance(x.type, MultiHot) and x.type.hot == 1, "in1", x, "one-hot selectors"
+    )
+    site.require(
+        x.rank == 0,
+        RankError,
+        f"expert_addresses takes rank 0, found {format_dims(x.shape)}",
+        "flatten the selectors first",
+    )
+    return Output((*x.shape, Dim(tiles), Dim(1)), U64_TILE)
 
 
 def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
     """Per one-hot selector of expert e: ``base + e * tiles + j`` for j below ``tiles``."""
     if tiles < 1 or base < 0:
         raise ArgError(f"expert_addresses: tiles >= 1 and base >= 0, found {tiles}, {base}")
-
-    def infer(site: Site, xs: Sequence[Stream]) -> Output:
-        (x,) = xs
-        site.require_type(
-            isinstance(x.type, MultiHot) and x.type.hot == 1, "in1", x, "one-hot selectors"
-        )
-        site.require(
-            x.rank == 0, RankError, f"expert_addresses takes rank 0, found {format_dims(x.shape)}",
-            "flatten the selectors first",
-        )  # fmt: skip
-        return Output((*x.shape, Dim(tiles), Dim(1)), U64_TILE)
-
     params = (("n", tiles), ("base", base))
-    return StreamFunction("expert_addresses", "ExpertAddrGen", params, infer)
+    rule = partial(_expert_addresses, tiles=tiles)
+    return StreamFunction("expert_addresses", "ExpertAddrGen", params, rule)
 
 
 def _integers(site: Site, x: Stream, role: str) -> None:
@@ -164,39 +164,58 @@ def _integers(site: Site, x: Stream, role: str) -> None:
     )
 
 
-def _lengths(site: Site, x: Stream, role: str) -> Dim:
-    """The ragged dim whose sizes are the values of a metadata stream; one for each stream."""
-    _integers(site, x, role)
-    return site.owner.length_of(x)
+def _cache_read(site: Site, xs: Sequence[Stream]) -> Output:
+    index, length = xs
+    _integers(site, index, "in1")
+    _integers(site, length, "in2")
+    site.same_dims(index.shape, length.shape, "in1", "in2")
+    return Output((*index.shape, site.owner.length_of(length)), U64_TILE)
 
 
 def cache_read_addresses(stride: int) -> StreamFunction:
     """Per (index, length): the tile indices ``index * stride + 0 .. length - 1``."""
     if stride < 1:
         raise ArgError(f"cache_read_addresses: stride >= 1, found {stride}")
-
-    def infer(site: Site, xs: Sequence[Stream]) -> Output:
-        index, length = xs
-        _integers(site, index, "in1")
-        new = _lengths(site, length, "in2")
-        site.same_dims(index.shape, length.shape, "in1", "in2")
-        return Output((*index.shape, new), U64_TILE)
-
     params = (("stride", stride),)
-    return StreamFunction("cache_read_addresses", "CacheReadAddrGen", params, infer, arity=2)
+    return StreamFunction("cache_read_addresses", "CacheReadAddrGen", params, _cache_read, arity=2)
+
+
+def _last_tile(site: Site, xs: Sequence[Stream]) -> Output:
+    (x,) = xs
+    _integers(site, x, "in1")
+    new = site.owner.length_of(x)
+    last = x.elements()
+    counts = FixedCounts(site.owner, [Dim(last), Dim(new.total - last)])
+    return Output((*x.shape, new), MultiHot(2, 1), counts)
 
 
 def last_tile_filter() -> StreamFunction:
     """Per length: selectors of width 2, output 0 for the last element, output 1 before it."""
+    return StreamFunction("last_tile_filter", "FilterLastTile", (), _last_tile)
 
-    def infer(site: Site, xs: Sequence[Stream]) -> Output:
-        (x,) = xs
-        new = _lengths(site, x, "in1")
-        last = x.elements()
-        counts = FixedCounts(site.owner, [Dim(last), Dim(new.total - last)])
-        return Output((*x.shape, new), MultiHot(2, 1), counts)
 
-    return StreamFunction("last_tile_filter", "FilterLastTile", (), infer)
+def _emit(
+    site: Site,
+    xs: Sequence[Stream],
+    *,
+    dims: Sequence[int | str],
+    tile: tuple[int | str, int | str],
+) -> Output:
+    (x,) = xs
+    own = _float_tile(site, x)
+    sides = {"rows": own.rows, "cols": own.cols}
+
+    def size(entry: int | str) -> Dim:
+        if entry == "valid":
+            if x.padding is None:
+                return own.rows
+            why = f"valid rows per tile of {x!r}"
+            return site.owner.namer.ragged("v", why, bound=own.rows.bound, span=x.elements())
+        return sides[entry] if isinstance(entry, str) else Dim(entry)
+
+    sizes = [size(d) for d in dims]
+    outer = _split_count(site, x, sizes[0])
+    return Output((*x.shape[:-1], outer, *sizes[1:]), Tile(own.dtype, size(tile[0]), size(tile[1])))
 
 
 def emit(
@@ -210,32 +229,17 @@ def emit(
     Entries of ``dims`` (outermost first) are ints, ``"rows"``, ``"cols"`` or ``"valid"`` (valid
     rows); entries of ``tile`` are ints, ``"rows"`` or ``"cols"``. Each piece costs ``cycles``.
     """
-    bad = [d for d in dims if not (d in ("rows", "cols", "valid") or (_count(d) and d >= 1))]  # type: ignore[operator]
-    bad += [t for t in tile if not (t in ("rows", "cols") or (_count(t) and t >= 1))]  # type: ignore[operator]
-    if not dims or bad or cycles < 0:
-        raise ArgError(f"emit: bad dims {list(dims)}, tile {tuple(tile)} or cycles {cycles}")
-
-    def infer(site: Site, xs: Sequence[Stream]) -> Output:
-        (x,) = xs
-        own = _float_tile(site, x)
-        sides = {"rows": own.rows, "cols": own.cols}
-
-        def size(entry: int | str) -> Dim:
-            if entry == "valid":
-                if x.padding is None:
-                    return own.rows
-                why = f"valid rows per tile of {x!r}"
-                return site.owner.namer.ragged("v", why, bound=own.rows.bound, span=x.elements())
-            return sides[entry] if isinstance(entry, str) else Dim(entry)
-
-        sizes = [size(d) for d in dims]
-        outer = _split_count(site, x, sizes[0])
-        made = Tile(own.dtype, size(tile[0]), size(tile[1]))
-        return Output((*x.shape[:-1], outer, *sizes[1:]), made)
-
+    bad = [d for d in dims if d not in ("rows", "cols", "valid") and not _count(d)]
+    bad += [t for t in tile if t not in ("rows", "cols") and not _count(t)]
+    if not dims or len(tile) != 2 or bad or cycles < 0:
+        raise ArgError(
+            f"emit: dims {list(dims)} hold ints >= 1, 'rows', 'cols' or 'valid', tile "
+            f"{tuple(tile)} two ints >= 1, 'rows' or 'cols', and cycles {cycles} is >= 0"
+        )
     params = (("dims", tuple(dims)), ("tile", tuple(tile)), ("cycles", cycles))
-    return StreamFunction("emit", "FlatMap", params, infer)
+    rule = partial(_emit, dims=tuple(dims), tile=tile)
+    return StreamFunction("emit", "FlatMap", params, rule)
 
 
 def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import sympy
+
 from stepsim.errors import ArgError, DimError, DTypeError, LoweringError, StepError
-from stepsim.graph.dims import Dim, Size, product
+from stepsim.graph.dims import Dim, Size, product, total_over
 from stepsim.graph.functions import (
     Function,
     Init,
     accum_result,
+    append_row,
     is_dynamic,
     map_accum_init,
+    set_offset,
 )
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.stream import Padding, SplitPadding, Stream
@@ -61,13 +65,11 @@ class _Compute(Operator):
         out = self.outputs[0].type
         assert isinstance(out, Tile)
         each = self.fn.flops(tiles, out)
-        source = self.inputs[0]
+        count = self.inputs[0].elements()
         for side in (tiles[0].rows, tiles[0].cols):
-            if side.is_ragged and side.span is not None and not isinstance(each, int):
-                count = source.elements()
-                scale = 1 if side.span == count else count / side.span
-                return product((each.xreplace({side.expr: side.total}), scale))
-        return product((source.elements(), each))
+            if side.is_ragged and not isinstance(each, int):
+                return product((each.xreplace({side.expr: sympy.S.One}), total_over(side, count)))
+        return product((count, each))
 
 
 def _fifo_bytes(account: Accounting, *streams: Stream) -> Size:
@@ -253,8 +255,10 @@ def _no_buffers(site: Site, *streams: Stream) -> None:
         )  # fmt: skip
 
 
-def _padding(inputs: Sequence[Stream], out: Tile) -> Padding | SplitPadding | None:
+def _padding(fn: Function, inputs: Sequence[Stream], out: Tile) -> Padding | SplitPadding | None:
     """Valid rows of a result: the operand that provides the rows decides."""
+    if fn in (set_offset, append_row):
+        return SplitPadding(())
     for stream in inputs:
         tile = stream.type
         if stream.padding is not None and isinstance(tile, Tile) and tile.rows == out.rows:
@@ -286,7 +290,7 @@ def map_(
     out: Tile = _infer(site, lambda: fn.result(types, _same(site)))
     op = Map(fn=fn, compute_bw=compute_bw, write_back=write_back)
     rows = xs[:1] if fn.map_unit == "Matmul" else xs
-    return site.add(op, [Output(xs[0].shape, out, None, _padding(rows, out))])[0]
+    return site.add(op, [Output(xs[0].shape, out, None, _padding(fn, rows, out))])[0]
 
 
 def _count_hint(site: Site, a: Stream, b: Stream) -> str:
@@ -392,4 +396,4 @@ def map_accum(
         site.fail(DTypeError, f"the state is {start.dtype}, the products are {out}")
     op = MapAccum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
     shape = a.shape[: len(a.shape) - rank]
-    return site.add(op, [Output(shape, out, None, _padding((a,), out))])[0]
+    return site.add(op, [Output(shape, out, None, _padding(fn, (a,), out))])[0]

@@ -43,7 +43,7 @@ class _Copies(_Shape):
     """Holds the element that it repeats."""
 
     def memory(self, account: Accounting) -> Size:
-        return account.type_bytes(self.outputs[0].type) * (3 if account.count_fifos else 1)
+        return account.type_bytes(self.outputs[0].type) * (2 if account.count_fifos else 1)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from stepsim.graph.dims import Dim, DimLike, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
 from stepsim.graph.program import Program, current_program
 from stepsim.graph.stream import Counts, FixedCounts, Stream
-from stepsim.graph.types import DType, ElementType, MultiHot, TensorSpec, Tile
+from stepsim.graph.types import DType, ElementType, IndexSelector, MultiHot, TensorSpec, Tile
 
 __all__ = [
     "Broadcast",
@@ -150,12 +151,14 @@ class RoutingSource(Operator):
 
     def attributes(self) -> dict[str, Any]:
         r = self.routing
+        known = None if r.indices is None else hashlib.sha256(r.indices.tobytes()).hexdigest()
         return {
             "routing": r.name,
             "encoding": self.encoding,
             "rows": r.rows,
             "k": r.k,
             "of": r.experts,
+            "indices": known,
         }
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
@@ -288,7 +291,7 @@ def routing(
     indices: TensorSpec | np.ndarray[Any, Any] | Sequence[Sequence[int]], experts: int
 ) -> Routing:
     """A routing table from an index array ``[rows, k]`` or, unbound, from ``spec(rows, k)``."""
-    where, _ = source_line()
+    where = source_line()
     program = current_program()
     if program is None:
         raise GraphError(
@@ -307,8 +310,11 @@ def routing(
     return table
 
 
-def selector(flags: Any, *, label: str | None = None) -> Stream:
-    """Constant selectors from a 0/1 array ``[..., width]``; shape ``[...]``."""
+def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) -> Stream:
+    """Constant selectors from a 0/1 array ``[..., width]``; shape ``[...]``.
+
+    ``as_indices`` types them as lists of indices instead of one flag for each output.
+    """
     site = Site("selector", (), label)
     array = np.asarray(flags)
     site.require(
@@ -327,7 +333,9 @@ def selector(flags: Any, *, label: str | None = None) -> Stream:
     hot = int(per_row[0]) if bool((per_row == per_row[0]).all()) else None
     counts = FixedCounts(site.owner, [Dim(int(c)) for c in rows.sum(axis=0)])
     shape = tuple(Dim(int(d)) for d in table.shape[:-1])
-    out = Output(shape, MultiHot(table.shape[-1], hot), counts)
+    width = table.shape[-1]
+    kind = IndexSelector(width, int(per_row.max())) if as_indices else MultiHot(width, hot)
+    out = Output(shape, kind, counts)
     return site.add(SelectorSource(flags=table), [out])[0]
 
 
