@@ -157,21 +157,23 @@ def name_column(
 
 def _plain(array: pa.Array, source: str, name: str) -> pa.Array:
     """Undo dictionary and run-end encoding and extension types, also when nested."""
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif pa.types.is_dictionary(array.type):
-            try:
+    try:
+        while True:
+            if isinstance(array, pa.ExtensionArray):
+                array = array.storage
+            elif pa.types.is_dictionary(array.type):
                 array = array.dictionary.take(array.indices)
-            except pa.ArrowNotImplementedError as error:
-                raise TraceError(
-                    f"{source}: column `{name}` is {array.type}, which this version of pyarrow "
-                    "cannot decode; cast it to a plain list first"
-                ) from error
-        elif pa.types.is_run_end_encoded(array.type):
-            array = pc.run_end_decode(array)
-        else:
-            return array
+            elif pa.types.is_run_end_encoded(array.type):
+                array = pc.run_end_decode(array)
+            elif pa.types.is_string_view(array.type):
+                array = array.cast(pa.large_string())
+            else:
+                return array
+    except pa.ArrowNotImplementedError as error:
+        raise TraceError(
+            f"{source}: column `{name}` holds {array.type}, which this version of pyarrow cannot "
+            "decode; cast it to a plain type before reading"
+        ) from error
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -185,10 +187,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_null(kind)
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
     )
 
 

@@ -102,7 +102,7 @@ def _popularity(experts: int, skew: float) -> npt.NDArray[np.int64]:
     """Weights by rank, in units of 2^-32 and at least one unit, so that none is impossible."""
     # A context of its own: that of the caller may have another precision or traps.
     context = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[])
-    exponent = -Decimal(skew)
+    exponent = Decimal.from_float(-float(skew))
     weights = [
         int(
             context.multiply(context.power(Decimal(rank), exponent), _UNIT).to_integral_value(

@@ -186,7 +186,7 @@ def _shape(table: RoutingTable) -> str:
 def _write_atomically(table: pa.Table, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        pq.write_table(table, temporary)
+        pq.write_table(table, temporary, write_page_checksum=True)
         temporary.replace(path)
     except (OSError, pa.ArrowException) as error:
         raise OutputError(

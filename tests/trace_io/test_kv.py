@@ -1,0 +1,166 @@
+"""KV lengths: files, text, and what the message says when they are wrong."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepsim.errors import TraceError
+from stepsim.trace_io import read_kv_lengths
+
+LENGTHS = [374, 396, 0, 8191]
+
+
+def message(source, **options) -> str:
+    with pytest.raises(TraceError) as caught:
+        read_kv_lengths(source, **options)
+    return str(caught.value)
+
+
+def text_file(folder, text: str, name: str = "x.csv"):
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_numpy_files(tmp_path):
+    np.save(tmp_path / "x.npy", np.array(LENGTHS, dtype=np.uint16))
+    np.savez(tmp_path / "one.npz", any=LENGTHS)
+    np.savez(tmp_path / "named.npz", lengths=LENGTHS, other=[1])
+    for source in (*sorted(tmp_path.iterdir()), np.array(LENGTHS)[::-1][::-1]):
+        lengths = read_kv_lengths(source, requests=4)
+        assert lengths.tolist() == LENGTHS
+        assert lengths.dtype == np.int64
+        assert lengths.flags.c_contiguous
+        assert not lengths.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "374\n396\n0\n8191\n",
+        "374\r\n396\r\n0\r\n8191",
+        "\ufefftokens\n374\n 396 \n0\n8191\n\n\n",
+        '"374"\n396\n0\n8191\n',
+    ],
+)
+@pytest.mark.parametrize("name", ["x.csv", "x.txt", "X.CSV"])
+def test_text_files(tmp_path, text, name):
+    assert read_kv_lengths(text_file(tmp_path, text, name)).tolist() == LENGTHS
+
+
+def test_columns(tmp_path):
+    path = text_file(tmp_path, "time,context,generated\nmorning,374,1\nnoon,396,2\n")
+    assert read_kv_lengths(path, column="context").tolist() == [374, 396]
+    assert message(path) == (
+        f"{path}: has 3 columns (`time`, `context`, `generated`) and no column is chosen; choose "
+        "one of them with column="
+    )
+    assert "column 'kv' is not there once; choose" in message(path, column="kv")
+    assert f"{path}: line 2: 'morning' is not a KV length" in message(path, column="time")
+    bare = text_file(tmp_path, "374\n")
+    assert "has no header to find column 'context' in" in message(bare, column="context")
+    assert "array: has no columns to choose 'a' from" in message(np.array([1]), column="a")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 10**18 - 1), min_size=1, max_size=30), st.booleans())
+def test_text_round_trip(tmp_path_factory, lengths, header):
+    text = ("length\n" if header else "") + "\n".join(map(str, lengths))
+    path = text_file(tmp_path_factory.mktemp("kv"), text)
+    assert read_kv_lengths(path).tolist() == lengths
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1\n2.5\n", "line 2: '2.5' is not a KV length, expected a whole number of tokens"),
+        ("1\nnan\n", "line 2: 'nan' is not a KV length"),
+        ("1\n1_000\n", "line 2: '1_000' is not a KV length"),
+        ("1\n٣\n", "line 2: '٣' is not a KV length"),
+        ("n\n1\n9999999999999999999\n", "line 3: '9999999999999999999' is not a KV length"),
+        ("1\n\n2\n", "line 2: 0 fields [], expected 1 (one length per line); mend the line"),
+        ("1\n2,3\n", "line 2: 2 fields ['2', '3'], expected 1 (one length per line)"),
+        ("1\n-7\n", "line 2: KV length -7 is out of range, expected at least 0 tokens"),
+        ("n\n", "the trace is empty, it has 0 lengths"),
+        ("\n", "the trace is empty, it has 0 lengths"),
+        ('1\n"2\n', "is not readable as UTF-8 text"),
+    ],
+)
+def test_bad_text(tmp_path, text, says):
+    path = text_file(tmp_path, text)
+    assert message(path).startswith(f"{path}: {says}")
+
+
+def test_not_text(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"12\n\xff\xfe\n")
+    assert "is not readable as UTF-8 text" in message(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "says"),
+    [
+        (np.array([1, -2, -3]), {}, "row 1: KV length -2 is out of range (and so in 1 more), "),
+        (np.array([1, 0]), {"minimum": 1}, "row 1: KV length 0 is out of range, expected at least"),
+        (np.array([9, 5]), {"maximum": 8}, "row 0: KV length 9 is out of range, expected 0..8 to"),
+        (np.array([2**64 - 1], dtype=np.uint64), {}, "row 0: KV length 18446744073709551615 is"),
+        (np.array([1, 2]), {"requests": 3}, "2 lengths, expected 3; choose"),
+        (np.array([], dtype=int), {}, "the trace is empty, it has 0 lengths"),
+        (np.array([[1, 2]]), {}, "KV lengths have 2 dims, shape (1, 2), expected one length per"),
+        (np.array(5), {}, "KV lengths have 0 dims, shape ()"),
+        (np.array([1.0, np.nan]), {}, "KV lengths are float64, expected integers (row 1 holds nan"),
+        (np.array([True]), {}, "KV lengths are bool, expected integers"),
+    ],
+)
+def test_bad_arrays(values, options, says):
+    assert message(values, **options).startswith(f"array: {says}")
+
+
+def test_bad_files(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(100))
+    path.write_bytes(path.read_bytes()[:-5])
+    assert f"{path}: the npy file cannot be read to its end, it is truncated" in message(path)
+    other = text_file(tmp_path, "1\n", "x.dat")
+    assert f"{other}: the format is not known (no known first bytes), expected" in message(other)
+    other.write_bytes(b"PAR1....")
+    assert f"{other}: the format is not known (parquet), expected" in message(other)
+    np.savez(tmp_path / "x.npz", a=[1], b=[2])
+    assert "exactly one named `lengths` or `data`" in message(tmp_path / "x.npz")
+
+
+def test_recorded_windows(traces):
+    """Each recorded window is a stretch of the recorded conversation trace, by its name."""
+    whole = read_kv_lengths(traces / "AzureLLMInferenceTrace_conv.csv", column="ContextTokens")
+    windows = sorted((traces / "azure_trace").rglob("*.npy"))
+    assert len(windows) == 51
+    for path in windows:
+        first, last = map(int, re.search(r"_(\d+)_(\d+)\.npy$", path.name).groups())
+        lengths = read_kv_lengths(path, requests=last - first + 1, minimum=1)
+        np.testing.assert_array_equal(lengths, whole[first - 1 : last])
+
+
+def test_recorded_sums(traces):
+    rows = [
+        [field.strip() for field in line.strip("|").split("|")]
+        for line in (traces / "README.md").read_text().splitlines()
+        if line.startswith("| azure_trace/")
+    ]
+    assert len(rows) == 51
+    for name, _, low, high, _, _, total, tiles, _ in rows:
+        lengths = read_kv_lengths(traces / name)
+        assert [lengths.min(), lengths.max(), lengths.sum()] == [int(low), int(high), int(total)]
+        assert (-(-(lengths + 1) // 32)).sum() == int(tiles)
+
+
+def test_a_csv_file_by_the_standard_writer(tmp_path):
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "kv"], ["a,b", 5], ['"c"', 6]])
+    assert read_kv_lengths(path, column="kv").tolist() == [5, 6]
