@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BusyUnit", "ProgramNumbers", "RunSummary", "busiest_units"]
+    from stepsim.results import Result
+
+__all__ = ["BusyUnit", "ProgramNumbers", "RunSummary", "busiest_units", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +20,8 @@ class ProgramNumbers:
     Attributes
     ----------
     offchip_bytes, onchip_bytes : traffic and memory, in bytes.
-    flops : FLOPs on rows that carry tokens.
-    padded_flops : FLOPs with the rows that fill up tiles.
+    flops : executed FLOPs, those on padding rows included.
+    padded_flops : the part of ``flops`` that is spent on padding rows.
     allocated_flops_per_cycle : compute bandwidth of all operators that are counted as compute.
     """
 
@@ -32,7 +34,7 @@ class ProgramNumbers:
 
 @dataclass(frozen=True, slots=True)
 class BusyUnit:
-    """One unit's account, in cycles."""
+    """One unit's account: cycles that add up to the run, and the peer it waited for longest."""
 
     name: str
     operator: str
@@ -40,7 +42,9 @@ class BusyUnit:
     wait_memory: int
     wait_input: int
     wait_output: int
-    top_wait: str | None
+    before: int
+    after: int
+    longest_wait: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class RunSummary:
     cycles : length of the run; of the part that was simulated unless the status is ``ok``.
     program : what the program needs.
     peak_bandwidth : off-chip bytes per cycle of the machine at best.
-    memory_requests, traffic_bytes : requests served, and bytes they moved.
+    memory_requests, bus_bytes : off-chip requests, and bytes on the memory bus.
     engine_steps, wall_seconds : cost of the simulation alone.
     busiest : the units that worked longest, busiest first.
     """
@@ -63,14 +67,14 @@ class RunSummary:
     program: ProgramNumbers
     peak_bandwidth: float
     memory_requests: int
-    traffic_bytes: int
+    bus_bytes: int
     engine_steps: int
     wall_seconds: float
     busiest: tuple[BusyUnit, ...] = ()
 
     @property
     def compute_utilization(self) -> float | None:
-        """Useful FLOPs per cycle over those allocated; None if nothing is allocated or ran."""
+        """Executed FLOPs per cycle over those allocated; None if nothing is allocated or ran."""
         return _ratio(self.program.flops, self.cycles * self.program.allocated_flops_per_cycle)
 
     @property
@@ -96,16 +100,30 @@ class RunSummary:
             "compute_utilization": self.compute_utilization,
             "bandwidth_utilization": self.bandwidth_utilization,
             "memory_requests": self.memory_requests,
-            "traffic_bytes": self.traffic_bytes,
+            "bus_bytes": self.bus_bytes,
             "engine_steps": self.engine_steps,
             "wall_seconds": self.wall_seconds,
         }
 
 
+def summarize(result: Result, program: ProgramNumbers, count: int = 5) -> RunSummary:
+    """The summary of a result, with its ``count`` busiest units."""
+    return RunSummary(
+        status=result.status,
+        cycles=result.cycles,
+        program=program,
+        peak_bandwidth=result.peak_bandwidth,
+        memory_requests=result.memory_requests,
+        bus_bytes=result.bus_bytes,
+        engine_steps=result.engine_steps,
+        wall_seconds=result.wall_seconds,
+        busiest=busiest_units(result.units, count),
+    )
+
+
 def busiest_units(units: pa.Table, count: int = 5) -> tuple[BusyUnit, ...]:
     """The ``count`` units of a result that worked longest; ties go by position."""
-    columns = ("name", "operator", "busy", "wait_memory", "wait_input", "wait_output", "top_wait")
-    rows = units.select(columns).to_pylist()
+    rows = units.select([field.name for field in fields(BusyUnit)]).to_pylist()
     rows.sort(key=lambda row: -row["busy"])
     return tuple(BusyUnit(**row) for row in rows[:count])
 

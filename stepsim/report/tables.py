@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from stepsim.report.summary import BusyUnit, RunSummary
+from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary
 
 __all__ = ["comparison_table", "run_table", "units_table"]
 
@@ -25,7 +25,7 @@ def run_table(summary: RunSummary, title: str) -> Table:
     table.add_row("cycles", f"{summary.cycles:,}", "")
     table.add_row("off-chip traffic", f"{program.offchip_bytes:,}", "bytes")
     table.add_row("on-chip memory", f"{program.onchip_bytes:,}", "bytes")
-    table.add_row("FLOPs", f"{program.flops:,}", _padding(program.flops, program.padded_flops))
+    table.add_row("FLOPs", f"{program.flops:,}", _padding(program))
     table.add_row("allocated compute", f"{program.allocated_flops_per_cycle:,}", "FLOPs/cycle")
     table.add_row("compute utilisation", _percent(summary.compute_utilization), "")
     table.add_row(
@@ -40,20 +40,25 @@ def run_table(summary: RunSummary, title: str) -> Table:
 
 
 def units_table(units: Sequence[BusyUnit], cycles: int) -> Table:
-    """The busiest units: how much of the run they worked, and what they waited for."""
+    """The busiest units: how much of the run they worked, and what they waited for.
+
+    Waits are for own memory requests, for input, for room at the output; idle is the time before
+    the first firing and after the last. The shares of a unit add up to the whole run.
+    """
     table = Table(title="busiest units", title_justify="left", box=None, pad_edge=False)
     table.add_column("unit")
     table.add_column("operator", style="dim")
-    for heading in ("busy", "memory", "input", "output"):
+    for heading in ("busy", "memory", "input", "output", "idle"):
         table.add_column(heading, justify="right")
-    table.add_column("waited most for")
+    table.add_column("waited longest for")
     for unit in units:
-        shares = (unit.busy, unit.wait_memory, unit.wait_input, unit.wait_output)
+        idle = unit.before + unit.after
+        shares = (unit.busy, unit.wait_memory, unit.wait_input, unit.wait_output, idle)
         table.add_row(
             unit.name,
             unit.operator,
             *(_percent(share / cycles if cycles else None) for share in shares),
-            unit.top_wait or "-",
+            unit.longest_wait or "-",
         )
     return table
 
@@ -66,7 +71,7 @@ def comparison_table(rows: Mapping[str, RunSummary], heading: str, title: str) -
         "cycles",
         "off-chip MB",
         "on-chip MB",
-        "padded FLOPs",
+        "padding",
         "compute",
         "bandwidth",
         "engine steps",
@@ -75,13 +80,12 @@ def comparison_table(rows: Mapping[str, RunSummary], heading: str, title: str) -
         table.add_column(column, justify="right")
     for label, summary in rows.items():
         program = summary.program
-        padding = program.padded_flops - program.flops
         table.add_row(
             label,
             f"{summary.cycles:,}" if summary.status == "ok" else summary.status,
             f"{program.offchip_bytes / 1e6:,.1f}",
             f"{program.onchip_bytes / 1e6:,.1f}",
-            _percent(padding / program.padded_flops if program.padded_flops else None),
+            _percent(_padding_share(program)),
             _percent(summary.compute_utilization),
             _percent(summary.bandwidth_utilization),
             f"{summary.engine_steps:,}",
@@ -90,8 +94,12 @@ def comparison_table(rows: Mapping[str, RunSummary], heading: str, title: str) -
     return table
 
 
-def _padding(flops: int, padded: int) -> str:
-    return "no padding" if padded == flops else f"{padded:,} with padding"
+def _padding_share(program: ProgramNumbers) -> float | None:
+    return program.padded_flops / program.flops if program.flops else None
+
+
+def _padding(program: ProgramNumbers) -> str:
+    return f"{_percent(_padding_share(program))} on padding" if program.padded_flops else ""
 
 
 def _percent(share: float | None) -> str:

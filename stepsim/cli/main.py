@@ -1,0 +1,72 @@
+"""The ``stepsim`` command: its parts, and how errors become messages and exit codes.
+
+Nothing heavy is imported before a command runs, so that ``--help`` and mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from stepsim._version import __version__
+from stepsim.cli import demo, inspect, machines, run, system, trace
+from stepsim.errors import StepSimError
+
+__all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
+
+RUN_FAILED = 1
+"""Exit code of a run that ended in a deadlock, with a failed unit or at a limit."""
+
+BAD_INPUT = 2
+"""Exit code for an option, file, trace or machine that cannot be used."""
+
+app = typer.Typer(
+    name="stepsim",
+    help="Exact, fast simulation of Streaming Tensor Programs on spatial dataflow accelerators.",
+    epilog="Exit codes: 0 done, 1 the run failed (deadlock, failed unit, limit), 2 bad input.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(run.app, name="run")
+app.add_typer(inspect.app, name="inspect")
+app.add_typer(trace.app, name="trace")
+app.command()(machines.machines)
+app.command()(system.env)
+app.command()(system.warmup)
+app.command()(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"stepsim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; always ends in `SystemExit`.
+
+    Parameters
+    ----------
+    arguments : what follows the program's name; None means those of this process.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="stepsim")
+    except StepSimError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(BAD_INPUT) from None

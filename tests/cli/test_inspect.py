@@ -1,0 +1,90 @@
+"""``stepsim inspect moe``: symbolic shapes and metrics, without a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Cli
+
+MIXTRAL = ("inspect", "moe", "--model", "mixtral-8x7b")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Five tokens, all to experts 0 and 1 of Mixtral."""
+    path = tmp_path / "routing.npy"
+    np.save(path, np.tile([0, 1], (5, 1)))
+    return path
+
+
+def test_formulas_stay_symbolic(cli: Cli) -> None:
+    found = cli(*MIXTRAL, "--tile", 32, "--batch", 16, "--json").json()
+    assert found["tokens"] == 16
+    weights = 3 * 4096 * 14336 * 2
+    rest = 2 * 16 * 4096 + 2 * 16 * 2 + 4 * 16 * 4096
+    assert found["formulas"]["offchip_bytes"] == (
+        f"sum({weights}*ceil(n/32) for n in n0..n7) + {rest}"
+    )
+    assert found["numbers"] is None
+    assert {op["kind"] for op in found["operators"]} >= {"Partition", "Reassemble"}
+
+
+def test_numbers_of_a_trace(cli: Cli, trace: Path) -> None:
+    def numbers(tile: object, memory_model: str) -> dict[str, int]:
+        outcome = cli(
+            *MIXTRAL, "--tile", tile, "--routing", trace, "--memory-model", memory_model, "--json"
+        )
+        return outcome.json()["numbers"]
+
+    published = numbers(4, "published")
+    per_row = 14 * 4096 * 14336 + 14336
+    assert published["flops"] == 16 * per_row
+    assert published["padded_flops"] == 6 * per_row
+    exact = numbers(4, "paper")
+    assert exact["flops"] == exact["executed_flops"]
+    # Padding is what static tiles execute beyond tiles that fit.
+    assert exact["padded_flops"] == exact["flops"] - numbers("dynamic", "paper")["flops"]
+    assert exact["padded_flops"] > 0
+    assert numbers("dynamic", "paper")["padded_flops"] == 0
+
+
+def test_listing_shows_an_operator_of_all_experts_once(cli: Cli, trace: Path) -> None:
+    outcome = cli(*MIXTRAL, "--tile", "dynamic", "--routing", trace)
+    assert outcome.code == 0
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert [words[2] for words in lines if words[:2] == ["map", "silu"]] == ["8"]
+    assert any(words[:1] == ["executed_flops"] for words in lines)
+
+
+def test_all_lists_every_operator(cli: Cli) -> None:
+    outcome = cli(*MIXTRAL, "--tile", 16, "--all")
+    assert sum("'silu." in line for line in outcome.out.splitlines()) == 8
+
+
+@pytest.mark.parametrize(("language", "start"), [("dot", "digraph"), ("mermaid", "flowchart")])
+def test_graph_languages(cli: Cli, language: str, start: str) -> None:
+    outcome = cli(*MIXTRAL, "--tile", 16, "--graph", language)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tile", "16", "--batch", "0"), "--batch: expected a whole number from 1, found 0"),
+        (
+            ("--tile", "16", "--graph", "dot", "--json"),
+            "--graph and --json both choose what is printed; leave one out",
+        ),
+        (
+            ("--tile", "16", "--batch", "4", "--routing", "x"),
+            "--batch and --routing both give the number of tokens; leave one out",
+        ),
+    ],
+)
+def test_mistakes(cli: Cli, arguments, message: str) -> None:
+    outcome = cli(*MIXTRAL, *arguments)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"error: {message}\n")

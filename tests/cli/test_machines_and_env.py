@@ -1,0 +1,117 @@
+"""``stepsim machines``, ``stepsim env`` and what every command shares."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stepsim import MODEL_VERSION, __version__
+from stepsim.machine import load_machine
+from tests.cli.conftest import Cli
+
+HEAVY = ("numba", "numpy", "sympy", "pyarrow", "pydantic", "yaml", "matplotlib")
+
+
+def test_version(cli: Cli) -> None:
+    outcome = cli("--version")
+    assert (outcome.code, outcome.out) == (0, f"stepsim {__version__}\n")
+
+
+def test_help_names_every_command_and_the_exit_codes(cli: Cli) -> None:
+    outcome = cli("--help")
+    assert outcome.code == 0
+    for word in ("run", "inspect", "trace", "machines", "env", "warmup", "demo", "Exit codes"):
+        assert word in outcome.out
+
+
+def test_the_command_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, stepsim.cli.main;"
+        f"heavy = set({HEAVY!r}) & set(sys.modules);"
+        "sys.exit(f'imported {sorted(heavy)}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--hepl",), ("walk",), ("machines", "--sho", "x")])
+def test_usage_errors_exit_with_2_and_keep_stdout_clean(cli: Cli, arguments) -> None:
+    outcome = cli(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err != ""
+
+
+def test_machines_lists_names_numbers_and_sources(cli: Cli) -> None:
+    outcome = cli("machines")
+    assert outcome.code == 0
+    assert "sda-1024" in outcome.out
+    assert "= 256 B/cycle peak" in outcome.out
+    assert "\x1b" not in outcome.out
+
+
+def test_machines_json(cli: Cli) -> None:
+    machines = cli("machines", "--json").json()
+    assert list(machines) == ["sda-1024", "sda-hdl"]
+    assert machines["sda-1024"]["peak_bandwidth"] == 1024
+
+
+def test_shown_machine_is_a_machine_file(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("machines", "--show", "sda-hdl", "--set", "hbm.channels=16")
+    assert outcome.code == 0
+    path = tmp_path / "mine.yaml"
+    path.write_text(outcome.out)
+    assert load_machine(path) == load_machine("sda-hdl", {"hbm.channels": 16})
+    assert cli("machines", "--show", path, "--json").json() == yaml.safe_load(outcome.out)
+
+
+def test_schema_is_json(cli: Cli) -> None:
+    assert cli("machines", "--schema").json()["title"] == "Machine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--show", "sda-1023"),
+            "error: unknown machine 'sda-1023'; did you mean 'sda-1024'? "
+            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.\n",
+        ),
+        (
+            ("--show", "sda-hdl", "--set", "hbm.channels"),
+            "error: machine override 'hbm.channels': expected key=value, "
+            "for example hbm.channels=16\n",
+        ),
+        (
+            ("--set", "hbm.channels=1"),
+            "error: --set changes the machine that --show prints; add --show MACHINE\n",
+        ),
+    ],
+)
+def test_machine_mistakes(cli: Cli, arguments, message: str) -> None:
+    outcome = cli("machines", *arguments)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", message)
+
+
+def test_env_reports_versions_and_variables(cli: Cli, monkeypatch) -> None:
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", "/somewhere")
+    found = cli("env", "--json").json()
+    assert found["stepsim"] == __version__
+    assert found["model_version"] == MODEL_VERSION
+    assert found["variables"]["STEPSIM_CACHE_DIR"] == "/somewhere"
+    assert all(found["packages"][name] for name in ("numba", "numpy", "pyarrow", "sympy"))
+    text = cli("env").out
+    assert __version__ in text
+    assert "/somewhere" in text
+
+
+def test_env_says_what_is_not_installed(cli: Cli, monkeypatch) -> None:
+    from stepsim.cli import system
+
+    monkeypatch.setattr(system, "_PACKAGES", ("no-such-package",))
+    assert cli("env", "--json").json()["packages"] == {"no-such-package": None}
+    assert "not installed" in cli("env").out
