@@ -132,7 +132,7 @@ def _damaged(path: Path, kind: str, error: Exception) -> TraceError:
         with path.open("rb") as file:
             file.seek(max(0, size - len(tail)))
             cut = file.read() != tail or size < 2 * len(tail)
-        found = f"its {size} bytes do not end with {tail.decode()!r}"
+        found = f"its {size} bytes lack the closing {tail.decode()!r}"
     elif kind == "npz":
         # The directory of a zip archive is at its end: without it, the end is missing.
         cut = not zipfile.is_zipfile(path)

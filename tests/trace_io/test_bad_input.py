@@ -339,9 +339,16 @@ def test_truncated_parquet(tmp_path):
     TABLE.to_parquet(path)
     path.write_bytes(path.read_bytes()[:1000])
     assert message(path) == (
-        f"{path}: the parquet file is truncated, its 1000 bytes do not end with 'PAR1'; "
+        f"{path}: the parquet file is truncated, its 1000 bytes lack the closing 'PAR1'; "
         "write or copy it again"
     )
+
+
+@pytest.mark.parametrize(("magic", "kind"), [(b"PAR1", "parquet"), (b"ARROW1", "ipc file")])
+def test_only_the_first_bytes_are_left(tmp_path, magic, kind):
+    path = tmp_path / "x"
+    path.write_bytes(magic)
+    assert message(path).startswith(f"{path}: the {kind} file is truncated, its {len(magic)} bytes")
 
 
 @pytest.mark.parametrize("name", FILES)

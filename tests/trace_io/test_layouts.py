@@ -200,8 +200,10 @@ def test_weights_that_are_null_throughout_are_absent(missing):
     assert read_routing(table).weights is None
 
 
-def test_weights_in_one_layer_only():
-    table = pa.table({"layer": [0, 1], "experts": [[1, 2], [3, 4]], "weights": [None, [0.5, 0.25]]})
+@pytest.mark.parametrize("size", [-1, 2])
+def test_weights_in_one_layer_only(size):
+    weights = pa.array([None, [0.5, 0.25]], pa.list_(pa.float32(), size))
+    table = pa.table({"layer": [0, 1], "experts": [[1, 2], [3, 4]], "weights": weights})
     assert read_routing(table, layer=0).weights is None
     assert read_routing(table, layer=1).weights.tolist() == [[0.5, 0.25]]
     with pytest.raises(TraceError, match=r"row 0 \(layer 0, .*\): `weights` is null"):
