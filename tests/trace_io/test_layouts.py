@@ -200,9 +200,23 @@ def test_weights_that_are_null_throughout_are_absent(missing):
     assert read_routing(table).weights is None
 
 
-@pytest.mark.parametrize("size", [-1, 2])
-def test_weights_in_one_layer_only(size):
-    weights = pa.array([None, [0.5, 0.25]], pa.list_(pa.float32(), size))
+def null_view() -> pa.Array:
+    """A view whose null row has a size all the same, as the format allows."""
+    offsets, sizes = pa.array([0, 0], pa.int32()), pa.array([2, 2], pa.int32())
+    values = pa.array([0.5, 0.25], pa.float32())
+    return pa.ListViewArray.from_arrays(offsets, sizes, values, mask=pa.array([True, False]))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        pa.array([None, [0.5, 0.25]], pa.list_(pa.float32())),
+        pa.array([None, [0.5, 0.25]], pa.list_(pa.float32(), 2)),
+        null_view(),
+    ],
+    ids=lambda weights: str(weights.type),
+)
+def test_weights_in_one_layer_only(weights):
     table = pa.table({"layer": [0, 1], "experts": [[1, 2], [3, 4]], "weights": weights})
     assert read_routing(table, layer=0).weights is None
     assert read_routing(table, layer=1).weights.tolist() == [[0.5, 0.25]]
