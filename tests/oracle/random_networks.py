@@ -1,0 +1,146 @@
+"""Hypothesis strategies for random networks, and the reordering that must not matter."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from stepsim.lowering.network import Network, UnitSpec
+from tests.oracle.interpreter import interpret
+from tests.oracle.memory import READERS, WRITERS
+from tests.oracle.payloads import integer
+from tests.oracle.random_grower import Grower
+from tests.oracle.random_merges import ALL_RULES
+from tests.oracle.random_streams import Draw, Wire, shape_of, timings
+
+__all__ = ["faulty_networks", "permute_order_free", "random_networks", "without_deadlock"]
+
+
+def _sink(g: Grower, w: Wire) -> None:
+    """End an open wire; float streams of one tile shape often go to memory."""
+    options = ["Consumer", "Hold"]
+    shape = shape_of(w) if w.kind == "float" and w.multiset_exact else None
+    if shape is not None and shape[0] * shape[1] > 0:
+        options += ["OffChipStore", "RandomOffChipStore", "OffChipStore"]
+    op = g.pick(options)
+    if op == "Hold":
+        g.attach(op, {"n": g.pick([1, 0, 6, 20])}, [w], [])
+    elif op == "Consumer" or shape is None:
+        g.attach(op, {}, [w], [])
+    elif op == "OffChipStore":
+        g.attach(op, {"tile": list(shape), "par": g.pick([1, 2, 4])}, [w], [])
+    else:
+        count = len(w.content)
+        address = g.given("int", [0] * count, [integer(i) for i in range(count)])
+        params = {"tile": list(shape), "par": g.pick([1, 2, 4]), "ack_addr": g.flag()}
+        acks = Wire("ack", [])
+        g.attach(op, {**params, "bpe": g.bpe}, [address, w], [acks])
+        g.attach("Consumer", {}, [acks], [])
+
+
+def without_deadlock(network: Network) -> Network:
+    """The same network with the channels made unbounded that a deadlock is stuck on."""
+    while (result := interpret(network)).status == "deadlock":
+        full = {
+            spec.name
+            for spec in network.channels
+            if len(result.tokens[spec.name]) - result.removed[spec.name] == spec.capacity
+        }
+        if not full:
+            return network
+        channels = [
+            replace(spec, capacity=None) if spec.name in full else spec for spec in network.channels
+        ]
+        network = replace(network, channels=tuple(channels))
+    return network
+
+
+def _grow(draw: Draw, max_steps: int, max_slack: int) -> Grower:
+    g = Grower(draw, draw(timings(max_slack)))
+    for _ in range(g.integer(1, 3)):
+        g.start()
+    for _ in range(g.integer(0, max_steps)):
+        wire = g.choose([w for w in g.open if ALL_RULES[w.kind]])
+        if wire is None:
+            break
+        # A rule may find the wire unfit; a few tries keep the networks from staying small.
+        any(g.pick(ALL_RULES[wire.kind])(g, wire) for _ in range(4))
+    for wire in list(g.open):
+        _sink(g, wire)
+    return g
+
+
+@st.composite
+def random_networks(
+    draw: Draw, max_steps: int = 10, max_slack: int = 2, deadlocks: bool = False
+) -> Network:
+    """Well-typed networks over the whole vocabulary.
+
+    Unless ``deadlocks`` are wanted, every unit returns normally: FIFOs that are too shallow for
+    paths that part and meet again are made unbounded.
+    """
+    network = _grow(draw, max_steps, max_slack).network()
+    seed = draw(st.integers(0, 7))
+    if seed:
+        units = list(network.units)
+        random.Random(seed).shuffle(units)
+        network = replace(network, units=tuple(units))
+    if not deadlocks:
+        network = without_deadlock(network)
+    return network
+
+
+def _damage(draw: Draw, unit: UnitSpec) -> UnitSpec:
+    """One source with one token lost, doubled, re-levelled or of another shape."""
+    tokens = list(unit.params["tokens"])
+    k = draw(st.integers(0, len(tokens) - 1))
+    params = dict(unit.params)
+    what = draw(st.sampled_from(["level", "lose", "double", "shape"]))
+    if what == "lose":
+        del tokens[k]
+    elif what == "double":
+        tokens.insert(k, tokens[k])
+    elif what == "shape" and "tile" in tokens[k]:
+        rows, cols, bpe, rd, off = tokens[k]["tile"]
+        tokens[k] = {**tokens[k], "tile": [rows + 1, cols, bpe, rd, off]}
+    else:
+        tokens[k] = {**tokens[k], "level": draw(st.integers(0, 3))}
+    if "times" in params:
+        times = (params["times"] + params["times"][-1:])[: len(tokens)]
+        params["times"] = times
+    return replace(unit, params={**params, "tokens": tokens})
+
+
+@st.composite
+def faulty_networks(draw: Draw, max_steps: int = 8) -> Network:
+    """Networks made from good ones in which units often abort or block for ever.
+
+    Shallow FIFOs around paths that part and meet again, and up to three damaged source tokens.
+    """
+    network = draw(random_networks(max_steps, deadlocks=True))
+    if draw(st.booleans()):
+        capacity = draw(st.integers(1, 2))
+        channels = [replace(spec, capacity=capacity) for spec in network.channels]
+        network = replace(network, channels=tuple(channels))
+    units = list(network.units)
+    for _ in range(draw(st.integers(0, 3))):
+        sources = [i for i, unit in enumerate(units) if unit.params.get("tokens")]
+        if sources:
+            i = draw(st.sampled_from(sources))
+            units[i] = _damage(draw, units[i])
+    return replace(network, units=tuple(units))
+
+
+def permute_order_free(network: Network, seed: int) -> Network:
+    """The same network, units in another order.
+
+    Memory readers keep their order among themselves, and so do writers; nothing else has an order.
+    """
+    units = list(network.units)
+    random.Random(seed).shuffle(units)
+    for group in (READERS, WRITERS):
+        ordered = iter([unit for unit in network.units if unit.op in group])
+        units = [next(ordered) if unit.op in group else unit for unit in units]
+    return replace(network, units=tuple(units))
