@@ -69,7 +69,7 @@ def _edges(program: Program) -> Iterator[tuple[int, int, str]]:
     for op in program.operators:
         for stream in op.inputs:
             yield stream.producer.id, op.id, stream.describe()
-        connected = getattr(op, "connected", None)
+        connected = op.loops_back()
         if connected is not None:
             yield connected.producer.id, op.id, connected.describe()
 

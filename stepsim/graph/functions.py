@@ -27,6 +27,7 @@ __all__ = [
     "matmul",
     "matmul_t",
     "mul",
+    "one",
     "pack_cols",
     "pack_rows",
     "row_sum",
@@ -44,7 +45,7 @@ Same = Callable[[Dim, Dim, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """The state before the first element: ``kind`` is ``zero`` or ``empty`` (one side 0)."""
+    """The state before the first element: ``kind`` is ``zero``, ``one`` or ``empty``."""
 
     kind: str
     rows: int
@@ -58,6 +59,11 @@ class Init:
 def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
     """A tile of zeros."""
     return Init("zero", *shape, None if dtype is None else dtype_of(dtype))
+
+
+def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
+    """A tile of ones."""
+    return Init("one", *shape, None if dtype is None else dtype_of(dtype))
 
 
 def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
@@ -228,20 +234,23 @@ def accum_result(
         side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
         kept = tile.cols if rows else tile.rows
         out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
-        shape = (0, _static(kept, fn, tile)) if rows else (_static(kept, fn, tile), 0)
+        fixed = _start(kept, 0)
+        shape = (0, fixed) if rows else (fixed, 0)
         init = init or empty(shape)
         if (init.rows, init.cols) != shape:
             raise DTypeError(f"{fn.name} starts from empty({shape}), found {init}")
         return out, init
     if init is None:
-        init = zero((_static(tile.rows, fn, tile), _static(tile.cols, fn, tile)))
+        make = one if fn.accum_unit == "Mul" else zero
+        init = make((_start(tile.rows, 1), _start(tile.cols, 1)))
     state = Tile(init.dtype or tile.dtype, Dim(init.rows), Dim(init.cols))
     out = fn.result((state, tile), same)
-    if init.kind == "zero" and (out.rows, out.cols) != (state.rows, state.cols):
-        raise DTypeError(
-            f"the state {init} cannot hold the result {out}; start from "
-            f"zero(({out.rows}, {out.cols}))"
-        )
+    for side, held in ((out.rows, state.rows), (out.cols, state.cols)):
+        if side.is_static and side != held:
+            raise DTypeError(
+                f"the state {init} cannot hold the result {out}; start from "
+                f"zero(({out.rows}, {out.cols}))"
+            )
     return out, init
 
 
@@ -258,10 +267,9 @@ def map_accum_init(out: Tile, init: Init | None) -> Init:
     return init
 
 
-def _static(side: Dim, fn: Function, tile: Tile) -> int:
-    if not side.is_static:
-        raise DTypeError(f"{fn.name} needs a static side to start from, found {tile}; pass init=")
-    return int(side)
+def _start(side: Dim, dynamic: int) -> int:
+    """Side of an initial state: that of the tile, or one that adapts when it is not known."""
+    return int(side) if side.is_static else dynamic
 
 
 def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> Dim:

@@ -84,6 +84,14 @@ class Operator:
         """Floating point operations, padded rows included."""
         return 0
 
+    def loops_back(self) -> Stream | None:
+        """The stream that a feedback placeholder stands for, once connected."""
+        return None
+
+    def awaits_connection(self) -> bool:
+        """A feedback placeholder that nothing is connected to."""
+        return False
+
     def trigger(self) -> Size:
         """Number of elements without which the operator never starts (on-demand allocation)."""
         return self.inputs[0].elements() if self.inputs else 1

@@ -8,6 +8,8 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, Size, format_dims
 from stepsim.graph.operator import Operator, Output, source_line
@@ -187,7 +189,7 @@ class Program:
             x, y = self._canon(a.expr), self._canon(b.expr)
             if isinstance(x, int) or (not isinstance(y, int) and not x.is_Symbol and y.is_Symbol):
                 x, y = y, x
-            self._equal[x] = y
+            self._equal[x] = sympy.sympify(y)
 
     def compare(self, a: Dim, b: Dim) -> bool | None:
         """True: proved equal, False: proved different, None: unknown."""
@@ -214,14 +216,15 @@ class Program:
     def check(self) -> None:
         """Raise one GraphError with every finding about dangling streams and feedback."""
         findings: list[str] = []
+        used = {key for key, readers in self._readers.items() if readers}
+        used |= {s.key for op in self.operators if (s := op.loops_back()) is not None}
         for op in self.operators:
-            missing = getattr(op, "unconnected", None)
-            if missing is not None and missing():
+            if op.awaits_connection():
                 findings.append(
                     f"{op.title()} is never connected; call .connect(stream) on it ({op.source})"
                 )
             for out in op.outputs:
-                if not self._readers.get(out.key):
+                if out.key not in used:
                     findings.append(
                         f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"
                     )

@@ -368,7 +368,7 @@ def _reduction(
     out, start = _infer(
         site, lambda: accum_result(fn, x, rank, init, site.owner.namer, _same(site))
     )
-    padding = x.padding if fn.accum_unit == "RetileRow" else None
+    padding = x.padding if fn.accum_unit in ("RetileRow", "RetileCol") else None
     return site, out, start, padding
 
 

@@ -261,7 +261,10 @@ class FeedbackSource(Operator):
     def attributes(self) -> dict[str, Any]:
         return {"connected": None if self.connected is None else list(self.connected.key)}
 
-    def unconnected(self) -> bool:
+    def loops_back(self) -> Stream | None:
+        return self.connected
+
+    def awaits_connection(self) -> bool:
         return self.connected is None
 
 

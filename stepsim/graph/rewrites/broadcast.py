@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stepsim.graph.ops.sources import FeedbackSource
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
@@ -30,10 +29,8 @@ class Reader:
 
 def resolved(stream: Stream) -> Stream:
     """The stream itself, or what its feedback placeholder is connected to."""
-    producer = stream.producer
-    while isinstance(producer, FeedbackSource) and producer.connected is not None:
-        stream = producer.connected
-        producer = stream.producer
+    while (behind := stream.producer.loops_back()) is not None:
+        stream = behind
     return stream
 
 
