@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.errors import OutputError
 
@@ -26,7 +28,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the synthetic routing.")] = 0,
 ) -> None:
     """Simulate a Qwen3-30B-A3B layer with static tiles 8 to 64 and dynamic ones, and compare."""
-    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     _make_folder(out)
     runs: list[tuple[MoeSettings, RunSummary]] = []
@@ -37,8 +39,9 @@ def demo(
         from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
         from stepsim.report.summary import summarize
         from stepsim.report.tables import comparison_table
+        from stepsim.report.tilings import tilings_table
         from stepsim.results.writing import write_tables
-        from stepsim.simulation import simulate
+        from stepsim.simulation import simulate, warm_up
         from stepsim.trace_io import synthetic_routing
         from stepsim.workloads import moe_shape
 
@@ -47,18 +50,26 @@ def demo(
         routing = synthetic_routing(
             _TOKENS, shape.experts, shape.active, seed=seed, model=shape.name
         )
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
         for tile in _TILES:
-            settings = resolve_settings(shape, _TOKENS, tile, machine, config="published")
-            heartbeat.phase(f"tile {tile}: building and compiling")
-            workload = build(shape, _TOKENS, settings, routing)
             heartbeat.phase(f"tile {tile}")
+            settings = resolve_settings(shape, _TOKENS, tile, machine, config="published")
+            workload = build(shape, _TOKENS, settings, routing)
             result = simulate(workload.program, machine=machine, progress=heartbeat.progress)
             runs.append(
                 (settings, summarize(result, program_numbers(workload, routing, "published")))
             )
         heartbeat.phase("writing")
         table, picture = out / "tilings.parquet", out / "cycles-against-memory.png"
-        write_tables(table, {"": _arrow_table(runs)})
+        rows = [{**settings.to_dict(), **summary.to_dict()} for settings, summary in runs]
+        provenance = {
+            "stepsim": __version__,
+            "model_version": MODEL_VERSION,
+            "machine": machine.to_dict(),
+            "routing": routing.source,
+        }
+        write_tables(table, {"": tilings_table(rows, json.dumps(provenance))})
         points = [
             TilingPoint(
                 str(settings.tile),
@@ -81,15 +92,6 @@ def demo(
         from stepsim.cli.main import RUN_FAILED
 
         raise typer.Exit(RUN_FAILED)
-
-
-def _arrow_table(runs: list[tuple[MoeSettings, RunSummary]]) -> Any:
-    import pyarrow as pa
-
-    rows = [{**settings.to_dict(), **summary.to_dict()} for settings, summary in runs]
-    for row in rows:
-        row["tile"] = str(row["tile"])
-    return pa.Table.from_pylist(rows)
 
 
 def _make_folder(path: Path) -> None:

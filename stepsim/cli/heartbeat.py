@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from stepsim.simulation import Progress
 
-__all__ = ["QUIET_SECONDS", "Heartbeat", "format_progress"]
+__all__ = ["LOADING_ENGINE", "QUIET_SECONDS", "Heartbeat", "format_progress"]
+
+LOADING_ENGINE = "loading the engine (compiled on first use)"
+"""What to call the step that may compile."""
 
 QUIET_SECONDS = 2.0
 """Time that may pass before the first sign of life."""

@@ -64,7 +64,7 @@ def moe(
     ] = None,
 ) -> None:
     """Simulate a mixture-of-experts layer on recorded or synthetic routing."""
-    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     rows = parse_tile(tile)
     limits = _check_limits(max_cycles, max_seconds)
@@ -76,7 +76,7 @@ def moe(
         target = resolve_machine(machine, overrides)
         from stepsim.cli.moe import build, program_numbers, resolve_settings, routing_facts
         from stepsim.report.summary import summarize
-        from stepsim.simulation import Limits, simulate
+        from stepsim.simulation import Limits, simulate, warm_up
         from stepsim.trace_io import read_routing
 
         trace = read_routing(routing, experts=shape.experts, k=shape.active, layer=layer, step=step)
@@ -93,6 +93,8 @@ def moe(
         heartbeat.phase("building the program")
         workload = build(shape, trace.tokens, settings, trace)
         numbers = program_numbers(workload, trace, memory_model)
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
         heartbeat.phase("simulating")
         result = simulate(
             workload.program, machine=target, limits=Limits(**limits), progress=heartbeat.progress

@@ -65,11 +65,11 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
 
 def warmup() -> None:
     """Compile the engine now, so that the next run starts at once."""
-    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     start = time.perf_counter()
     with Heartbeat() as heartbeat:
-        heartbeat.phase("compiling the engine")
+        heartbeat.phase(LOADING_ENGINE)
         from stepsim.simulation import warm_up
 
         warm_up()

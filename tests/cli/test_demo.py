@@ -1,0 +1,65 @@
+"""``stepsim demo`` and ``stepsim warmup``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.cli.conftest import Cli
+
+
+def test_demo_compares_tilings_and_writes_table_and_picture(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "demo"
+    outcome = cli("demo", "--out", out)
+    assert outcome.code == 0, outcome.err
+    assert sorted(path.name for path in out.iterdir()) == [
+        "cycles-against-memory.png",
+        "tilings.parquet",
+    ]
+    assert (out / "cycles-against-memory.png").read_bytes().startswith(b"\x89PNG")
+    rows = pq.read_table(out / "tilings.parquet").to_pylist()
+    assert [row["tile"] for row in rows] == ["8", "16", "32", "64", "dynamic"]
+    assert {row["status"] for row in rows} == {"ok"}
+    for row in rows:
+        assert f"{row['cycles']:,}" in outcome.out
+    *static, dynamic = rows
+    # Taller tiles read weights less often and need more memory; dynamic ones do both best.
+    assert [row["offchip_bytes"] for row in static] == sorted(
+        (row["offchip_bytes"] for row in static), reverse=True
+    )
+    assert [row["onchip_bytes"] for row in static] == sorted(row["onchip_bytes"] for row in static)
+    assert dynamic["onchip_bytes"] < min(row["onchip_bytes"] for row in static)
+    assert dynamic["offchip_bytes"] == min(row["offchip_bytes"] for row in static)
+    assert dynamic["padded_flops"] == 0
+    assert (dynamic["compute_bw"], static[0]["compute_bw"]) == (6400, 4096)
+
+
+def test_demo_says_which_units_its_numbers_have(cli: Cli, tmp_path: Path) -> None:
+    cli("demo", "--out", tmp_path)
+    schema = pq.read_schema(tmp_path / "tilings.parquet")
+    assert schema.field("cycles").metadata == {
+        b"unit": b"cycles",
+        b"definition": b"length of the run",
+    }
+    assert all(b"unit" in field.metadata for field in schema)
+
+
+def test_demo_in_an_impossible_folder(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outcome = cli("demo", "--out", tmp_path / "file" / "demo")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"error: {tmp_path}/file/demo: cannot be made a folder")
+    assert outcome.err.endswith("choose another with --out\n")
+
+
+def test_demo_of_another_seed(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("demo", "--out", tmp_path, "--seed", -1)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "seed is -1" in outcome.err
+
+
+def test_warmup_reports_on_stderr(cli: Cli) -> None:
+    outcome = cli("warmup")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.splitlines()[-1].startswith("engine ready after ")
