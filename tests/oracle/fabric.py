@@ -228,7 +228,8 @@ class Unit:
             channel.hrel.append(self.h + 1)
             channel.taken.append(self.clk)
             channel.removed += 1
-            self.awaited.discard("first data token")
+            if not (self.op == "Reassemble" and channel is self.ins[-1]):
+                self.awaited.discard("first data token")
         return token
 
     def closure_pace(self, channel: Channel) -> int:

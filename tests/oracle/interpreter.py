@@ -124,10 +124,12 @@ class _Coroutine:
             self.unit.finish("failed", str(error))
 
 
-def _run_all(coroutines: list[_Coroutine], order: random.Random | None) -> None:
+def _run_all(coroutines: list[_Coroutine], order: random.Random | None, limit: int) -> None:
     """Run every unit as far as it can go, over and over, until nothing moves."""
     moved = True
-    while moved:
+    for _ in range(limit):
+        if not moved:
+            return
         moved = False
         if order is not None:
             order.shuffle(coroutines)
@@ -135,18 +137,20 @@ def _run_all(coroutines: list[_Coroutine], order: random.Random | None) -> None:
             if coroutine.unit.status == "running" and coroutine.ready():
                 coroutine.run()
                 moved = True
+    raise RuntimeError(f"no end after {limit} rounds over all units: tokens go round for ever")
 
 
 def interpret(
     network: Network,
     *,
     host_order_seed: int | None = None,
-    max_rounds: int = 1_000_000,
+    max_rounds: int = 100_000,
     bodies: Mapping[str, Body] | None = None,
 ) -> OracleResult:
     """Simulate a network; ``host_order_seed`` permutes the order in which units are run.
 
-    ``max_rounds`` bounds the number of memory cycles and decisions (RuntimeError beyond).
+    ``max_rounds`` bounds the number of memory cycles and decisions, and of rounds over the units
+    between two of them (RuntimeError beyond).
     ``bodies`` replaces the behaviour of whole operator kinds, for scripted scenarios.
     """
     units, channels, node = _build(network)
@@ -154,7 +158,7 @@ def interpret(
     coroutines = [_Coroutine(unit, known[unit.op]) for unit in units]
     order = None if host_order_seed is None else random.Random(host_order_seed)
     for _ in range(max_rounds):
-        _run_all(coroutines, order)
+        _run_all(coroutines, order, max_rounds)
         waiting = [
             (pace, index)
             for index, unit in enumerate(units)

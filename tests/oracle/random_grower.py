@@ -28,11 +28,13 @@ _DEPTHS = [2, 1, None, 3, 4, 5, 6, 7, 8]
 class Grower:
     """Adds units one at a time; every addition keeps the network well typed.
 
-    Wires passed to :meth:`add` that have no channel yet are realised by a new source unit.
+    Wires passed to :meth:`add` that have no channel yet are realised by a new source unit. Rules
+    add loops in which tokens go round only if ``loops``: damaged ones might go round for ever.
     """
 
-    def __init__(self, draw: Draw, timing: TimingParams) -> None:
+    def __init__(self, draw: Draw, timing: TimingParams, loops: bool = True) -> None:
         self.draw = draw
+        self.loops = loops
         self.timing = timing
         self.bpe: int = draw(st.sampled_from([2, 4]))
         self.open: list[Wire] = []

@@ -133,7 +133,7 @@ def detour(g: Grower, w: Wire) -> bool:
 def recirculation(g: Grower, w: Wire) -> bool:
     """A loop: merged chunks either leave or go round again, as a finite selector stream says."""
     rank = w.top
-    if not (w.exact and _mergeable(w, rank)) or not w.content:
+    if not (g.loops and w.exact and _mergeable(w, rank) and w.content):
         return False
     count, again = len(chunks(w.content, rank) or []), g.integer(1, 4)
     back = Wire(w.kind, [], channel=g.channel(None))
@@ -152,7 +152,7 @@ def recirculation(g: Grower, w: Wire) -> bool:
     if g.flag():
         g.unit("UnaryMap", [outs[0]], [back.channel], params)
     else:
-        g.unit("Flatten", [outs[0]], [back.channel], {"lo": 3, "hi": 4})
+        g.unit("Flatten", [outs[0]], [back.channel], {"lo": rank + 1, "hi": rank + 2})
     chosen = [(0, selector([0], 2))] * len(order)
     g.open.append(Wire("selector", chosen, channel=choice, payload_exact=False))
     leaving = Wire(w.kind, w.content, channel=outs[1], levels_exact=False, payload_exact=False)

@@ -12,7 +12,7 @@ from tests.oracle.interpreter import interpret
 from tests.oracle.memory import READERS, WRITERS
 from tests.oracle.payloads import integer
 from tests.oracle.random_grower import Grower
-from tests.oracle.random_merges import ALL_RULES
+from tests.oracle.random_merges import ALL_RULES, detour
 from tests.oracle.random_streams import Draw, Wire, shape_of, timings
 
 __all__ = ["faulty_networks", "permute_order_free", "random_networks", "without_deadlock"]
@@ -57,8 +57,8 @@ def without_deadlock(network: Network) -> Network:
     return network
 
 
-def _grow(draw: Draw, max_steps: int, max_slack: int) -> Grower:
-    g = Grower(draw, draw(timings(max_slack)))
+def _grow(g: Grower, max_steps: int) -> Network:
+    """Some sources, some operators, a sink for what is left open, units in any order."""
     for _ in range(g.integer(1, 3)):
         g.start()
     for _ in range(g.integer(0, max_steps)):
@@ -69,27 +69,22 @@ def _grow(draw: Draw, max_steps: int, max_slack: int) -> Grower:
         any(g.pick(ALL_RULES[wire.kind])(g, wire) for _ in range(4))
     for wire in list(g.open):
         _sink(g, wire)
-    return g
-
-
-@st.composite
-def random_networks(
-    draw: Draw, max_steps: int = 10, max_slack: int = 2, deadlocks: bool = False
-) -> Network:
-    """Well-typed networks over the whole vocabulary.
-
-    Unless ``deadlocks`` are wanted, every unit returns normally: FIFOs that are too shallow for
-    paths that part and meet again are made unbounded.
-    """
-    network = _grow(draw, max_steps, max_slack).network()
-    seed = draw(st.integers(0, 7))
+    network = g.network()
+    seed = g.integer(0, 7)
     if seed:
         units = list(network.units)
         random.Random(seed).shuffle(units)
         network = replace(network, units=tuple(units))
-    if not deadlocks:
-        network = without_deadlock(network)
     return network
+
+
+@st.composite
+def random_networks(draw: Draw, max_steps: int = 10, max_slack: int = 2) -> Network:
+    """Well-typed networks over the whole vocabulary in which every unit returns normally.
+
+    FIFOs that are too shallow for paths that part and meet again are made unbounded.
+    """
+    return without_deadlock(_grow(Grower(draw, draw(timings(max_slack))), max_steps))
 
 
 def _damage(draw: Draw, unit: UnitSpec) -> UnitSpec:
@@ -119,8 +114,15 @@ def faulty_networks(draw: Draw, max_steps: int = 8) -> Network:
 
     Shallow FIFOs around paths that part and meet again, and up to three damaged source tokens.
     """
-    network = draw(random_networks(max_steps, deadlocks=True))
-    if draw(st.booleans()):
+    g = Grower(draw, draw(timings()), loops=False)
+    shallow = draw(st.booleans())
+    if shallow:
+        wire = g.fresh("float", [0] * draw(st.integers(3, 8)) + [1])
+        g.realise(wire)
+        g.open.append(wire)
+        detour(g, wire)
+    network = _grow(g, max_steps)
+    if shallow or draw(st.booleans()):
         capacity = draw(st.integers(1, 2))
         channels = [replace(spec, capacity=capacity) for spec in network.channels]
         network = replace(network, channels=tuple(channels))

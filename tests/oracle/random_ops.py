@@ -21,8 +21,13 @@ __all__ = ["RULES", "Rule"]
 Rule = Callable[[Grower, Wire], bool]
 
 
+_CONSTANT = ("SetOffset", "RowWiseAppend", "CacheWriteAddrGen", "SignalReqAllRead")
+
+
 def _map_params(g: Grower, fn: Any) -> dict[str, Any]:
-    return {"fn": fn, "bw": g.pick(BANDWIDTHS), "wb": g.flag()}
+    name = fn if isinstance(fn, str) else fn[0]
+    rates = [0, *BANDWIDTHS] if name in _CONSTANT else BANDWIDTHS
+    return {"fn": fn, "bw": g.pick(rates), "wb": g.flag()}
 
 
 def unary_map(g: Grower, w: Wire) -> bool:
@@ -311,6 +316,17 @@ def dyn_streamify(g: Grower, w: Wire) -> bool:
     return bool(g.add("DynStreamify", {"rank": w.rank, "rr": rr}, [w, ref], ["float"]))
 
 
+def dyn_buffers(g: Grower, w: Wire) -> bool:
+    """Levelled buffers from a new source, each read several times."""
+    levels = []
+    for _ in range(g.integer(1, 3)):
+        levels += [0] * g.integer(0, 3) + [1 + g.integer(1, 2)]
+    buffers = g.add("Bufferize", {"rank": 1}, [g.fresh("float", levels)], ["buffer"])
+    if buffers:
+        buffers[0].rank = 1
+    return bool(buffers) and dyn_streamify(g, buffers[0])
+
+
 def cache_read(g: Grower, w: Wire) -> bool:
     if not w.exact:
         return False
@@ -359,8 +375,9 @@ def random_store(g: Grower, w: Wire) -> bool:
 
 _FLOAT: list[Rule] = [
     unary_map, binary_map, broadcast, accum, repeat_static, reshape, partition, reassemble,
-    bufferize, dyn_load, flatten, promote, retile_streamify, flat_map, expand_ref, expand_data,
-    parallelize, scan, zip_, binary_map_accum, binary_map_open, random_store, bufferize, reshape,
+    bufferize, dyn_load, dyn_buffers, flatten, promote, retile_streamify, flat_map, expand_ref,
+    expand_data, parallelize, scan, zip_, binary_map_accum, binary_map_open, random_store,
+    bufferize, reshape,
 ]  # fmt: skip
 
 RULES: dict[str, list[Rule]] = {
