@@ -137,5 +137,8 @@ def check_run_length(network: Network, result: Any) -> None:
     done = [u for u in network.units if _state(result, u) == "done"]
     ends = [result.final_clock[u.name] for u in done]
     memory = [result.final_clock[u.name] for u in done if "OffChip" in u.op]
-    assert result.memory_node_end == (max(memory) + 3 if memory else 0)
-    assert result.cycles == max([0, *ends, result.memory_node_end])
+    node_end = max(memory) + 3 if memory else 0
+    found = result.memory_node_end
+    assert found == node_end, f"memory node ends at {found}, last operator + 3 is {node_end}"
+    longest = max([0, *ends, found])
+    assert result.cycles == longest, f"{result.cycles} cycles, the last unit returns at {longest}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.example import Example
+from tests.oracle.extension_examples import EXTENSION_EXAMPLES
 from tests.oracle.interpreter import interpret
 from tests.oracle.invariants import check_all
 from tests.oracle.memory_examples import MEMORY_EXAMPLES
 from tests.oracle.memory_scenarios import SCENARIOS, Scenario, run_scenario
 from tests.oracle.worked_examples import OPERATOR_EXAMPLES
 
-EXAMPLES = OPERATOR_EXAMPLES + MEMORY_EXAMPLES
+EXAMPLES = OPERATOR_EXAMPLES + MEMORY_EXAMPLES + EXTENSION_EXAMPLES
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
