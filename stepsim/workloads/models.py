@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from stepsim.errors import ArgError
 
-__all__ = ["MOE_SHAPES", "MoEShape", "moe_shape"]
+__all__ = [
+    "ATTENTION_SHAPES",
+    "MOE_SHAPES",
+    "AttentionShape",
+    "MoEShape",
+    "attention_shape",
+    "moe_shape",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +52,43 @@ def moe_shape(name: str) -> MoEShape:
     if name not in MOE_SHAPES:
         raise ArgError(f"unknown MoE model {name!r}; known: {', '.join(sorted(MOE_SHAPES))}")
     return MOE_SHAPES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """Grouped-query attention: ``heads`` query heads share ``kv_heads`` key and value heads."""
+
+    name: str
+    model_dim: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+    def __post_init__(self) -> None:
+        sizes = (self.model_dim, self.heads, self.kv_heads, self.head_dim)
+        if min(sizes) < 1 or self.heads % self.kv_heads:
+            raise ArgError(
+                f"attention shape '{self.name}': sizes must be >= 1 and kv_heads divide heads, "
+                f"found {sizes}"
+            )
+
+    @property
+    def queries_per_kv_head(self) -> int:
+        return self.heads // self.kv_heads
+
+
+ATTENTION_SHAPES: dict[str, AttentionShape] = {
+    s.name: s
+    for s in (
+        # The configuration of the STeP paper's attention figures: head_dim 64, unlike the model's.
+        AttentionShape("qwen3-30b-a3b-step", model_dim=2048, heads=32, kv_heads=4, head_dim=64),
+    )
+}
+
+
+def attention_shape(name: str) -> AttentionShape:
+    """A registered shape by name."""
+    if name not in ATTENTION_SHAPES:
+        known = ", ".join(sorted(ATTENTION_SHAPES))
+        raise ArgError(f"unknown attention model {name!r}; known: {known}")
+    return ATTENTION_SHAPES[name]
