@@ -19,22 +19,40 @@ if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
     from stepsim.graph.program import Program
 
-__all__ = ["Counts", "FixedCounts", "Padding", "SplitPadding", "Stream", "stream_elements"]
+__all__ = [
+    "Counts",
+    "FixedCounts",
+    "Padding",
+    "SplitPadding",
+    "Stream",
+    "blurred",
+    "stream_elements",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Rows were padded: of ``padded`` rows in the stream ``valid`` are real."""
+    """Rows were padded: of ``padded`` rows in the stream ``valid`` are real.
+
+    ``chunk_rows`` rows were filled up together, so only tiles of at least as many rows are sure to
+    hold a valid one.
+    """
 
     valid: Dim
     padded: Size
+    chunk_rows: Size
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPadding:
-    """Padding of a merged stream, by input of the merge."""
+    """Padding of a merged stream, by input of the merge; without parts nothing is known."""
 
-    parts: tuple[Padding | SplitPadding | None, ...]
+    parts: tuple[Padding | SplitPadding | None, ...] = ()
+
+
+def blurred(padding: Padding | SplitPadding | None) -> SplitPadding | None:
+    """What is left to say about padding after elements were picked or reordered."""
+    return None if padding is None else SplitPadding()
 
 
 class Counts:

@@ -276,6 +276,27 @@ def test_dropping_padding_gives_back_the_rows(program):
     assert shape(one.flat_map(fn.unpack_rows(True))) == ["n"]
 
 
+def test_valid_rows_follow_the_units(program):
+    n = program.dim("n")
+    block = tiles(n).reshape(4, pad=0).accum(fn.pack_rows, 1)
+    full = tiles(block.shape[0], rows=4)
+    drop = fn.unpack_rows(True)
+
+    def rows(stream):
+        return shape(stream.flat_map(drop))
+
+    assert rows(st.map(fn.mul, block, block)) == ["n"]
+    assert rows(st.map(fn.mul, block, tiles(block.shape[0]))) == ["n"]  # a broadcast row
+    assert rows(st.map(fn.mul, block, full)) == ["4*ceil(n/4)"]  # the larger count wins
+    assert rows(block.repeat(1).accum(fn.add, 1)) == ["4*ceil(n/4)"]  # adding resets it
+    assert rows(block.repeat(2).flatten(0, 1)) == ["v"]
+    single = tiles(n).reshape(4, pad=0).flatten(0, 1)
+    assert rows(single) == ["v_2"]  # tiles without any valid row are not dropped
+    assert rows(st.parallelize(block, 2)[0]) == ["v_3"]
+    buffered = block.reshape(1).bufferize(1).streamify().flatten(0, 1)
+    assert rows(buffered) == ["n"]
+
+
 def test_unknown_valid_rows_get_a_symbol(program):
     marked = st.map(fn.set_offset, tiles(3, rows=4), numbers(3))
     made = marked.flat_map(fn.unpack_rows(True))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stepsim.graph as st
-from stepsim.errors import ArgError, DimError, DTypeError
+from stepsim.errors import ArgError, DimError, DTypeError, KindError
 from tests.graph.support import numbers, scratch, text, tiles
 
 
@@ -66,6 +66,12 @@ def test_bad_walks(program, arguments, message):
     with pytest.raises(ArgError, match=message):
         st.linear_load(st.spec(8, 64), tile, **arguments)
     assert program.operators == []
+
+
+def test_dynamic_walks_are_refused(program):
+    n = program.dim("n")
+    with pytest.raises(KindError, match=r"must be constants\. For a dynamic .* pass ref="):
+        st.linear_load(st.spec(8, 64), (1, 64), shape=(n, 1), stride=(1, 1))
 
 
 def test_bad_tensors():

@@ -14,7 +14,7 @@ from stepsim.errors import ArgError, DTypeError, RankError
 from stepsim.graph.dims import Dim, format_dims, product, total_over
 from stepsim.graph.functions import U64_TILE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.stream import FixedCounts, Padding, Stream
+from stepsim.graph.stream import FixedCounts, Padding, Stream, blurred
 from stepsim.graph.types import MultiHot, Tile
 
 __all__ = [
@@ -103,14 +103,17 @@ def _unpack(site: Site, xs: Sequence[Stream], *, rows: bool, drop: bool) -> Outp
     tile = _float_tile(site, x)
     if not rows:
         count = _split_count(site, x, tile.cols)
-        return Output((*x.shape[:-1], count), Tile(tile.dtype, tile.rows, Dim(1)))
+        column = Tile(tile.dtype, tile.rows, Dim(1))
+        return Output((*x.shape[:-1], count), column, None, blurred(x.padding))
     row = Tile(tile.dtype, Dim(1), tile.cols)
     count = _split_count(site, x, tile.rows)
     if not drop or x.padding is None:
         return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
     known = x.padding
     if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
-        return Output((known.valid,), row)
+        whole = not tile.rows.is_static or int(tile.rows) % known.chunk_rows == 0
+        if whole:
+            return Output((known.valid,), row)
     why = f"valid rows of {x!r}"
     fresh = (
         Dim(site.owner.namer.symbol("v", why))
@@ -215,7 +218,8 @@ def _emit(
 
     sizes = [size(d) for d in dims]
     outer = _split_count(site, x, sizes[0])
-    return Output((*x.shape[:-1], outer, *sizes[1:]), Tile(own.dtype, size(tile[0]), size(tile[1])))
+    made = Tile(own.dtype, size(tile[0]), size(tile[1]))
+    return Output((*x.shape[:-1], outer, *sizes[1:]), made)
 
 
 def emit(

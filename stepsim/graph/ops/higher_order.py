@@ -20,7 +20,7 @@ from stepsim.graph.functions import (
     set_offset,
 )
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.stream import Padding, SplitPadding, Stream
+from stepsim.graph.stream import Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -256,14 +256,16 @@ def _no_buffers(site: Site, *streams: Stream) -> None:
 
 
 def _padding(fn: Function, inputs: Sequence[Stream], out: Tile) -> Padding | SplitPadding | None:
-    """Valid rows of a result: the operand that provides the rows decides."""
+    """Valid rows of a result: matmuls and unary functions keep those of the first operand.
+
+    Elementwise functions take the larger count of the operands that are not broadcast.
+    """
     if fn in (set_offset, append_row):
-        return SplitPadding(())
-    for stream in inputs:
-        tile = stream.type
-        if stream.padding is not None and isinstance(tile, Tile) and tile.rows == out.rows:
-            return stream.padding
-    return None
+        return SplitPadding()
+    found = [s.padding for s in inputs if not isinstance(s.type, Tile) or s.type.rows == out.rows]
+    if not found or None in found:
+        return None
+    return found[0] if all(p == found[0] for p in found) else SplitPadding()
 
 
 def map_(
@@ -337,7 +339,7 @@ def scan(
     if fn.accum_unit in ("RetileRow", "RetileCol"):
         side = "rows" if fn.accum_unit == "RetileRow" else "cols"
         out = Tile(out.dtype, *_growing(site, x, out, side))
-    return site.add(op, [Output(x.shape, out)])[0]
+    return site.add(op, [Output(x.shape, out, None, blurred(x.padding))])[0]
 
 
 def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:

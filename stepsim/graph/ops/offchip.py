@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stepsim.errors import ArgError, DimError, DTypeError, StepError
+from stepsim.errors import ArgError, DimError, DTypeError, KindError, StepError
 from stepsim.graph.dims import Dim, Size, product
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.stream import Stream
@@ -231,6 +231,12 @@ def linear_load(
         ArgError,
         f"shape {list(view)} and stride {list(steps)} differ in length",
         "give one step for each dim",
+    )
+    site.require(
+        all(isinstance(v, int) for v in (*view, *steps)),
+        KindError,
+        f"shape {list(view)} and stride {list(steps)} must be constants",
+        "for a dynamic number of reads pass ref=",
     )
     site.require(all(q >= 1 for q in view), ArgError, f"shape {list(view)} has a dim below 1")
     site.require(all(s >= 0 for s in steps), ArgError, f"stride {list(steps)} has a negative step")

@@ -93,7 +93,9 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
             "buffered dims only the outermost may be",
             "buffer fewer dims, or flatten the ragged dim outwards",
         )
-    return site.add(Bufferize(rank=rank), [Output(x.shape[:cut], Buffer(tile, dims))])[0]
+    return site.add(
+        Bufferize(rank=rank), [Output(x.shape[:cut], Buffer(tile, dims), None, x.padding)]
+    )[0]
 
 
 def streamify(
@@ -147,7 +149,7 @@ def streamify(
         op = Streamify(
             rank=len(kind.dims), repeat=factors, ref_rank=0, shape=affine[0], stride=affine[1]
         )
-        out = Output((*x.shape, *(Dim(f) for f in factors), *read), kind.tile)
+        out = Output((*x.shape, *(Dim(f) for f in factors), *read), kind.tile, None, x.padding)
         return site.add(op, [out])[0]
     inner = ref.rank - x.rank
     if inner > 0:
@@ -178,4 +180,4 @@ def streamify(
     op = Streamify(
         rank=len(kind.dims), repeat=(), ref_rank=units, shape=affine[0], stride=affine[1]
     )
-    return site.add(op, [Output((*ref.shape, *read), kind.tile)])[0]
+    return site.add(op, [Output((*ref.shape, *read), kind.tile, None, x.padding)])[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepsim.errors import ArgError, DimError, DTypeError, RankError
 from stepsim.graph.dims import Dim, Kind, Size, ceil_div, format_dims, product
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.stream import FixedCounts, Padding, SplitPadding, Stream
+from stepsim.graph.stream import FixedCounts, Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _split(
         return None
     if merged and isinstance(padding, SplitPadding) and padding.parts:
         return padding.parts[index]
-    return SplitPadding(())
+    return blurred(padding)
 
 
 def _merged_inputs(
@@ -272,8 +272,9 @@ def reassemble(
             "h", f"chunks per selector of {site.title}", total=total, bound=len(xs)
         )
     inner = [_joined(site, [x.shape[i] for x in xs]) for i in range(1, unit + 1)]
+    padding = next((blurred(x.padding) for x in xs if x.padding is not None), None)
     op = Reassemble(rank=unit, switch_cycles=costs, write_back=write_back)
-    return site.add(op, [Output((*selector.shape, hot, *inner), xs[0].type)])[0]
+    return site.add(op, [Output((*selector.shape, hot, *inner), xs[0].type, None, padding)])[0]
 
 
 def _joined(site: Site, dims: Sequence[Dim], spans: Sequence[Size] | None = None) -> Dim:
@@ -377,9 +378,12 @@ def parallelize(
     )
     made = [
         Output(
-            (Dim(ceil_div(top.expr - i, n)), *(_own(site, d, i) for d in x.shape[1:])), x.type
+            (Dim(ceil_div(top.expr - i, n)), *(_own(site, d, i) for d in x.shape[1:])),
+            x.type,
+            None,
+            blurred(x.padding),
         )
         for i in range(n)
-    ]  # fmt: skip
+    ]
     op = Parallelize(rank=x.rank, switch_cycles=costs)
     return list(site.add(op, made))

@@ -238,7 +238,12 @@ def reshape(
     if dim == 0 and x.rank == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
         padded = product((chunks.expr, chunk, tile.rows.expr))
         valid = Dim(product((size.expr, tile.rows.expr)))
-        out = Output(out.shape, out.type, out.counts, Padding(valid, padded))
+        out = Output(
+            out.shape,
+            out.type,
+            out.counts,
+            Padding(valid, padded, product((chunk, tile.rows.expr))),
+        )
     op = Reshape(
         chunk=chunk, dim=dim, pad=None if exact else pad, add_outer=add_outer, write_back=write_back
     )
