@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from stepsim.errors import ArgError, DimError, DTypeError
-from stepsim.graph.dims import Dim, Namer, Size, cardinality, product
+from stepsim.graph.dims import Dim, Namer, cardinality
+from stepsim.graph.sizes import Size, product
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import DType, ElementType, Tile, dtype_of
 

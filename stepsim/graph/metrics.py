@@ -17,7 +17,8 @@ import numpy as np
 import sympy
 
 from stepsim.errors import ArgError, GraphError
-from stepsim.graph.dims import Dim, Size, active, product
+from stepsim.graph.dims import Dim
+from stepsim.graph.sizes import Size, active, product
 from stepsim.graph.stream import Stream, stream_elements
 from stepsim.graph.types import Buffer, DType, ElementType, IndexSelector, MultiHot, Tile, TupleType
 

@@ -23,7 +23,8 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
-from stepsim.graph.dims import Dim, Size, format_dims
+from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Counts, Padding, SplitPadding, Stream
 from stepsim.graph.types import ElementType
 

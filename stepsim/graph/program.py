@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from stepsim.errors import ArgError, DimError, GraphError
-from stepsim.graph.dims import Dim, DimLike, Kind, Namer, Size, format_dims
+from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
 from stepsim.graph.operator import Operator, Output, source_line
+from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Counts, Stream
 from stepsim.graph.types import Tile
 

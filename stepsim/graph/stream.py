@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import DimError, RankError
-from stepsim.graph.dims import Dim, DimLike, Size, cardinality, format_dims, product, total_over
+from stepsim.graph.dims import Dim, DimLike, cardinality, format_dims, total_over
+from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import ElementType, Tile
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.dims import Dim, DimLike, Size, product
+from stepsim.graph.dims import Dim, DimLike
+from stepsim.graph.sizes import Size, product
 
 __all__ = [
     "Ack",

@@ -9,20 +9,8 @@ import pytest
 import sympy
 
 from stepsim.errors import ArgError, KindError
-from stepsim.graph.dims import (
-    Active,
-    CeilDiv,
-    Dim,
-    Kind,
-    Namer,
-    active,
-    cardinality,
-    ceil_div,
-    flatten_dims,
-    format_dims,
-    product,
-    total_over,
-)
+from stepsim.graph.dims import Dim, Kind, Namer, cardinality, flatten_dims, format_dims, total_over
+from stepsim.graph.sizes import Active, CeilDiv, active, ceil_div, product
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 from stepsim.errors import ArgError, DTypeError, RankError
-from stepsim.graph.dims import Dim, format_dims, product, total_over
+from stepsim.graph.dims import Dim, format_dims, total_over
 from stepsim.graph.functions import U64_TILE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import product
 from stepsim.graph.stream import FixedCounts, Padding, Stream, blurred
 from stepsim.graph.types import MultiHot, Tile
 

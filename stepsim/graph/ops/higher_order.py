@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sympy
 
 from stepsim.errors import ArgError, DimError, DTypeError, LoweringError, StepError
-from stepsim.graph.dims import Dim, Size, product, total_over
+from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.functions import (
     Function,
     Init,
@@ -20,6 +20,7 @@ from stepsim.graph.functions import (
     set_offset,
 )
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import Size, product
 from stepsim.graph.stream import Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, StepError
-from stepsim.graph.dims import Dim, Size, product
+from stepsim.graph.dims import Dim
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import Size, product
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Ack, TensorSpec, Tile, as_spec
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DTypeError, KindError, LoweringError, RankError
-from stepsim.graph.dims import Dim, Size, format_dims, product
+from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import Size, product
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Buffer, Tile
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError, DTypeError, RankError
-from stepsim.graph.dims import Dim, Kind, Size, ceil_div, format_dims, product
+from stepsim.graph.dims import Dim, Kind, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import Size, ceil_div, product
 from stepsim.graph.stream import FixedCounts, Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
 

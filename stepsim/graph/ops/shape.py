@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringError, RankError
-from stepsim.graph.dims import Dim, Size, active, ceil_div, flatten_dims, format_dims, product
+from stepsim.graph.dims import Dim, flatten_dims, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.sizes import Size, active, ceil_div, product
 from stepsim.graph.stream import Padding, Stream
 from stepsim.graph.types import Buffer, Tile, TupleType
 

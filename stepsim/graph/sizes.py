@@ -1,0 +1,118 @@
+"""Sizes: ints and sympy expressions over non-negative integer symbols, in one canonical form.
+
+Ceiling division and "1 if n > 0 else 0" have one spelling each, so structural equality decides
+almost every shape question and sympy's numeric equality is never needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sympy
+
+__all__ = ["Active", "CeilDiv", "Size", "active", "ceil_div", "plain", "product"]
+
+Size = Any
+"""An int or a sympy expression over non-negative integer symbols."""
+
+
+class CeilDiv(sympy.Function):  # type: ignore[misc]
+    """``ceil(a / b)`` for non-negative integers; the only spelling of it in this package."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return a
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(-(-int(a) // int(b)))
+        return None
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _sympystr(self, printer: Any) -> str:
+        a, b = self.args
+        text = printer._print(a)
+        return f"ceil({text}/{b})" if a.is_Atom else f"ceil(({text})/{b})"
+
+
+class Active(sympy.Function):  # type: ignore[misc]
+    """``Min(1, n)``: 1 if n > 0 else 0."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, n: Any) -> Any:
+        if n.is_Integer:
+            return sympy.Integer(min(1, int(n)))
+        if isinstance(n, cls):
+            return n
+        return None
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"Min(1, {printer._print(self.args[0])})"
+
+
+def plain(value: Size) -> Size:
+    """sympy integers become ints, so that static sizes never touch sympy."""
+    if isinstance(value, int):
+        return value
+    return int(value) if value.is_Integer else value
+
+
+def ceil_div(a: Size, b: int) -> Size:
+    """``ceil(a / b)`` in canonical form."""
+    if b == 1:
+        return a
+    return -(-a // b) if isinstance(a, int) else CeilDiv(a, b)
+
+
+def active(n: Size) -> Size:
+    """``Min(1, n)`` in canonical form: constants drop out, products become products."""
+    if isinstance(n, int):
+        return min(1, n)
+    if isinstance(n, Active):
+        return n
+    if isinstance(n, CeilDiv):
+        return active(n.args[0])
+    if n.is_Mul:
+        found = {active(plain(f)) for f in n.args}
+        return 0 if 0 in found else product(f for f in found if f != 1)
+    if n.is_Integer:
+        return min(1, int(n))
+    return Active(n)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """Product in canonical form: ``Min(1, n)`` next to a factor that is 0 with n disappears."""
+    number = 1
+    factors: list[Any] = []
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        else:
+            factors.append(size)
+    if number == 0 or not factors:
+        return number
+    if len(factors) == 1:
+        return factors[0] if number == 1 else number * factors[0]
+    flat = [arg for f in factors for arg in sympy.Mul.make_args(f)]
+    switches = [f for f in flat if isinstance(f, Active)]
+    if switches:
+        rest = [f for f in flat if not isinstance(f, Active)]
+        zeros = {f.args[0] if isinstance(f, CeilDiv) else f for f in rest}
+        kept = {s for s in switches if s.args[0] not in zeros}
+        flat = [*rest, *sorted(kept, key=str)]
+    return plain(sympy.Mul(number, *flat))
