@@ -5,8 +5,11 @@ Nothing heavy is imported before a command runs, so that ``--help`` and mistakes
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -65,8 +68,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ----------
     arguments : what follows the program's name; None means those of this process.
     """
+    if arguments is None:
+        _prepare_process()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="stepsim")
     except StepSimError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(BAD_INPUT) from None
+
+
+def _prepare_process() -> None:
+    """Save a third of the start-up time of a process that only serves one command."""
+    # Building a program makes many long-lived objects; looking for cycles among them finds none.
+    gc.set_threshold(200_000, 20, 20)
+    sys.meta_path.insert(0, _WithoutPandas())
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Hides pandas: pyarrow imports it wherever it is installed, and nothing here needs it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("not needed on the command line", name=fullname)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +329,49 @@ def test_missing_options_are_bad_input(cli: Cli) -> None:
     outcome = cli("run", "moe", "--json")
     assert (outcome.code, outcome.out) == (2, "")
     assert "--model" in outcome.err
+
+
+def test_a_process_of_its_own(trace: Path) -> None:
+    """As the installed command: it tunes its process, which tests above do not see."""
+    code = "from stepsim.cli import main; main()"
+    options = ["--model", QWEN.name, "--routing", str(trace), "--tile", "dynamic", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, "run", "moe", *options],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "ok"
+
+
+SHARED = Path(os.environ.get("STEPSIM_SHARED", Path(__file__).parents[3] / "shared"))
+TRACES = SHARED / "data" / "traces" / "expert_routing"
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"no shared data at {TRACES} (set STEPSIM_SHARED)")
+@pytest.mark.parametrize(
+    ("model", "file", "tile", "point"),
+    [
+        *[(QWEN.name, "qwen_b64/032_012.npz", t, "f9_qwen") for t in (8, 16, 32, 64, "dynamic")],
+        ("mixtral-8x7b", "mixtral_b64/008_010.npz", 64, "f9_mixtral"),
+        ("mixtral-8x7b", "mixtral_b64/008_010.npz", "dynamic", "f9_mixtral"),
+        (QWEN.name, "qwen_b1024/022_016.npz", "dynamic", "f10_qwen"),
+    ],
+)
+def test_published_points(run, model: str, file: str, tile: object, point: str) -> None:
+    """`--config published` gives the recorded cycles and bytes, to the unit."""
+    outcome = run("--json", "--config", "published", model=model, routing=TRACES / file, tile=tile)
+    assert outcome.code == 0, outcome.err
+    found = outcome.json()
+    name = f"{point}_{'dyn' if tile == 'dynamic' else tile}"
+    truth = _row("ground_truth.csv", name)
+    assert found["cycles"] == int(_row("canonical_cycles.csv", name)["canonical_cycles"])
+    assert found["offchip_bytes"] == int(truth["off_chip_bytes"])
+    assert found["onchip_bytes"] == int(truth["on_chip_bytes"])
+    assert found["flops"] == int(truth["flops"])
+    assert found["padded_flops"] == int(truth["padded_flops"])
+
+
+def _row(file: str, point: str) -> dict[str, str]:
+    with (SHARED / "data" / file).open(newline="") as lines:
+        return next(row for row in csv.DictReader(lines) if row["point_id"] == point)
