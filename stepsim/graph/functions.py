@@ -232,14 +232,14 @@ def accum_result(
     (tile,) = _floats(fn.name, (element,))
     if fn.accum_unit in ("RetileRow", "RetileCol"):
         rows = fn.accum_unit == "RetileRow"
-        side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
         kept = tile.cols if rows else tile.rows
-        out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
         fixed = _start(kept, 0)
         shape = (0, fixed) if rows else (fixed, 0)
         init = init or empty(shape)
         if (init.rows, init.cols) != shape:
             raise DTypeError(f"{fn.name} starts from empty({shape}), found {init}")
+        side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
+        out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
         return out, init
     if init is None:
         make = one if fn.accum_unit == "Mul" else zero

@@ -64,7 +64,16 @@ def test_errors_are_step_errors_and_value_errors():
 def test_a_failed_constructor_leaves_the_program_unchanged():
     with scratch() as p:
         x = tiles(3, 4)
+        ragged = tiles(3, p.ragged("len"))
+        addresses = st.feedback(st.Tile.of("u64", 1, 1), [3])
         for wrong in (
+            lambda: ragged.accum(fn.pack_rows, 1, init=fn.zero((1, 64))),
+            lambda: st.eager_merge(
+                [ragged, tiles(3, p.operators[1].outputs[0].shape[1], dtype="f32")]
+            ),
+            lambda: addresses.flat_map(fn.cache_read_addresses(4), x),
+            lambda: st.partition(ragged, addresses),
+            lambda: ragged.reshape(4),
             lambda: x.flatten(0, 5),
             lambda: x.accum(fn.pack_rows, 9),
             lambda: st.map(fn.add, x, tiles(9, 9)),

@@ -319,8 +319,8 @@ def eager_merge(
     total = Dim(sum((d.total for d in outer[1:]), outer[0].total))
     if not total.is_static:
         total = Dim(total.expr, Kind.DR)
-    inner = [_joined(site, [x.shape[i] for x in xs]) for i in range(1, unit + 1)]
     element = _joined_type(site, xs)
+    inner = [_joined(site, [x.shape[i] for x in xs]) for i in range(1, unit + 1)]
     padding: SplitPadding | None = None
     if any(x.padding is not None for x in xs):
         padding = SplitPadding(tuple(x.padding for x in xs))
