@@ -25,9 +25,11 @@ help:
 demo: $(STAMP)
 	$(BIN)/stepsim demo --out $(OUT)
 
-# The tests come last, so that their summary ends the output.
+# The kernels run once as plain Python, where an index out of range is an error. All tests come
+# last, so that their summary ends the output.
 test: lint
 	@mkdir -p build
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
 	$(PYTEST) -q -n 2 --junitxml=build/tests.xml
 
 lint: $(STAMP)

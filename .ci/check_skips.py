@@ -16,7 +16,7 @@ def skipped_for_shared_data(report: Path) -> list[str]:
     for case in ElementTree.parse(report).iter("testcase"):
         for skipped in case.iter("skipped"):
             reason = skipped.get("message", "")
-            if "shared" in reason.lower():
+            if "shared" in reason.lower() or "STEPSIM_" in reason:
                 found.append(f"{case.get('classname')}::{case.get('name')}: {reason}")
     return found
 

@@ -30,6 +30,7 @@ def gate() -> ModuleType:
     [
         ("shared data absent; set STEPSIM_SHARED", True, 1),
         ("shared data absent; set STEPSIM_SHARED", False, 0),
+        ("no cases (set STEPSIM_CASES)", True, 1),
         ("not on this platform", True, 0),
     ],
 )
