@@ -115,7 +115,7 @@ def accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool) -> Result
             raise Abort(f"RetileRow: a tile without content has {off} of {rows} rows valid")
         return 0, tile(acc_rows + rows, acc_cols, bpe, rd, acc_off + off)
     if name == "RetileCol":
-        if rows != acc_rows:
+        if rows != acc_rows and acc_cols > 0:
             raise Abort(f"RetileCol: row counts {rows} and {acc_rows} differ")
-        return 0, tile(acc_rows, acc_cols + cols, bpe, rd, off)
+        return 0, tile(rows, acc_cols + cols, bpe, rd, off)
     raise Abort(f"unknown accumulation function {name!r}")

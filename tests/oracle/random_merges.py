@@ -167,11 +167,9 @@ def regions(g: Grower, w: Wire) -> bool:
     The first selectors are the regions in turn, the others come from the merge of the completion
     signals, of which the last ones are not needed.
     """
-    if not w.exact or w.top != 1:
-        return False
-    parts = chunks(w.content, 1)
-    if not parts:
-        return False
+    if not w.exact or w.top != 1 or not chunks(w.content, 1):
+        w = g.fresh("float", [level for _ in range(g.integer(1, 6)) for level in (0, 1)])
+    parts = chunks(w.content, 1) or []
     width = g.integer(1, min(3, len(parts)))
     rest = len(parts) - width
     signals = [g.channel(None) for _ in range(width)]
@@ -195,7 +193,7 @@ def regions(g: Grower, w: Wire) -> bool:
     lanes = [g.channel() for _ in range(width)]
     g.open = [wire for wire in g.open if wire is not w]
     params = {"rank": 1, "switch": _switch(g, width), "wb": g.flag()}
-    g.unit("Partition", [w.channel, steering], lanes, params)
+    g.unit("Partition", [g.realise(w), steering], lanes, params)
     for lane, signal in zip(lanes, signals, strict=True):
         worked = g.channel()
         params = {"fn": "Silu", "bw": g.pick([1024, 64, 16]), "wb": g.flag()}

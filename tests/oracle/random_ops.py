@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.oracle.payloads import integer, selector
+from tests.oracle.payloads import integer, selector, tile
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_streams import BANDWIDTHS, Wire, chunks, shape_of
 
@@ -54,7 +54,9 @@ def _mate(g: Grower, w: Wire) -> tuple[list[Any], list[Wire]] | None:
         valid = min((rows for rows, _ in shapes), default=0)
         return [fn], [w, g.fresh("int", w.levels, low=0, high=valid)]
     if fn == "RowWiseAppend":
-        return [fn], [w, g.fresh("float", w.levels, shapes=[(1, c) for _, c in shapes])]
+        room, rd, off = g.integer(1, 3), int(g.flag()), g.integer(0, 1)
+        caches = [tile(r + room, c, g.bpe, rd, off) for r, c in shapes]
+        return [fn], [g.given("float", w.levels, caches), w]
     keep_rows, keep_cols = g.flag(), g.flag()
     other = [(r if keep_rows else 1, c if keep_cols else 1) for r, c in shapes]
     mate = g.fresh("float", w.levels, shapes=other)
@@ -210,10 +212,10 @@ def promote(g: Grower, w: Wire) -> bool:
 
 def reshape(g: Grower, w: Wire) -> bool:
     s = g.pick([0, 0, 0, 1, 2])
-    params: dict[str, Any] = {"s": s, "q": g.integer(1, 4), "bpe": g.bpe, "wb": g.flag()}
+    params: dict[str, Any] = {"s": s, "q": g.pick([2, 3, 1, 4]), "bpe": g.bpe, "wb": g.flag()}
     params["ri"] = w.top
     params["outer"] = s == 0 and w.top == 0 and g.flag()
-    if w.kind == "float" and g.flag():
+    if w.kind == "float" and g.pick([True, True, False]):
         params["pad"] = list(shape_of(w) or (4, 8))
     elif s == 0 and not w.exact:
         return False
@@ -374,8 +376,9 @@ def random_store(g: Grower, w: Wire) -> bool:
 
 
 _FLOAT: list[Rule] = [
-    unary_map, binary_map, broadcast, accum, repeat_static, reshape, partition, reassemble,
-    bufferize, dyn_load, dyn_buffers, flatten, promote, retile_streamify, flat_map, expand_ref,
+    unary_map, binary_map, binary_map, reshape, broadcast, accum, repeat_static, reshape,
+    partition, reassemble, bufferize, dyn_load, dyn_buffers, flatten, promote,
+    retile_streamify, flat_map, expand_ref,
     expand_data, parallelize, scan, zip_, binary_map_accum, binary_map_open, random_store,
     bufferize, reshape,
 ]  # fmt: skip

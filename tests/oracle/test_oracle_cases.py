@@ -8,6 +8,7 @@ import pytest
 
 from tests.oracle.cases import cases_folder, load_case
 from tests.oracle.interpreter import interpret
+from tests.oracle.invariants import check_all
 
 FILES = sorted(cases_folder().glob("case*.json"))
 
@@ -30,3 +31,4 @@ def test_case_is_reproduced(path: Path, host_order: int | None) -> None:
     assert result.final_pace == case.final_pace
     assert result.memory_node_end == case.memory_node_end
     assert result.cycles == case.cycles
+    check_all(case.network, result)
