@@ -16,28 +16,15 @@ import numpy as np
 
 from stepsim.errors import ArgError
 from stepsim.graph import (
-    Dim,
-    DType,
     Program,
     Stream,
-    Tile,
-    broadcast,
-    eager_merge,
-    feedback,
-    fn,
     linear_load,
-    map_accum,
     metadata,
     parallelize,
-    partition,
-    random_load,
-    random_store,
-    reassemble,
-    selector,
     spec,
 )
-from stepsim.graph import map as map_stream
 from stepsim.graph.metrics import BoundMetrics
+from stepsim.workloads.attention_graph import AttentionGraph, Lengths, Work, tiles_of
 from stepsim.workloads.models import AttentionShape, attention_shape
 
 __all__ = [
@@ -50,11 +37,6 @@ __all__ = [
 STRATEGIES = ("coarse", "interleaved", "dynamic")
 BLOCK = 16
 """Requests of one contiguous block."""
-
-STORE_DEPTH = 4
-"""Tiles that the store of a cache holds; a matter of metrics only."""
-
-Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -95,11 +77,6 @@ class AttentionWorkload:
     def allocated_compute(self) -> int:
         """FLOPs per cycle: six operators in each region."""
         return int(self.program.metrics().allocated_compute)
-
-
-def tiles_of(kv_lengths: Lengths, kv_tile: int) -> Lengths:
-    """Tiles that hold every request's cached tokens and one more: ``ceil((L + 1) / kv_tile)``."""
-    return -(-(kv_lengths + 1) // kv_tile)
 
 
 def published_attention_config(batch: int, strategy: str) -> dict[str, Any]:
@@ -150,18 +127,25 @@ def attention(
     groups = _micro_batches(len(lengths), micro_batches)
     title = name or f"attention_{model.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
     with Program(title, compute_bw=compute_bw, fifo_depth=fifo_depth) as program:
-        layer = _Layer(program, model, lengths, kv_tile, reserved)
+        graph = AttentionGraph(program, model, lengths, kv_tile, reserved)
+        loads = _Loads(graph)
         if strategy == "coarse":
             lanes = coarse_lanes(groups, regions)
-            symbols = layer.coarse(lanes)
+            symbols = loads.coarse(lanes)
         else:
-            lanes = tuple(tuple(range(r, len(lengths), regions)) for r in range(regions))
-            symbols = layer.interleaved(lanes) if strategy == "interleaved" else (
-                layer.dynamic(lanes)
-            )  # fmt: skip
+            lanes = round_robin(len(lengths), regions)
+            if strategy == "interleaved":
+                symbols = loads.interleaved(lanes)
+            else:
+                _, symbols = graph.dynamic(loads.whole_batch(), lanes)
     return AttentionWorkload(
         program, model, lengths, strategy, len(lanes), kv_tile, reserved, lanes, symbols
     )
+
+
+def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
+    """Task i to lane ``i mod R``."""
+    return tuple(tuple(range(r, tasks, regions)) for r in range(regions))
 
 
 def coarse_lanes(groups: Sequence[int], regions: int) -> tuple[tuple[int, ...], ...]:
@@ -175,198 +159,82 @@ def coarse_lanes(groups: Sequence[int], regions: int) -> tuple[tuple[int, ...], 
     return tuple(tuple(lane) for lane in lanes if lane)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What a region receives: rows as ``[n, 1]``, integers as ``[n]``."""
+class _Loads:
+    """Rows and integers of the requests, read from off chip, and the regions that they feed."""
 
-    query: Stream
-    key: Stream
-    value: Stream
-    index: Stream
-    tiles: Stream
-    offset: Stream
+    def __init__(self, graph: AttentionGraph) -> None:
+        self.graph = graph
 
-
-@dataclass(frozen=True)
-class _Layer:
-    """The parts of the graph that the three strategies share."""
-
-    program: Program
-    shape: AttentionShape
-    kv_lengths: Lengths
-    kv_tile: int
-    reserved: int
-
-    @property
-    def _steps(self) -> int:
-        """Tiles reserved for each request."""
-        return self.reserved // self.kv_tile
-
-    def _rows(self, what: str, requests: int, rows: int, source_rows: int) -> Stream:
-        """One tile of ``rows`` for each request: ``[1, n, 1]``."""
-        width = self.shape.head_dim
+    def rows(self, what: str, requests: int, tile: tuple[int, int], source_rows: int) -> Stream:
+        """One tile for each request: ``[1, n, 1]``."""
         return linear_load(
-            spec(requests * source_rows, width, name=what), (rows, width),
+            spec(requests * source_rows, tile[1], name=what), tile,
             shape=(1, requests, 1), stride=(0, 1, 1), label=what,
         )  # fmt: skip
 
-    def _integers(self, what: str, values: Lengths) -> Stream:
+    def integers(self, what: str, values: Lengths) -> Stream:
+        """``[1, n]``."""
         return metadata(values[np.newaxis, :], label=what)
 
-    def _numbers(self, lane: Sequence[int]) -> tuple[Lengths, Lengths, Lengths]:
-        """Index, tiles and rows in the last tile of the requests of a lane."""
-        which = np.asarray(lane, dtype=np.int64)
-        lengths = self.kv_lengths[which]
-        return which, tiles_of(lengths, self.kv_tile), lengths % self.kv_tile
-
-    def _length_values(
-        self, works: Sequence[_Work], lanes: Sequence[Sequence[int]]
-    ) -> dict[Any, Any]:
-        return {w.tiles: self._numbers(lane)[1] for w, lane in zip(works, lanes, strict=True)}
+    @property
+    def tiles(self) -> dict[str, tuple[int, int]]:
+        """Tile of one request in each of the three row streams."""
+        shape = self.graph.shape
+        return {
+            "query": (shape.queries_per_kv_head, shape.head_dim),
+            "key": (1, shape.head_dim),
+            "value": (1, shape.value_width),
+        }
 
     def coarse(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
         """Every region loads the rows of its own requests."""
-        group = self.shape.queries_per_kv_head
-
-        def loads(what: str, rows: int) -> list[Stream]:
-            made = (
-                self._rows(f"{what}.{r}", len(lane), rows, rows) for r, lane in enumerate(lanes)
-            )
-            return [x.flatten(1, 2, label=f"{what}s.{r}") for r, x in enumerate(made)]
-
-        query, key, value = loads("query", group), loads("key", 1), loads("value", 1)
-        numbers = [self._numbers(lane) for lane in lanes]
+        rows: list[list[Stream]] = []
+        for what, tile in self.tiles.items():
+            made = [
+                self.rows(f"{what}.{r}", len(lane), tile, tile[0]) for r, lane in enumerate(lanes)
+            ]
+            rows.append([x.flatten(1, 2, label=f"{what}s.{r}") for r, x in enumerate(made)])
         integers = [
             [
-                self._integers(f"{what}.{r}", values).flatten(0, 1, label=f"{what}s.{r}")
-                for what, values in zip(("index", "tiles", "offset"), own, strict=True)
+                self.integers(f"{what}.{r}", values).flatten(0, 1, label=f"{what}s.{r}")
+                for what, values in zip(
+                    ("index", "tiles", "offset"), self.graph.numbers(lane), strict=True
+                )
             ]
-            for r, own in enumerate(numbers)
+            for r, lane in enumerate(lanes)
         ]
-        works = [
-            _Work(q, k, v, *own)
-            for q, k, v, own in zip(query, key, value, integers, strict=True)
-        ]  # fmt: skip
+        works = [Work(*own, *meta) for *own, meta in zip(*rows, integers, strict=True)]
         for r, work in enumerate(works):
-            self.region(work, r)
-        return self._length_values(works, lanes)
+            self.graph.region(work, r)
+        return self.graph.symbols(works, lanes)
 
-    def _whole_batch(self) -> dict[str, Stream]:
+    def whole_batch(self) -> dict[str, Stream]:
         """Rows ``[1, B, 1]`` and integers ``[1, B]`` of all requests.
 
-        Keys and values are read from the query tensor, as the published graphs do: only addresses
-        are affected.
+        Keys and values are read from a tensor as large as the queries, as in the published graphs:
+        only addresses are affected.
         """
-        group, batch = self.shape.queries_per_kv_head, len(self.kv_lengths)
-        index, tiles, offset = self._numbers(range(batch))
-        return {
-            "query": self._rows("query", batch, group, group),
-            "key": self._rows("key", batch, 1, group),
-            "value": self._rows("value", batch, 1, group),
-            "index": self._integers("index", index),
-            "tiles": self._integers("tiles", tiles),
-            "offset": self._integers("offset", offset),
+        batch = self.graph.tasks
+        group = self.graph.shape.queries_per_kv_head
+        rows = {what: self.rows(what, batch, tile, group) for what, tile in self.tiles.items()}
+        index, tiles, offset = self.graph.numbers(range(batch))
+        return rows | {
+            "index": self.integers("index", index),
+            "tiles": self.integers("tiles", tiles),
+            "offset": self.integers("offset", offset),
         }
 
     def interleaved(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
         """Request i goes to region ``i mod R``."""
         dealt: list[list[Stream]] = []
-        for what, x in self._whole_batch().items():
+        for what, x in self.whole_batch().items():
             low = x.rank - 1
             flat = x.flatten(low, low + 1, label=f"{what}s")
             dealt.append(parallelize(flat, len(lanes), label=f"deal_{what}"))
-        works = [_Work(*parts) for parts in zip(*dealt, strict=True)]
+        works = [Work(*parts) for parts in zip(*dealt, strict=True)]
         for r, work in enumerate(works):
-            self.region(work, r)
-        return self._length_values(works, lanes)
-
-    def dynamic(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
-        """The next request goes to the region that has read its last key tile."""
-        regions, batch = len(lanes), len(self.kv_lengths)
-        served = [self.program.dim(f"served{r}") for r in range(regions)]
-        token = Tile(DType.u64, Dim(1), Dim(1))
-        done = [feedback(token, [n], label=f"done.{r}") for r, n in enumerate(served)]
-        which = self._who_is_next(done, batch)
-        dealt = [
-            partition(x, which, label=f"deal_{what}") for what, x in self._whole_batch().items()
-        ]
-        works = [_Work(*parts) for parts in zip(*dealt, strict=True)]
-        for r, work in enumerate(works):
-            keys = self.region(work, r)
-            finished = keys.accum(fn.signal, 1, label=f"signal.{r}")
-            self.program.assume_equal(finished.shape[0], served[r])
-            done[r].connect(finished)
-        counts = {n: len(lane) for n, lane in zip(served, lanes, strict=True)}
-        return {**counts, **self._length_values(works, lanes)}
-
-    def _who_is_next(self, done: Sequence[Stream], batch: int) -> Stream:
-        """Regions in the order in which they take requests, ``[1, B]``: each once, then as free.
-
-        The last signals of the regions free nobody and are dropped.
-        """
-        regions = len(done)
-        data, free = eager_merge(done, rank=0, label="free")
-        data.consume(label="free_tokens")
-        free = free.assume_shape(batch)
-        early = np.arange(batch) < batch - regions
-        rest, reused = partition(
-            free, selector(np.stack([~early, early], axis=1).astype(int), label="early"),
-            label="drop_last",
-        )  # fmt: skip
-        rest.consume(label="last_signals")
-        first = selector(np.eye(regions, dtype=int)[np.newaxis], label="first")
-        opening = np.arange(batch) < regions
-        turns = np.stack([opening, ~opening], axis=1).astype(int)[np.newaxis]
-        order = reassemble(
-            [first.flatten(0, 1, label="firsts"), reused], selector(turns, label="turns"), rank=0,
-            label="order",
-        )  # fmt: skip
-        return order.flatten(0, 1, label="regions")
-
-    def region(self, work: _Work, r: int) -> Stream:
-        """Attention of the requests that one region receives; returns its key tiles as loaded."""
-        shape, width = self.shape, self.shape.head_dim
-        keys, all_keys = self._cache(work, work.key, f"key.{r}")
-        _, all_values = self._cache(work, work.value, f"value.{r}")
-        query = work.query.expand(all_keys, 1, label=f"expand_query.{r}")
-        scores = map_stream(fn.matmul_t, query, all_keys, label=f"scores.{r}")
-        weights = map_stream(fn.exp, scores, label=f"exp.{r}")
-        weighted = map_accum(fn.matmul, weights, all_values, 1, label=f"weighted.{r}")
-        totals = weights.accum(fn.add, 1, label=f"totals.{r}")
-        norms = map_stream(fn.row_sum, totals, label=f"norms.{r}")
-        out = map_stream(fn.div, weighted, norms, write_back=True, label=f"divide.{r}")
-        rows = shape.queries_per_kv_head
-        target = spec(len(self.kv_lengths) * rows, width, name=f"output.{r}")
-        ack = random_store(work.index, out, target, label=f"store_output.{r}")
-        ack.consume(label=f"stored_output.{r}")
-        return keys
-
-    def _cache(self, work: _Work, row: Stream, what: str) -> tuple[Stream, Stream]:
-        """Read the cache of every request, append ``row`` to its last tile and write that back.
-
-        Returns the tiles as loaded and with the row appended, both ``[n, S]``.
-        """
-        width = self.shape.head_dim
-        cache = spec(len(self.kv_lengths) * self.reserved, width, name=f"cache_{what}")
-        reads = work.index.flat_map(
-            fn.cache_read_addresses(self._steps), work.tiles, label=f"addresses_{what}"
-        )
-        tiles = random_load(reads, cache, (self.kv_tile, width), label=f"load_{what}")
-        is_last = work.tiles.flat_map(fn.last_tile_filter(), label=f"is_last_{what}")
-        last, others = partition(tiles, is_last, rank=0, label=f"split_{what}")
-        sized = map_stream(fn.set_offset, last, work.offset, compute_bw=0, label=f"valid_{what}")
-        flat = row.flatten(0, 1, label=f"row_{what}")
-        grown = map_stream(fn.append_row, sized, flat, compute_bw=0, label=f"append_{what}")
-        joined = reassemble([grown, others], is_last, rank=0, label=f"join_{what}")
-        everything = joined.flatten(0, 1, label=f"tiles_{what}")
-        writes = map_stream(
-            fn.cache_write_address(self._steps), work.index, work.tiles, compute_bw=0,
-            label=f"write_address_{what}",
-        )  # fmt: skip
-        (copy,) = broadcast(grown, 1, label=f"copy_{what}")
-        ack = random_store(writes, copy, cache, depth=STORE_DEPTH, label=f"store_{what}")
-        ack.consume(label=f"stored_{what}")
-        return tiles, everything
+            self.graph.region(work, r)
+        return self.graph.symbols(works, lanes)
 
 
 def _checked_lengths(kv_lengths: Sequence[int] | Lengths) -> Lengths:
