@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pytest
+
 from stepsim import simulate
 from stepsim.workloads import attention, published_attention_config
-from tests.parity.points import Point, kv_lengths, needs_points, points
+from tests.parity.points import TRACES, Point, kv_lengths, needs_points, points
 
 pytestmark = needs_points
 
@@ -26,3 +31,35 @@ def test_point(point: Point) -> None:
     assert result.traffic_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
     assert work.allocated_compute == work.regions * 6 * 2048
+
+
+GROUPS = {
+    "b16": ["1454", "1455", "1456", "0986", "0987", "0479", "0480"],
+    "b64": ["1370", "1374", "1457", "0995", "0996", "0477", "0484", "0508"],
+    "b80": ["1310", "1334", "1413", "0986", "0987", "0529", "0531", "0562"],
+}
+
+
+def test_mean_gain_of_dynamic_sharing() -> None:
+    """Means over three classes of three traces and three batches, 64 + 16 among them."""
+    gains: dict[str, list[float]] = {"coarse": [], "interleaved": []}
+    for folder, deviations in GROUPS.items():
+        traces = [
+            path
+            for path in sorted((TRACES / "azure_trace" / folder).iterdir())
+            if path.name.removeprefix("conv_stdev")[:4] in deviations
+        ]
+        assert len(traces) == 9
+        for path in traces:
+            cycles = {s: run(path, s) for s in ("coarse", "interleaved", "dynamic")}
+            for strategy, found in gains.items():
+                found.append(cycles[strategy] / cycles["dynamic"])
+    means = {s: float(np.exp(np.mean(np.log(found)))) for s, found in gains.items()}
+    assert means["coarse"] == pytest.approx(1.8501, abs=1e-4)
+    assert means["interleaved"] == pytest.approx(1.3624, abs=1e-4)
+
+
+def run(path: Path, strategy: str) -> int:
+    lengths = kv_lengths(path)
+    work = attention(kv_lengths=lengths, **published_attention_config(len(lengths), strategy))
+    return int(simulate(work.program).cycles)
