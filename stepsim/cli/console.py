@@ -15,10 +15,13 @@ _PIPE_WIDTH = 120
 
 
 def show(*renderables: RenderableType) -> None:
-    """Print for people on stdout, in colour where the terminal has it and NO_COLOR is unset."""
+    """Print for people on stdout, in colour where the terminal has it and NO_COLOR is unset.
+
+    Plain text is printed as it is: no line is folded and brackets are no markup.
+    """
     console = _console()
     for renderable in renderables:
-        console.print(renderable)
+        console.print(renderable, markup=False, soft_wrap=isinstance(renderable, str))
 
 
 def print_json(value: dict[str, Any]) -> None:

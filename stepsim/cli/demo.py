@@ -87,6 +87,7 @@ def demo(
         f"routing {routing.source}\n",
         comparison_table({str(s.tile): summary for s, summary in runs}, "tile", title),
     )
+    note("on-chip memory as published: of dynamic tiles, that of the experts in use")
     note(f"wrote {table} and {picture}")
     if any(summary.status != "ok" for _, summary in runs):
         from stepsim.cli.main import RUN_FAILED

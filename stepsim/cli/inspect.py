@@ -17,6 +17,7 @@ from stepsim.cli.options import (
     Layer,
     MachineName,
     MemoryModel,
+    ModelName,
     Overrides,
     Step,
     Tile,
@@ -44,13 +45,13 @@ def _group() -> None:
 
 @app.command()
 def moe(
-    model: Annotated[str, typer.Option(metavar="MODEL", help="mixtral-8x7b or qwen3-30b-a3b.")],
+    model: ModelName,
     tile: Tile,
     routing: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Routing trace, for numbers.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Tokens, if no trace is given. [default: 64]")
+        int | None, typer.Option(help="Tokens, if no trace is given. (default: 64)")
     ] = None,
     tile_inter: TileInter = None,
     compute_bw: ComputeBw = None,
@@ -201,5 +202,5 @@ def _folded_operators(workload: MoEWorkload) -> Table:
         more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
         # The brackets are shapes, not markup.
         first = Text(outputs[0].describe() + more if outputs else "-")
-        table.add_row(name, label, str(len(members)), first)
+        table.add_row(name, Text(label), str(len(members)), first)
     return table

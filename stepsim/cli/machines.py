@@ -51,9 +51,10 @@ def machines(
         )
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("machine", "what it is", box=None, pad_edge=False)
     for machine in known:
         numbers = machine.summary().partition(": ")[2]
-        table.add_row(machine.name, f"{machine.description}\n[dim]{numbers}[/dim]")
+        table.add_row(machine.name, Text.assemble(machine.description, "\n", (numbers, "dim")))
     show(table)

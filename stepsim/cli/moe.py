@@ -18,6 +18,7 @@ __all__ = ["MoeSettings", "build", "program_numbers", "resolve_settings", "routi
 _TILE_INTER = 64
 _COMPUTE_BW = 4096
 _FIFO_DEPTH = 2
+_PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ def resolve_settings(
     if config == "published":
         from stepsim.workloads import published_config
 
+        if shape.name not in _PUBLISHED:
+            raise ArgError(
+                f"--config published: there is no published experiment of {shape.name}; "
+                f"there are of {' and '.join(_PUBLISHED)}"
+            )
         known = published_config(shape.name, batch, tile)
     inner = tile_inter if tile_inter is not None else known.get("tile_inter", _TILE_INTER)
     if inner < 1 or shape.inner_dim % inner:

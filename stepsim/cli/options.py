@@ -22,6 +22,7 @@ __all__ = [
     "MachineName",
     "MemoryModel",
     "ModelName",
+    "OptionalModel",
     "Overrides",
     "Step",
     "Tile",
@@ -33,9 +34,11 @@ __all__ = [
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, no tables.")]
-ModelName = Annotated[
-    str | None, typer.Option("--model", metavar="MODEL", help="mixtral-8x7b or qwen3-30b-a3b.")
-]
+_MODEL = typer.Option(
+    "--model", metavar="MODEL", help="mixtral-8x7b, qwen3-30b-a3b, ...; a wrong name lists all."
+)
+ModelName = Annotated[str, _MODEL]
+OptionalModel = Annotated[str | None, _MODEL]
 Layer = Annotated[int | None, typer.Option(help="Which layer of the trace.")]
 Step = Annotated[int | None, typer.Option(help="Which forward pass of the trace.")]
 Tile = Annotated[
@@ -44,15 +47,15 @@ Tile = Annotated[
 ]
 TileInter = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Columns per tile of the inner dimension. [default: 64]"),
+    typer.Option(metavar="N", help="Columns per tile of the inner dimension. (default: 64)"),
 ]
 ComputeBw = Annotated[
     int | None,
-    typer.Option(metavar="N", help="FLOPs per cycle of each operator. [default: 4096]"),
+    typer.Option(metavar="N", help="FLOPs per cycle of each operator. (default: 4096)"),
 ]
 FifoDepth = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Tokens each FIFO holds. [default: the machine's, or 2]"),
+    typer.Option(metavar="N", help="Tokens each FIFO holds. (default: the machine's, or 2)"),
 ]
 MachineName = Annotated[
     str, typer.Option("--machine", metavar="MACHINE", help="Name of a machine, or a YAML file.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from stepsim.cli.options import (
     Layer,
     MachineName,
     MemoryModel,
+    ModelName,
     Overrides,
     Step,
     Tile,
@@ -44,7 +46,7 @@ def _group() -> None:
 
 @app.command()
 def moe(
-    model: Annotated[str, typer.Option(metavar="MODEL", help="mixtral-8x7b or qwen3-30b-a3b.")],
+    model: ModelName,
     routing: Annotated[Path, typer.Option(metavar="FILE", help="Routing trace of the batch.")],
     tile: Tile,
     tile_inter: TileInter = None,
@@ -104,6 +106,8 @@ def moe(
             result.to_parquet(out)
 
     summary = summarize(result, numbers)
+    if shape.shared_inner:
+        note(f"the expert of {shape.name} that all tokens share is not part of this layer")
     title = f"{shape.name}, {trace.tokens} tokens, tile {tile}"
     if json:
         note(f"machine {target.summary()}")
@@ -116,6 +120,7 @@ def moe(
                 "memory_model": memory_model,
                 "config": config,
                 "routing": routing_facts(trace, shape),
+                "busiest_units": [asdict(unit) for unit in summary.busiest],
             }
         )
     else:

@@ -52,12 +52,13 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
         print_json(found)
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for key, value in found.items():
         if isinstance(value, dict):
             for name, entry in value.items():
-                table.add_row(name, "not installed" if entry is None else str(entry))
+                table.add_row(name, Text("not installed" if entry is None else str(entry)))
         else:
             table.add_row(key.replace("_", " "), str(value))
     show(table)

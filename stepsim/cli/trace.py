@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import Layer, ModelName, Step, find_model
+from stepsim.cli.options import Layer, OptionalModel, Step, find_model
 
 if TYPE_CHECKING:
     from stepsim.trace_io import RoutingStatistics, RoutingTable
@@ -23,7 +23,7 @@ _MAX_ROWS = 40
 @app.command()
 def info(
     file: Annotated[Path, typer.Argument(help="A .npy, .npz, Parquet or Arrow IPC file.")],
-    model: ModelName = None,
+    model: OptionalModel = None,
     experts: Annotated[
         int | None, typer.Option(help="Number of experts, if no --model is given.")
     ] = None,
@@ -54,7 +54,7 @@ def info(
 @app.command()
 def synth(
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
-    model: ModelName = None,
+    model: OptionalModel = None,
     tokens: Annotated[int, typer.Option(help="Tokens of each layer and step.")] = 64,
     experts: Annotated[int | None, typer.Option(help="Experts, if no --model is given.")] = None,
     k: Annotated[
@@ -119,6 +119,7 @@ def _describe(table: RoutingTable, experts: int | None) -> dict[str, Any]:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for heading in ("model", "layer", "step"):
@@ -128,7 +129,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
         table.add_column(heading, justify="right")
     for row in rows[:_MAX_ROWS]:
         table.add_row(
-            row["model"] or "-",
+            Text(row["model"] or "-"),
             str(row["layer"]),
             str(row["step"]),
             *(str(row[key]) for key in ("tokens", "k", "experts", "active", "max_load")),

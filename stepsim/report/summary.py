@@ -57,6 +57,7 @@ class RunSummary:
     cycles : length of the run; of the part that was simulated unless the status is ``ok``.
     program : what the program needs.
     peak_bandwidth : off-chip bytes per cycle of the machine at best.
+    traffic_bytes : payload that was moved off chip in the run.
     memory_requests, bus_bytes : off-chip requests, and bytes on the memory bus.
     engine_steps, wall_seconds : cost of the simulation alone.
     busiest : the units that worked longest, busiest first.
@@ -66,6 +67,7 @@ class RunSummary:
     cycles: int
     program: ProgramNumbers
     peak_bandwidth: float
+    traffic_bytes: int
     memory_requests: int
     bus_bytes: int
     engine_steps: int
@@ -99,6 +101,7 @@ class RunSummary:
             "allocated_flops_per_cycle": self.program.allocated_flops_per_cycle,
             "compute_utilization": self.compute_utilization,
             "bandwidth_utilization": self.bandwidth_utilization,
+            "traffic_bytes": self.traffic_bytes,
             "memory_requests": self.memory_requests,
             "bus_bytes": self.bus_bytes,
             "engine_steps": self.engine_steps,
@@ -113,6 +116,7 @@ def summarize(result: Result, program: ProgramNumbers, count: int = 5) -> RunSum
         cycles=result.cycles,
         program=program,
         peak_bandwidth=result.peak_bandwidth,
+        traffic_bytes=result.traffic_bytes,
         memory_requests=result.memory_requests,
         bus_bytes=result.bus_bytes,
         engine_steps=result.engine_steps,

@@ -1,10 +1,11 @@
-"""Tables for the terminal, made with rich."""
+"""Tables for the terminal, made with rich. Names are the user's and are never read as markup."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary
 
@@ -20,7 +21,7 @@ def run_table(summary: RunSummary, title: str) -> Table:
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    status = f"[{_STYLES.get(summary.status, 'bold red')}]{summary.status}"
+    status = Text(summary.status, _STYLES.get(summary.status, "bold red"))
     table.add_row("status", status, "")
     table.add_row("cycles", f"{summary.cycles:,}", "")
     table.add_row("off-chip traffic", f"{program.offchip_bytes:,}", "bytes")
@@ -55,10 +56,10 @@ def units_table(units: Sequence[BusyUnit], cycles: int) -> Table:
         idle = unit.before + unit.after
         shares = (unit.busy, unit.wait_memory, unit.wait_input, unit.wait_output, idle)
         table.add_row(
-            unit.name,
-            unit.operator,
+            Text(unit.name),
+            Text(unit.operator),
             *(_percent(share / cycles if cycles else None) for share in shares),
-            unit.longest_wait or "-",
+            Text(unit.longest_wait or "-"),
         )
     return table
 

@@ -42,6 +42,7 @@ TILINGS_SCHEMA: Final = pa.schema(
             "fraction",
             "offchip_bytes / cycles / peak bandwidth of the machine",
         ),
+        _field("traffic_bytes", pa.int64(), "bytes", "payload moved off chip in the run"),
         _field("memory_requests", pa.int64(), "requests", "off-chip requests"),
         _field("bus_bytes", pa.int64(), "bytes", "off-chip requests x request size"),
         _field("engine_steps", pa.int64(), "firings", "unit firings executed"),

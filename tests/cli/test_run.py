@@ -18,7 +18,7 @@ from stepsim import MODEL_VERSION, __version__
 from stepsim.cli.moe import resolve_settings
 from stepsim.errors import ArgError
 from stepsim.machine import load_machine
-from stepsim.workloads import moe_shape
+from stepsim.workloads import MOE_SHAPES, moe_shape
 from tests.cli.conftest import Cli, Outcome
 
 QWEN = moe_shape("qwen3-30b-a3b")
@@ -128,6 +128,21 @@ def test_times_depend_on_machine_and_depth_but_not_on_the_counting(run) -> None:
     assert cycles("--set", "fifo.depth=1") == cycles("--fifo-depth", 1)
 
 
+@pytest.mark.parametrize("tile", [1, 4, "dynamic"])
+def test_the_paper_counts_what_the_run_moves(run, tile: object) -> None:
+    found = run("--json", "--memory-model", "paper", tile=tile).json()
+    assert found["offchip_bytes"] == found["traffic_bytes"]
+
+
+def test_json_names_the_busiest_units(run) -> None:
+    found = run("--json").json()
+    units = found["busiest_units"]
+    assert len(units) == 5
+    parts = ("busy", "wait_memory", "wait_input", "wait_output", "before", "after")
+    assert all(sum(unit[part] for part in parts) == found["cycles"] for unit in units)
+    assert [unit["busy"] for unit in units] == sorted((u["busy"] for u in units), reverse=True)
+
+
 def test_a_machine_file_is_as_good_as_a_name(run, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(load_machine("sda-1024", {"name": "mine"}).to_yaml())
@@ -208,6 +223,15 @@ def test_tile_inter_must_divide(inner: int) -> None:
     )
 
 
+def test_only_published_models_have_a_published_configuration() -> None:
+    with pytest.raises(ArgError) as caught:
+        resolve_settings(moe_shape("glm-4.5"), 64, 32, load_machine(), config="published")
+    assert str(caught.value) == (
+        "--config published: there is no published experiment of glm-4.5; "
+        "there are of mixtral-8x7b and qwen3-30b-a3b"
+    )
+
+
 MISTAKES = {
     "tile zero": (
         {"tile": 0},
@@ -239,7 +263,7 @@ MISTAKES = {
         {"model": "mixtral-8x7"},
         (),
         "--model: unknown model 'mixtral-8x7'; did you mean 'mixtral-8x7b'? "
-        "Known: mixtral-8x7b, qwen3-30b-a3b",
+        f"Known: {', '.join(sorted(MOE_SHAPES))}",
     ),
     "machine": (
         {},

@@ -28,6 +28,7 @@ SUMMARY = RunSummary(
     cycles=1_000,
     program=PROGRAM,
     peak_bandwidth=1024.0,
+    traffic_bytes=500_000,
     memory_requests=9_000,
     bus_bytes=576_000,
     engine_steps=5_000_000,
@@ -38,6 +39,7 @@ EMPTY = RunSummary(
     cycles=0,
     program=ProgramNumbers(0, 0, 0, 0, 0),
     peak_bandwidth=1024.0,
+    traffic_bytes=0,
     memory_requests=0,
     bus_bytes=0,
     engine_steps=0,
@@ -81,6 +83,7 @@ def test_dict_holds_every_number_once() -> None:
         "allocated_flops_per_cycle": 6_000,
         "compute_utilization": 0.5,
         "bandwidth_utilization": 0.5,
+        "traffic_bytes": 500_000,
         "memory_requests": 9_000,
         "bus_bytes": 576_000,
         "engine_steps": 5_000_000,
@@ -134,6 +137,13 @@ def test_units_table_shows_shares_of_the_run() -> None:
 def test_units_table_of_an_empty_run() -> None:
     unit = BusyUnit("u", "Map", 0, 0, 0, 0, 0, 0, None)
     assert row(rendered(units_table([unit], cycles=0)), "u ") == ["u", "Map", *"------"]
+
+
+def test_names_are_not_markup() -> None:
+    unit = BusyUnit("load[red]x[/red]", "Map", 1, 0, 0, 0, 0, 0, "[bold]y")
+    text = rendered(units_table([unit], cycles=1))
+    assert "load[red]x[/red]" in text
+    assert "[bold]y" in text
 
 
 def test_comparison_has_a_row_per_run_and_names_failures() -> None:
