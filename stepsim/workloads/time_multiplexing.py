@@ -105,7 +105,7 @@ def time_multiplexed_moe(
         table = routing(spec(batch, model.active) if indices is None else indices, model.experts)
         blocks = dispatch(table, model, tile, compute_bw)
         rows = shared_experts(blocks, model, regions, tile_inter, dynamic=tile == DYNAMIC)
-        combine(rows, table, batch, model)
+        combine(rows, table, model, tile, tile_inter, compute_bw)
     return TimeMultiplexedMoE(
         program, table, model, batch, tile, tile_inter, compute_bw, final_sum=True, regions=regions
     )
