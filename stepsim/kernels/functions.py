@@ -207,13 +207,14 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         y.rd = x.rd
         return 0
     if fn == _RETILE_COL:
-        if x.rows != acc.rows:
+        # A state without columns takes the rows of its first tile.
+        if x.rows != acc.rows and acc.cols > 0:
             abort(un, _INNER_DIMS, x.rows, acc.rows)
             return -1
         if acc.cols + x.cols > MAX_TILE_SIDE:
             abort(un, _TOO_LARGE, acc.cols + x.cols, MAX_TILE_SIDE)
             return -1
-        _shape(y, acc.rows, acc.cols + x.cols, x.off, x.bpe)
+        _shape(y, x.rows, acc.cols + x.cols, x.off, x.bpe)
         y.rd = x.rd
         return 0
     _shape(y, 1, 1, 1, 8)

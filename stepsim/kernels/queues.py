@@ -143,10 +143,14 @@ def closure_ends(un, ch, g):
 
 @kernel
 def room(un, ch, c, S, F, g):
-    """0 when a token can be sent on ``c`` now, else the status to return."""
-    if ch.gone != 0:
-        return abort(un, _GONE, c, 0)
+    """0 when a token can be sent on ``c`` now, else the status to return.
+
+    A consumer that has ended frees no more slots: tokens that still fit are sent, whatever the
+    order in which units run.
+    """
     if ch.sent - ch.removed >= ch.cap:
+        if ch.gone != 0:
+            return abort(un, _GONE, c, 0)
         ch.pwait = 1
         un.wait_channel = c
         return _WAIT_OUTPUT

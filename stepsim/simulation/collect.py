@@ -29,9 +29,13 @@ _STATES = {
 }
 
 
-def run_length(execution: Any) -> int:
-    """The largest final clock of all units that did not fail, the memory node included."""
-    units = execution.units[execution.units["state"] != Status.FAILED]
+def run_length(execution: Any, *, unfinished: bool = True) -> int:
+    """The largest final clock of all units that did not fail, the memory node included.
+
+    With ``unfinished=False`` only units that returned normally count.
+    """
+    states = execution.units["state"]
+    units = execution.units[states != Status.FAILED if unfinished else states == Status.DONE]
     if not len(units):
         return 0
     last = int(units["clk"].max())

@@ -1,6 +1,6 @@
 """Bufferize, Streamify, DynStreamify: on-chip buffers are blocks of the slot arena.
 
-Every buffered tile keeps the level it had inside the buffer, so a linear read only replays it. Unit
+Every buffered tile carries its level inside the buffer, so a linear read only replays it. Unit
 outer dims are accepted, and a buffer of one tile is read with its own rank as level.
 """
 
@@ -12,6 +12,7 @@ from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     block_on_input,
+    closure,
     closure_ends,
     emit,
     emit_copy,
@@ -35,9 +36,16 @@ _LEVEL = int(Abort.LEVEL_NOT_ALLOWED)
 
 
 @kernel
-def _is_rectangular(S, block, count, rank):
-    # The product of the dims d_k, each counted up to the first stop above k, is the element count.
-    product = 1
+def _shape_block(S, block, count, rank):
+    """Give every tile the level of its place in a rectangular buffer; False when it is not one.
+
+    Dim ``k`` is the number of stops of at least ``k`` up to the first one above ``k``; the product
+    of the dims must be the number of tiles. New levels wait in ``stamp``, which buffered tiles do
+    not use, because the old ones are still read.
+    """
+    for i in range(count):
+        S[block + 1 + i].stamp = 0
+    span = 1
     for k in range(rank):
         dim = 0
         for i in range(count):
@@ -46,8 +54,14 @@ def _is_rectangular(S, block, count, rank):
                 dim += 1
             if level > k:
                 break
-        product *= dim
-    return product == count
+        span *= dim
+        i = span - 1
+        while i < count:
+            S[block + 1 + i].stamp = k + 1
+            i += span
+    for i in range(count):
+        S[block + 1 + i].level = S[block + 1 + i].stamp
+    return span == count
 
 
 @kernel
@@ -80,6 +94,7 @@ def step_bufferize(un, C, S, P, W, g, F):
             if not has_token(ch):
                 if ch.closed != 0:
                     if un.b > 0:
+                        closure_ends(un, ch, g)
                         return abort(un, _OPEN, un.b, rank)
                     closure_ends(un, ch, g)
                     return _DONE
@@ -99,7 +114,7 @@ def step_bufferize(un, C, S, P, W, g, F):
             if level < rank:
                 work(un, 1)
                 continue
-            if not _is_rectangular(S, un.a, un.b, rank):
+            if not _shape_block(S, un.a, un.b, rank):
                 return abort(un, _RAGGED, un.b, rank)
             un.d = level - rank
             un.pc = 1
@@ -199,16 +214,17 @@ def step_dyn_streamify(un, C, S, P, W, g, F):
             if not has_token(ref):
                 if ref.closed == 0:
                     return block_on_input(un, ref, r)
-                closure_ends(un, ref, g)
                 if buffer.level == 0:
+                    closure_ends(un, ref, g)
                     return _DONE
+                closure(un, ref, g)
                 take(un, ch, S, F, W, g)
                 continue
             y = head(un, ref, S)
-            if buffer.level == 0 and y.level > 0:
-                return abort(un, _LEVEL, y.level, 0)
             un.b = y.level
             take(un, ref, S, F, W, g)
+            if buffer.level == 0 and un.b > 0:
+                return abort(un, _LEVEL, un.b, 0)
             un.a = 0
             un.pc = 1
         block = buffer.value

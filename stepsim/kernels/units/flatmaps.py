@@ -125,14 +125,15 @@ def step_expert_addr(un, C, S, P, W, g, F):
             x = head(un, ch, S)
             if x.kind != _SELECTOR:
                 return abort(un, _PAYLOAD, x.kind, 0)
-            if x.level > 0:
-                return abort(un, _LEVEL, x.level, 0)
+            level = x.level
             entry = P[g.selectors + x.value]
+            un.fires += 1
+            take(un, ch, S, F, W, g)
+            if level > 0:
+                return abort(un, _LEVEL, level, 0)
             if P[entry] != 1:
                 return abort(un, _ONE_HOT, P[entry], 0)
             un.b = P[entry + 1]
-            take(un, ch, S, F, W, g)
-            un.fires += 1
             un.a = 0
             un.pc = 1
         while un.a < tiles:
@@ -167,6 +168,9 @@ def step_cache_read_addr(un, C, S, P, W, g, F):
             elif ch1.closed == 0:
                 return block_on_input(un, ch1, c1)
             elif has_token(ch2):
+                closure_ends(un, ch1, g)
+                head(un, ch2, S)
+                take(un, ch2, S, F, W, g)
                 return abort(un, _ONE_CLOSED, c1, c2)
             elif ch2.closed == 0:
                 return block_on_input(un, ch2, c2)
@@ -177,16 +181,18 @@ def step_cache_read_addr(un, C, S, P, W, g, F):
         if un.pc == 1:
             if not has_token(ch2):
                 if ch2.closed != 0:
+                    closure_ends(un, ch2, g)
                     return abort(un, _ONE_CLOSED, c2, c1)
                 return block_on_input(un, ch2, c2)
             x = head(un, ch2, S)
-            if x.level != un.c:
-                return abort(un, _LEVELS, un.c, x.level)
-            if x.value <= 0:
-                return abort(un, _EMPTY_INNER, x.value, 0)
+            level = x.level
             un.d = x.value
-            take(un, ch2, S, F, W, g)
             un.fires += 1
+            take(un, ch2, S, F, W, g)
+            if level != un.c:
+                return abort(un, _LEVELS, un.c, level)
+            if un.d <= 0:
+                return abort(un, _EMPTY_INNER, un.d, 0)
             un.e = un.clk
             un.a = 0
             un.pc = 2
@@ -218,12 +224,12 @@ def step_last_tile(un, C, S, P, W, g, F):
                     return _DONE
                 return block_on_input(un, ch, c)
             x = head(un, ch, S)
-            if x.value <= 0:
-                return abort(un, _EMPTY_INNER, x.value, 0)
             un.b = x.value
             un.c = x.level
-            take(un, ch, S, F, W, g)
             un.fires += 1
+            take(un, ch, S, F, W, g)
+            if un.b <= 0:
+                return abort(un, _EMPTY_INNER, un.b, 0)
             un.a = 1
             un.pc = 1
         while un.a <= un.b:

@@ -31,7 +31,7 @@ _PAYLOAD = int(Abort.PAYLOAD)
 
 
 @kernel
-def ready_pair(un, C, c1, c2, g):
+def ready_pair(un, C, S, c1, c2, g):
     """Status of a firing that needs one token of each of two inputs; 0 when both are there."""
     ch1 = C[c1]
     ch2 = C[c2]
@@ -47,7 +47,13 @@ def ready_pair(un, C, c1, c2, g):
         closure_ends(un, ch1, g)
         closure_ends(un, ch2, g)
         return _DONE
-    return abort(un, _ONE_CLOSED, c1 if got2 else c2, c2 if got2 else c1)
+    if got1:
+        head(un, ch1, S)
+        closure_ends(un, ch2, g)
+        return abort(un, _ONE_CLOSED, c2, c1)
+    closure_ends(un, ch1, g)
+    head(un, ch2, S)
+    return abort(un, _ONE_CLOSED, c1, c2)
 
 
 @kernel
@@ -112,7 +118,7 @@ def step_binary_map(un, C, S, P, W, g, F):
     out = C[d]
     y = S[un.hand]
     while True:
-        status = ready_pair(un, C, c1, c2, g)
+        status = ready_pair(un, C, S, c1, c2, g)
         if status != 0:
             return status
         status = room(un, out, d, S, F, g)
@@ -147,7 +153,7 @@ def step_zip(un, C, S, P, W, g, F):
     out = C[d]
     y = S[un.hand]
     while True:
-        status = ready_pair(un, C, c1, c2, g)
+        status = ready_pair(un, C, S, c1, c2, g)
         if status != 0:
             return status
         status = room(un, out, d, S, F, g)

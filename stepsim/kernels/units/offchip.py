@@ -204,7 +204,7 @@ def step_random_store(un, C, S, P, W, g, F):
     out = C[d]
     while True:
         if un.pc == 0:
-            status = ready_pair(un, C, c1, c2, g)
+            status = ready_pair(un, C, S, c1, c2, g)
             if status != 0:
                 return status
             x1 = head(un, ch1, S)

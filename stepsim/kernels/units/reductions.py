@@ -78,7 +78,7 @@ def step_map_accum(un, C, S, P, W, g, F):
             status = _send_result(un, out, d, S, W, g, F)
             if status != 0:
                 return status
-        status = ready_pair(un, C, c1, c2, g)
+        status = ready_pair(un, C, S, c1, c2, g)
         if status != 0:
             return status
         x1 = head(un, ch1, S)

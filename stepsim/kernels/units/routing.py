@@ -80,6 +80,7 @@ def step_partition(un, C, S, P, W, g, F):
         if un.pc == 1:
             if not has_token(ch):
                 if ch.closed != 0:
+                    closure_ends(un, ch, g)
                     return abort(un, _DATA_CLOSED, c, 0)
                 return block_on_input(un, ch, c)
             token = head(un, ch, S)
@@ -141,6 +142,7 @@ def _await_heads(un, C, S, P, X):
     count = P[un.a]
     latest = -1
     slowest = 0
+    missing = 0
     for k in range(count):
         v = P[un.a + 1 + k]
         c = P[un.in0 + v]
@@ -148,13 +150,16 @@ def _await_heads(un, C, S, P, X):
         if not has_token(ch):
             if ch.closed != 0:
                 return abort(un, _DATA_CLOSED, c, 0)
-            return block_on_input(un, ch, c)
+            missing = block_on_input(un, ch, c)
+            continue
         token = S[ch.start + (ch.removed & ch.mask)]
         X[un.scratch + 2 * k] = token.stamp
         X[un.scratch + 2 * k + 1] = v
         if token.pub > latest:
             latest = token.pub
             slowest = c
+    if missing != 0:
+        return missing
     gap = latest - un.clk
     if gap > 0:
         un.clk = latest
@@ -203,6 +208,7 @@ def step_reassemble(un, C, S, P, W, g, F, X):
             ch = C[c]
             if not has_token(ch):
                 if ch.closed != 0:
+                    closure_ends(un, ch, g)
                     return abort(un, _DATA_CLOSED, c, 0)
                 return block_on_input(un, ch, c)
             token = head(un, ch, S)
@@ -277,8 +283,7 @@ def step_parallelize(un, C, S, P, W, g, F):
                     closure_ends(un, ch, g)
                     return _DONE
                 return block_on_input(un, ch, c)
-            if head(un, ch, S).level > rank:
-                return abort(un, _LEVEL, head(un, ch, S).level, rank)
+            head(un, ch, S)
             un.fires += 1
             grab(un, ch, S, F, W, g, x)
             un.pc = 1
@@ -288,6 +293,8 @@ def step_parallelize(un, C, S, P, W, g, F):
         if status != 0:
             return status
         emit_move(un, out, S, W, g, un.clk + P[un.par + 1 + un.a], x.level, x)
+        if x.level > rank:
+            return abort(un, _LEVEL, x.level, rank)
         if x.level == rank:
             un.a = un.a + 1 if un.a + 1 < un.nout else 0
         un.pc = 0

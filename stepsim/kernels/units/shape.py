@@ -120,6 +120,7 @@ def step_reshape(un, C, S, P, W, g, F):
                     closure_ends(un, ch, g)
                     return _DONE
                 if has_pad == 0 or rank != 0:
+                    closure_ends(un, ch, g)
                     return abort(un, _NEEDS_PAD, un.a, chunk)
                 closure(un, ch, g)
                 un.e = 1
@@ -142,8 +143,6 @@ def step_reshape(un, C, S, P, W, g, F):
                     if x.level == 0:
                         un.a += 1
                     else:
-                        if has_pad == 0:
-                            return abort(un, _NEEDS_PAD, un.a + 1, chunk)
                         un.c = chunk - un.a - 1
                         un.d = x.level + 1
                         un.a = 0
@@ -170,6 +169,8 @@ def step_reshape(un, C, S, P, W, g, F):
                 return status
             emit_move(un, out, S, W, g, 0, x.level, x)
             un.pc = 3
+        if un.c > 0 and has_pad == 0:
+            return abort(un, _NEEDS_PAD, chunk - un.c, chunk)
         while un.c > 0:
             status = room(un, out, d, S, F, g)
             if status != 0:
@@ -231,16 +232,17 @@ def step_expand_ref(un, C, S, P, W, g, F):
                 if ref.closed == 0:
                     return block_on_input(un, ref, r)
                 if x.level > 0:
+                    closure_ends(un, ref, g)
                     return abort(un, _REFERENCE_CLOSED, r, 0)
-                closure_ends(un, ref, g)
+                closure(un, ref, g)
                 take(un, ch, S, F, W, g)
                 return _DONE
             y = head(un, ref, S)
-            if x.level == 0 and y.level > 0:
-                return abort(un, _LEVEL, y.level, 0)
             un.a = y.level
             un.fires += 1
             take(un, ref, S, F, W, g)
+            if x.level == 0 and un.a > 0:
+                return abort(un, _LEVEL, un.a, 0)
             un.pc = 1
         status = room(un, out, d, S, F, g)
         if status != 0:

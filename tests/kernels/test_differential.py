@@ -1,0 +1,46 @@
+"""The engine against the reference interpreter on random networks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepsim.lowering import Network
+from tests.engine_backend import run_engine
+from tests.oracle.compare import assert_same
+from tests.oracle.interpreter import interpret
+from tests.oracle.invariants import check_all
+from tests.oracle.profile import profile
+from tests.oracle.random_networks import faulty_networks, permute_order_free, random_networks
+
+NAMES = ("engine", "interpreter")
+
+
+@profile(200)
+@given(random_networks(max_slack=1))
+def test_engine_agrees_with_the_interpreter(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(100)
+@given(faulty_networks())
+def test_failures_and_deadlocks_agree(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(60)
+@given(random_networks(max_slack=1), st.integers(0, 2**32 - 1))
+def test_order_free_units_may_enter_in_any_order(network: Network, seed: int) -> None:
+    permuted = permute_order_free(network, seed)
+    assert_same(run_engine(network), run_engine(permuted), accounts=True, names=("as is", "moved"))
+
+
+@profile(60)
+@given(random_networks(max_slack=1))
+def test_pausing_changes_nothing(network: Network) -> None:
+    paused = run_engine(network, pause_steps=3)
+    assert_same(run_engine(network), paused, accounts=True, names=("in one go", "paused"))
