@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +75,12 @@ def resolve_settings(
             )
         known = published_config(shape.name, batch, tile)
     inner = tile_inter if tile_inter is not None else known.get("tile_inter", _TILE_INTER)
-    if inner < 1 or shape.inner_dim % inner:
-        divisors = [n for n in range(8, shape.inner_dim + 1) if shape.inner_dim % n == 0]
+    common = math.gcd(shape.inner_dim, shape.shared_inner)
+    if inner < 1 or common % inner:
+        divisors = [n for n in range(8, common + 1) if common % n == 0]
         near = sorted(sorted(divisors, key=lambda n: abs(n - inner))[:3])
         raise ArgError(
-            f"--tile-inter: expected a divisor of the inner dimension {shape.inner_dim} of "
+            f"--tile-inter: expected a divisor of the inner dimension {common} of "
             f"{shape.name}, found {inner}; near ones are {', '.join(map(str, near))}"
         )
     # Presets leave the depth open, so one in the machine was put there for this run.
@@ -127,16 +129,23 @@ def program_numbers(
     metrics = workload.program.metrics(memory=memory_model).bind(
         {workload.routing: routing.experts}
     )
-    padding_rows = workload.padded_rows(routing.experts) - routing.experts.size
-    # Three products of a row with D x F weights; SiLU (8) and a product (1) per inner element.
-    flops_per_row = (6 * workload.shape.model_dim + 9) * workload.shape.inner_dim
     return ProgramNumbers(
         offchip_bytes=metrics.off_chip_traffic,
         onchip_bytes=metrics.on_chip_memory,
         flops=metrics.flops,
-        padded_flops=padding_rows * flops_per_row,
+        padded_flops=_padding_flops(workload, routing),
         allocated_flops_per_cycle=metrics.allocated_compute,
     )
+
+
+def _padding_flops(workload: MoEWorkload, routing: RoutingTable) -> int:
+    """FLOPs that the operators spend on rows that only fill up tiles."""
+    shape, tile = workload.shape, workload.tile
+    routed = workload.padded_rows(routing.experts) - routing.experts.size
+    shared = 0 if isinstance(tile, str) else -workload.batch % tile
+    # Three products of a row with D x F weights; SiLU (8) and a product (1) per inner element.
+    per_inner = 6 * shape.model_dim + 9
+    return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)
 
 
 def routing_facts(routing: RoutingTable, shape: MoEShape) -> dict[str, Any]:

@@ -106,8 +106,6 @@ def moe(
             result.to_parquet(out)
 
     summary = summarize(result, numbers)
-    if shape.shared_inner:
-        note(f"the expert of {shape.name} that all tokens share is not part of this layer")
     title = f"{shape.name}, {trace.tokens} tokens, tile {tile}"
     if json:
         note(f"machine {target.summary()}")

@@ -51,6 +51,18 @@ def test_numbers_of_a_trace(cli: Cli, trace: Path) -> None:
     assert numbers("dynamic", "paper")["padded_flops"] == 0
 
 
+def test_padding_of_a_shared_expert_counts(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "routing.npy"
+    np.save(path, np.array([[3], [3], [0], [15], [3]]))
+    model = ("inspect", "moe", "--model", "llama-4-scout", "--routing", path, "--json")
+    static, dynamic = (
+        cli(*model, "--tile", tile, "--memory-model", "paper").json()["numbers"]
+        for tile in (4, "dynamic")
+    )
+    assert static["padded_flops"] == static["flops"] - dynamic["flops"] > 0
+    assert dynamic["padded_flops"] == 0
+
+
 def test_listing_shows_an_operator_of_all_experts_once(cli: Cli, trace: Path) -> None:
     outcome = cli(*MIXTRAL, "--tile", "dynamic", "--routing", trace)
     assert outcome.code == 0
