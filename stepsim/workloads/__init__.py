@@ -5,6 +5,7 @@ from stepsim.workloads.attention import (
     attention,
     published_attention_config,
 )
+from stepsim.workloads.decoder import DecoderWorkload, decoder_layer, published_decoder_config
 from stepsim.workloads.models import (
     ATTENTION_SHAPES,
     MOE_SHAPES,
@@ -26,16 +27,19 @@ __all__ = [
     "MOE_SHAPES",
     "AttentionShape",
     "AttentionWorkload",
+    "DecoderWorkload",
     "MoEShape",
     "MoEWorkload",
     "SwiGLUWorkload",
     "TimeMultiplexedMoE",
     "attention",
     "attention_shape",
+    "decoder_layer",
     "moe_layer",
     "moe_shape",
     "published_attention_config",
     "published_config",
+    "published_decoder_config",
     "published_swiglu_config",
     "published_time_multiplexing_config",
     "swiglu_layer",

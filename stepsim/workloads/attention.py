@@ -121,9 +121,9 @@ def attention(
         smallest that fits when not given.
     """
     model = attention_shape(shape) if isinstance(shape, str) else shape
-    lengths = _checked_lengths(kv_lengths)
-    _check_arguments(len(lengths), strategy, regions, kv_tile)
-    reserved = _reserved(lengths, kv_tile, max_length)
+    lengths = checked_lengths("attention", kv_lengths)
+    check_arguments("attention", len(lengths), strategy, regions, kv_tile)
+    reserved = reserved_tokens("attention", lengths, kv_tile, max_length)
     groups = _micro_batches(len(lengths), micro_batches)
     title = name or f"attention_{model.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
     with Program(title, compute_bw=compute_bw, fifo_depth=fifo_depth) as program:
@@ -237,17 +237,18 @@ class _Loads:
         return self.graph.symbols(works, lanes)
 
 
-def _checked_lengths(kv_lengths: Sequence[int] | Lengths) -> Lengths:
+def checked_lengths(who: str, kv_lengths: Sequence[int] | Lengths) -> Lengths:
+    """A private, read-only array of lengths >= 0."""
     array = np.asarray(kv_lengths)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise ArgError(
-            f"attention: kv_lengths must be one integer for each request, found shape "
+            f"{who}: kv_lengths must be one integer for each request, found shape "
             f"{array.shape} of {array.dtype}. Pass the cached tokens of every request"
         )
     if int(array.min()) < 0:
         worst = int(array.argmin())
         raise ArgError(
-            f"attention: kv_lengths[{worst}] is {int(array[worst])}, expected >= 0. Drop the "
+            f"{who}: kv_lengths[{worst}] is {int(array[worst])}, expected >= 0. Drop the "
             "request or mend its length"
         )
     lengths = array.astype(np.int64)
@@ -255,33 +256,31 @@ def _checked_lengths(kv_lengths: Sequence[int] | Lengths) -> Lengths:
     return lengths
 
 
-def _check_arguments(batch: int, strategy: str, regions: int, kv_tile: int) -> None:
+def check_arguments(who: str, batch: int, strategy: str, regions: int, kv_tile: int) -> None:
     if strategy not in STRATEGIES:
-        raise ArgError(
-            f"attention: unknown strategy {strategy!r}; use one of {', '.join(STRATEGIES)}"
-        )
+        raise ArgError(f"{who}: unknown strategy {strategy!r}; use one of {', '.join(STRATEGIES)}")
     for what, value in (("regions", regions), ("kv_tile", kv_tile)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgError(f"attention: {what} must be an int >= 1, found {value!r}")
+            raise ArgError(f"{who}: {what} must be an int >= 1, found {value!r}")
     if strategy == "interleaved" and batch % regions:
         raise ArgError(
-            f"attention: interleaved deals {batch} requests to {regions} regions, which leaves "
+            f"{who}: interleaved deals {batch} requests to {regions} regions, which leaves "
             f"{batch % regions} over. Choose a number of regions that divides {batch}"
         )
     if strategy == "dynamic" and batch < regions:
         raise ArgError(
-            f"attention: dynamic starts one request in each of {regions} regions, found only "
+            f"{who}: dynamic starts one request in each of {regions} regions, found only "
             f"{batch} requests. Choose regions <= {batch}"
         )
 
 
-def _reserved(lengths: Lengths, kv_tile: int, max_length: int | None) -> int:
+def reserved_tokens(who: str, lengths: Lengths, kv_tile: int, max_length: int | None) -> int:
     longest = int(lengths.max())
     if max_length is None:
         return -(-(longest + 1) // kv_tile) * kv_tile
     if max_length % kv_tile or max_length < longest + 1:
         raise ArgError(
-            f"attention: max_length must be a multiple of kv_tile {kv_tile} that holds the longest "
+            f"{who}: max_length must be a multiple of kv_tile {kv_tile} that holds the longest "
             f"request of {longest} tokens and the new one, found {max_length}. Use at least "
             f"{-(-(longest + 1) // kv_tile) * kv_tile}, or leave it out"
         )

@@ -136,8 +136,7 @@ def moe_layer(
     with Program(title, compute_bw=compute_bw, fifo_depth=fifo_depth) as program:
         table = routing(spec(batch, model.active) if indices is None else indices, model.experts)
         blocks = dispatch(table, model, tile, pack)
-        numbers = [str(e) for e in range(model.experts)]
-        results = _experts(blocks, numbers, model, tile_inter, dynamic=tile == DYNAMIC)
+        results = routed_experts(blocks, model, tile_inter, dynamic=tile == DYNAMIC)
         combine(results, table, model, tile, tile_inter, pack)
     counted = tile != DYNAMIC
     return MoEWorkload(
@@ -196,6 +195,15 @@ def _pack(
         x.accum(fn.pack_rows, 1, compute_bw=pack_bw, label=f"pack.{e}")
         for e, x in zip(names, chunks, strict=True)
     ]
+
+
+def routed_experts(
+    blocks: Sequence[Stream], model: MoEShape, tile_inter: int, *, dynamic: bool
+) -> list[Stream]:
+    """Packed tiles of every expert to its result rows, each expert in a region of its own."""
+    return _experts(
+        blocks, [str(e) for e in range(len(blocks))], model, tile_inter, dynamic=dynamic
+    )
 
 
 def _experts(

@@ -92,7 +92,7 @@ def time_multiplexed_moe(
     """
     model = moe_shape(shape) if isinstance(shape, str) else shape
     check_layer("time_multiplexed_moe", model, batch, tile, tile_inter)
-    _check_regions(model, regions)
+    check_regions("time_multiplexed_moe", model, regions)
     title = name or f"moe_{model.name}_b{batch}_{tile}_r{regions}"
     if regions == model.experts:
         plain = moe_layer(
@@ -111,7 +111,8 @@ def time_multiplexed_moe(
     )
 
 
-def _check_regions(model: MoEShape, regions: int) -> None:
+def check_regions(who: str, model: MoEShape, regions: int) -> None:
+    """Regions share the experts evenly."""
     if (
         isinstance(regions, bool)
         or not isinstance(regions, int)
@@ -120,7 +121,7 @@ def _check_regions(model: MoEShape, regions: int) -> None:
     ):
         choices = [r for r in range(1, model.experts + 1) if model.experts % r == 0]
         raise ArgError(
-            f"time_multiplexed_moe: regions must divide the {model.experts} experts of "
+            f"{who}: regions must divide the {model.experts} experts of "
             f"{model.name}, found {regions!r}. Choose one of {', '.join(map(str, choices))}"
         )
 

@@ -65,12 +65,18 @@ class Point:
 
 
 @cache
+def values() -> dict[str, dict[str, str]]:
+    """Settings and values of every point by its name, cycles known or not."""
+    with VALUES.open(newline="") as file:
+        return {row["point_id"]: row for row in csv.DictReader(file)}
+
+
+@cache
 def all_points() -> tuple[Point, ...]:
     """Every point with canonical cycles; none when the data is absent."""
     if not (CYCLES.is_file() and VALUES.is_file()):
         return ()
-    with VALUES.open(newline="") as file:
-        rows = {row["point_id"]: row for row in csv.DictReader(file)}
+    rows = values()
     with CYCLES.open(newline="") as file:
         return tuple(
             Point(
