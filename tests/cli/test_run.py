@@ -167,6 +167,29 @@ def test_a_limit_ends_with_code_1_and_still_reports(run) -> None:
     assert "status limit" in outcome.err
 
 
+def test_a_deadlock_ends_with_code_1_and_is_explained(run, monkeypatch) -> None:
+    import stepsim as st
+    from stepsim import simulation
+
+    with st.Program("center", compute_bw=1024, fifo_depth=2) as program:
+        x = st.linear_load(st.spec(64, 512), tile=(16, 64))
+        total = x.accum(st.fn.add, rank=1)
+        st.linear_store(st.map(st.fn.add, x, total.unsqueeze(0).expand(8)), "y")
+    stuck = simulation.simulate(program)
+    monkeypatch.setattr(simulation, "simulate", lambda *_, **__: stuck)
+
+    outcome = run("--json")
+    assert outcome.code == 1
+    found = outcome.json()
+    assert found["status"] == "deadlock"
+    assert [wait["reason"] for wait in found["diagnosis"]["cycle"]].count("slot") == 1
+    assert "run failed, status deadlock: deadlock: 8 of 8 units are blocked" in outcome.err
+    assert "these wait for each other in a circle:" in outcome.err
+    human = run()
+    assert human.code == 1
+    assert "deadlock" in human.out
+
+
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "defaults": (
         {"tile": 32},
