@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stepsim.workloads import MOE_SHAPES
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -47,6 +49,19 @@ def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_machines_page() -> None:
     assert run_examples("machines.md")["machine"].peak_bandwidth == 512
+
+
+def test_workloads_page_lists_every_model() -> None:
+    text = (DOCS / "workloads.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", text, flags=re.MULTILINE)
+    assert rows == [
+        (
+            shape.name,
+            f"{shape.experts} | {shape.active} | {shape.model_dim} | {shape.inner_dim} | "
+            f"{shape.shared_inner or '-'}",
+        )
+        for shape in MOE_SHAPES.values()
+    ]
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
