@@ -30,6 +30,8 @@ demo: $(STAMP)
 test: lint
 	@mkdir -p build
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
+	@# Once here, not once in each of the processes that follow.
+	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --junitxml=build/tests.xml
 
 lint: $(STAMP)
