@@ -76,18 +76,24 @@ class RunSummary:
 
     @property
     def compute_utilization(self) -> float | None:
-        """Executed FLOPs per cycle over those allocated; None if nothing is allocated or ran."""
-        return _ratio(self.program.flops, self.cycles * self.program.allocated_flops_per_cycle)
+        """FLOPs per cycle over those allocated; None if nothing is allocated or not all ran."""
+        return self._of_whole_run(
+            self.program.flops, self.cycles * self.program.allocated_flops_per_cycle
+        )
 
     @property
     def bandwidth_utilization(self) -> float | None:
-        """Off-chip bytes per cycle over the machine's peak; None if no cycle passed."""
-        return _ratio(self.program.offchip_bytes, self.cycles * self.peak_bandwidth)
+        """Off-chip bytes per cycle over the machine's peak; None if not all were moved."""
+        return self._of_whole_run(self.program.offchip_bytes, self.cycles * self.peak_bandwidth)
 
     @property
     def steps_per_second(self) -> float | None:
         """Speed of the engine; None if the run was too short to time."""
         return _ratio(self.engine_steps, self.wall_seconds)
+
+    def _of_whole_run(self, part: float, whole: float) -> float | None:
+        # The program's numbers belong to a run that has reached its end.
+        return _ratio(part, whole) if self.status == "ok" else None
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain values, without the units."""

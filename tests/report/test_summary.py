@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,11 +66,19 @@ def test_utilisations_follow_their_definitions() -> None:
 
 
 def test_what_cannot_be_divided_is_none_not_infinite() -> None:
-    assert EMPTY.compute_utilization is None
-    assert EMPTY.bandwidth_utilization is None
-    assert EMPTY.steps_per_second is None
+    empty = replace(EMPTY, status="ok")
+    assert empty.compute_utilization is None
+    assert empty.bandwidth_utilization is None
+    assert empty.steps_per_second is None
     json.dumps(EMPTY.to_dict(), allow_nan=False)
     assert "-" in row(rendered(run_table(EMPTY, "t")), "compute utilisation")
+
+
+def test_a_part_of_a_run_has_no_utilisation() -> None:
+    part = replace(SUMMARY, status="limit")
+    assert part.compute_utilization is None
+    assert part.bandwidth_utilization is None
+    assert part.steps_per_second == 10_000_000
 
 
 def test_dict_holds_every_number_once() -> None:
