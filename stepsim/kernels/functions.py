@@ -41,6 +41,7 @@ _NOT_BROADCASTABLE = int(Abort.NOT_BROADCASTABLE)
 _NO_ROOM = int(Abort.NO_ROOM)
 _TOO_LARGE = int(Abort.TILE_TOO_LARGE)
 _ACC_SHAPE = int(Abort.ACC_SHAPE)
+_PARTLY_VALID = int(Abort.PARTLY_VALID)
 
 
 @kernel
@@ -199,6 +200,9 @@ def accumulate(un, fn, bw, x, acc, y, wb):
     if fn == _RETILE_ROW:
         if x.cols != acc.cols:
             abort(un, _INNER_DIMS, x.cols, acc.cols)
+            return -1
+        if x.off > 0 and x.off < x.rows:
+            abort(un, _PARTLY_VALID, x.off, x.rows)
             return -1
         if acc.rows + x.rows > MAX_TILE_SIDE:
             abort(un, _TOO_LARGE, acc.rows + x.rows, MAX_TILE_SIDE)

@@ -271,3 +271,4 @@ class Abort(IntEnum):
     PAYLOAD = 19
     ACC_SHAPE = 20
     SELECTOR_WIDTH = 21
+    PARTLY_VALID = 22

@@ -71,6 +71,10 @@ def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
         Abort.ACC_SHAPE: lambda: (
             f"the accumulator is {_shape(a)}, the product {_shape(b)}; give a matching init"
         ),
+        Abort.PARTLY_VALID: lambda: (
+            f"a tile with {a} of {b} valid rows cannot be packed, its padding would come to lie "
+            "between rows; drop the padding first"
+        ),
         Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} ports",
     }
     return sentences[Abort(code)]()
