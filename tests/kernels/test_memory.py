@@ -1,0 +1,180 @@
+"""The memory model alone: known checksums, and skipping against one loop iteration per cycle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepsim.kernels.layout import INFINITY
+from stepsim.lowering import Network, TimingParams
+from tests.engine_backend import run_engine
+from tests.kernels.memory_harness import MemoryHarness, run_scenario
+from tests.oracle.build import NetBuilder
+from tests.oracle.memory_scenarios import SCENARIOS, Scenario
+from tests.oracle.profile import profile
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_checksums(scenario: Scenario) -> None:
+    scenario.check(*run_scenario(scenario))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A port: clock of its first access, bundle size, requests of each access, pause between."""
+
+    start: int
+    bundle: int
+    requests: tuple[int, ...]
+    gap: int = 0
+
+
+def ports_only(timing: TimingParams, traffic: list[Traffic]) -> Network:
+    b = NetBuilder(timing)
+    for i, port in enumerate(traffic):
+        b.unit(f"r{i}", "OffChipLoad", [], [f"c{i}"], tile=[1, 1], bpe=2, view=[1], par=port.bundle)
+        b.unit(f"end{i}", "Consumer", [f"c{i}"], [])
+    return b.network()
+
+
+def on_kernel(
+    timing: TimingParams,
+    traffic: list[Traffic],
+    cut: Callable[[int], int] = lambda now: INFINITY,
+) -> tuple[list[list[int]], MemoryHarness]:
+    """Finish clocks per port, by the engine's kernel."""
+    harness = MemoryHarness(ports_only(timing, traffic))
+    finishes: list[list[int]] = [[] for _ in traffic]
+    for i, port in enumerate(traffic):
+        harness.issue(i, port.start, port.requests[0])
+    for now, ended in harness.completions(cut):
+        for i in ended:
+            finishes[i].append(now)
+            if len(finishes[i]) < len(traffic[i].requests):
+                harness.issue(i, now + traffic[i].gap, traffic[i].requests[len(finishes[i])])
+    return finishes, harness
+
+
+def per_cycle(timing: TimingParams, traffic: list[Traffic]) -> list[list[int]]:
+    """The same by the definition: one iteration per cycle, one step per request."""
+    channels, delay = timing.hbm_channels, max(1, timing.hbm_startup + timing.hbm_latency)
+    free = [0] * channels
+    begins = [port.start + 1 for port in traffic]
+    left = [port.requests[0] for port in traffic]
+    last = [0] * len(traffic)
+    finishes: list[list[int]] = [[] for _ in traffic]
+    offset = t = 0
+    while any(len(f) < len(p.requests) for f, p in zip(finishes, traffic, strict=True)):
+        sent = 0
+        for i, port in enumerate(traffic):
+            if left[i] == 0 or begins[i] > t:
+                continue
+            for _ in range(min(port.bundle, left[i])):
+                channel = (offset + sent * (sent + 1) // 2) % channels
+                start = max(free[channel], t + 1)
+                free[channel] = start + timing.hbm_interval
+                last[i] = max(last[i], start + delay)
+                left[i] -= 1
+                sent += 1
+            if left[i] == 0:
+                finishes[i].append(last[i] + 1)
+                if len(finishes[i]) < len(port.requests):
+                    left[i] = port.requests[len(finishes[i])]
+                    begins[i] = last[i] + 1 + port.gap + 1
+                    last[i] = 0
+        offset = (offset + sent * (sent + 1) // 2) % channels
+        t += 1
+    return finishes
+
+
+@st.composite
+def timings(draw: st.DrawFn) -> TimingParams:
+    return TimingParams(
+        hbm_channels=draw(st.sampled_from([1, 2, 3, 5, 8, 12, 32])),
+        hbm_interval=draw(st.integers(1, 5)),
+        hbm_latency=draw(st.integers(0, 9)),
+        hbm_startup=draw(st.sampled_from([0, 14])),
+    )
+
+
+ports = st.builds(
+    Traffic,
+    start=st.one_of(st.just(0), st.integers(0, 600)),
+    bundle=st.integers(1, 7),
+    requests=st.lists(
+        st.one_of(st.integers(1, 40), st.integers(200, 1500)), min_size=1, max_size=3
+    ).map(tuple),
+    gap=st.one_of(st.just(0), st.integers(0, 80)),
+)
+
+
+@profile(120)
+@given(timings(), st.lists(ports, min_size=1, max_size=6), st.integers(0, 2**32), st.booleans())
+def test_skipping_periods_changes_nothing(
+    timing: TimingParams, traffic: list[Traffic], seed: int, cuts: bool
+) -> None:
+    chance = random.Random(seed)
+    found, _ = on_kernel(
+        timing, traffic, (lambda now: now + chance.choice([0, 1, 7, 60, 500])) if cuts else no_cut
+    )
+    assert found == per_cycle(timing, traffic)
+
+
+def no_cut(now: int) -> int:
+    return INFINITY
+
+
+@pytest.mark.parametrize("channels", [3, 12, 32])
+@pytest.mark.parametrize("interval", [1, 2, 5])
+@pytest.mark.parametrize("ports", [1, 4, 9])
+def test_long_accesses_are_skipped_over(channels: int, interval: int, ports: int) -> None:
+    timing = TimingParams(hbm_channels=channels, hbm_interval=interval)
+    traffic = [Traffic(17 * i, 1 + i % 3, (2000 + 7 * i, 3001)) for i in range(ports)]
+    found, harness = on_kernel(timing, traffic)
+    assert found == per_cycle(timing, traffic)
+    total = sum(sum(port.requests) for port in traffic)
+    assert harness.g.mem_requests == total
+    assert harness.g.mem_inner < total / 2
+
+
+def test_short_accesses_are_run_request_by_request() -> None:
+    traffic = [Traffic(0, 1, (20, 20, 20)), Traffic(5, 2, (20, 20))]
+    found, harness = on_kernel(TimingParams(), traffic)
+    assert found == per_cycle(TimingParams(), traffic)
+    assert harness.g.mem_inner == harness.g.mem_requests == 100
+
+
+def lone_load(model: str, rows: int, par: int, tiles: int) -> Network:
+    b = NetBuilder(TimingParams(memory_model=model))
+    b.unit("load", "OffChipLoad", [], ["x"], tile=[rows, 32], bpe=2, view=[tiles], par=par)
+    b.unit("end", "Consumer", ["x"], [])
+    return b.network()
+
+
+@pytest.mark.parametrize("model", ["uncontended", "channel"])
+@pytest.mark.parametrize("par", range(1, 7))
+@pytest.mark.parametrize("rows", [1, 5, 32, 100, 1000])
+def test_a_lone_port_follows_the_closed_form(model: str, par: int, rows: int) -> None:
+    tiles = 3
+    result = run_engine(lone_load(model, rows, par, tiles))
+    assert result.final_clock["load"] == tiles * (-(-rows // par) + 14 + 2 + 2)
+
+
+def test_the_uncontended_model_knows_no_neighbours() -> None:
+    def crowd(model: str) -> dict[str, int]:
+        b = NetBuilder(TimingParams(memory_model=model))
+        for i in range(40):
+            b.unit(f"load{i}", "OffChipLoad", [], [f"c{i}"], tile=[32, 32], bpe=2, view=[1], par=1)
+            b.unit(f"end{i}", "Consumer", [f"c{i}"], [])
+        result = run_engine(b.network())
+        return {name: clock for name, clock in result.final_clock.items() if "load" in name}
+
+    assert set(crowd("uncontended").values()) == {32 + 18}
+    contended = crowd("channel")
+    assert {contended[f"load{i}"] for i in range(24)} == {97}  # 40 requests per cycle, 16 served
+    assert {contended[f"load{i}"] for i in range(24, 32)} == {95}
