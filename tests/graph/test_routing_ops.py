@@ -145,6 +145,18 @@ def test_partition_by_the_merge_selector_restores_the_inputs(program):
     assert [p.describe() for p in back] == [a.describe(), b.describe()]
 
 
+def test_merged_tiles_are_bounded_by_the_largest(program):
+    r, s = program.dim("r"), program.dim("s")
+    data, _ = st.eager_merge([tiles(1, rows=r), tiles(1, rows=7), tiles(1, rows=s)])
+    bound = data.type.rows.bound
+    assert [bound.xreplace({r.expr: a, s.expr: b}) for a, b in ((5, 9), (5, 6), (8, 0))] == [
+        9,
+        7,
+        8,
+    ]
+    assert str(bound) == "Max(7, r, s)"
+
+
 def test_merged_padding_comes_back(program):
     route = st.routing(st.spec(8, 1), experts=2)
     rows = st.partition(tiles(8), route.multihot())

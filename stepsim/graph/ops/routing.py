@@ -301,7 +301,8 @@ def _joined(site: Site, dims: Sequence[Dim], spans: Sequence[Size] | None = None
 def _largest(sizes: Sequence[Size]) -> Size:
     import sympy
 
-    return sympy.Max(*sizes)
+    # Unevaluated: comparing symbols pairwise decides nothing and takes seconds for many inputs.
+    return sympy.Max(*sizes, evaluate=False)
 
 
 def eager_merge(
