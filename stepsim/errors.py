@@ -1,11 +1,13 @@
-"""The error hierarchy. Every message says where, what was expected and found, and how to mend it."""
+"""The error hierarchy. Every message says where, what was expected and found, how to mend it."""
 
 from __future__ import annotations
 
 __all__ = [
     "ArgError",
+    "AssumptionError",
     "DTypeError",
     "DimError",
+    "EvaluationError",
     "GraphError",
     "KindError",
     "LoweringError",
@@ -52,6 +54,14 @@ class GraphError(StepError):
 
 class LoweringError(StepSimError, ValueError):
     """A well-formed program cannot be laid out for the engine (sizes, missing bindings)."""
+
+
+class EvaluationError(StepSimError, ValueError):
+    """A program cannot be evaluated on values: a tensor is missing, or an operator got stuck."""
+
+
+class AssumptionError(StepSimError, ValueError):
+    """An equality that the user assumed does not hold in a run."""
 
 
 class MachineError(StepSimError, ValueError):

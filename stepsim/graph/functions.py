@@ -85,6 +85,8 @@ class Function:
     map_unit, accum_unit : unit spelling in a map and as an accumulation; None = not usable there.
     arity : operands in a map.
     constant_cycles : the cycle count ignores the compute bandwidth.
+    kernel : arrays of the operands to the array of the result (of state and element to the new
+        state, in an accumulation), for functional runs. Functions of ``st.fn`` need none.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Function:
     stride: int | None = None
     infer: Callable[[Sequence[ElementType], Same], Tile] | None = field(default=None, repr=False)
     cost: Callable[[Sequence[Tile], Tile], Size] | None = field(default=None, repr=False)
+    kernel: Callable[..., Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return self.name if self.stride is None else f"{self.name}({self.stride})"

@@ -33,13 +33,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StreamFunction:
-    """A rule that turns each element into a stream; ``infer`` gives the output."""
+    """A rule that turns each element into a stream; ``infer`` gives the output.
+
+    ``kernel`` makes the values of a general function, see :func:`emit`.
+    """
 
     name: str
     unit_kind: str
     params: tuple[tuple[str, Any], ...]
     infer: Callable[[Site, Sequence[Stream]], Output]
     arity: int = 1
+    kernel: Callable[..., Any] | None = None
 
     def __str__(self) -> str:
         inside = ", ".join(f"{k}={v}" for k, v in self.params)
@@ -228,11 +232,15 @@ def emit(
     tile: tuple[int | str, int | str] = ("rows", "cols"),
     *,
     cycles: int = 0,
+    kernel: Callable[..., Any] | None = None,
 ) -> StreamFunction:
     """A general stream function: ``prod(dims)`` pieces of size ``tile`` per input tile.
 
     Entries of ``dims`` (outermost first) are ints, ``"rows"``, ``"cols"`` or ``"valid"`` (valid
     rows); entries of ``tile`` are ints, ``"rows"`` or ``"cols"``. Each piece costs ``cycles``.
+
+    For functional runs ``kernel(array, valid_rows)`` returns the pieces as arrays, in row-major
+    order over ``dims``; without it the scalars of the tile, row-major, are cut into the pieces.
     """
     bad = [d for d in dims if d not in ("rows", "cols", "valid") and not _count(d)]
     bad += [t for t in tile if t not in ("rows", "cols") and not _count(t)]
@@ -243,7 +251,7 @@ def emit(
         )
     params = (("dims", tuple(dims)), ("tile", tuple(tile)), ("cycles", cycles))
     rule = partial(_emit, dims=tuple(dims), tile=tile)
-    return StreamFunction("emit", "FlatMap", params, rule)
+    return StreamFunction("emit", "FlatMap", params, rule, kernel=kernel)
 
 
 def _count(value: object) -> bool:

@@ -1,0 +1,20 @@
+"""What a program computes: evaluation with numpy on real tensors."""
+
+from __future__ import annotations
+
+from stepsim.functional.decisions import Decisions, needs_decisions
+from stepsim.functional.evaluate import FunctionalResult, evaluate
+from stepsim.functional.registry import evaluates
+from stepsim.functional.values import BufferValue, Selection, TileValue, Token
+
+__all__ = [
+    "BufferValue",
+    "Decisions",
+    "FunctionalResult",
+    "Selection",
+    "TileValue",
+    "Token",
+    "evaluate",
+    "evaluates",
+    "needs_decisions",
+]

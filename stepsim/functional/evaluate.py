@@ -1,0 +1,219 @@
+"""``evaluate``: the values of a program."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import stepsim.functional.ops  # noqa: F401  (registers the evaluators)
+from stepsim.errors import EvaluationError
+from stepsim.functional.decisions import Decisions
+from stepsim.functional.measure import Sizes, collapsed, sizes_of
+from stepsim.functional.network import Node, Port, Reader, run_nodes
+from stepsim.functional.registry import evaluator_of
+from stepsim.functional.symbols import Symbols, broken_assumption, contradictions
+from stepsim.functional.tensors import Tensors, assembled
+from stepsim.functional.values import Array, Payload, Token, World
+from stepsim.graph import Operator, Program, Stream
+from stepsim.graph.ops.offchip import LinearStore, RandomStore
+from stepsim.graph.ops.sources import FeedbackSource, Print
+from stepsim.graph.rewrites.broadcast import resolved
+from stepsim.graph.types import DType, dtype_of
+
+__all__ = ["FunctionalResult", "evaluate"]
+
+Shape = tuple[int | tuple[int, ...], ...]
+"""Measured dims, outermost first; a dim with several sizes shows all of them, in stream order."""
+
+
+@dataclass(frozen=True)
+class FunctionalResult:
+    """Values of a finished evaluation.
+
+    Attributes
+    ----------
+    program : what was evaluated.
+    stored : the tensor of every linear store and the updated target of every random store, in the
+        scalar type of the program. The key is the name of the store or target; the label or title
+        of the operator where there is none, or where two would be equal.
+    printed : the tokens of every ``print``, by the operator's title.
+    undecided : assumptions on sizes that no stream of this run has.
+    """
+
+    program: Program
+    stored: Mapping[str, Array]
+    printed: Mapping[str, list[Token]]
+    undecided: tuple[str, ...]
+    _ports: Mapping[tuple[int, int], Port] = field(repr=False)
+    _symbols: Symbols = field(repr=False)
+
+    def stream(self, stream: Stream) -> list[Token]:
+        """All elements of a stream in order: ``(payload, level)``."""
+        return list(self._ports[resolved(stream).key].tokens)
+
+    def nested(self, stream: Stream) -> list[Any]:
+        """The payloads of a stream as nested lists, one nesting for each dim."""
+        return _nested(self.stream(stream), stream.rank)
+
+    def shape(self, stream: Stream) -> Shape:
+        """Measured dims of a stream."""
+        levels = [t.level for t in self._ports[resolved(stream).key].tokens]
+        return tuple(collapsed(s) for s in sizes_of(levels, stream.rank))
+
+    @property
+    def shapes(self) -> dict[tuple[int, int], Shape]:
+        """Measured dims of every stream, by operator id and output port."""
+        return {key: self.shape(port.stream) for key, port in self._ports.items()}
+
+    def contradictions(self) -> list[str]:
+        """Streams whose measured dims or tile sides are not the declared ones."""
+        return contradictions(self.program, _measure(self._ports), self._symbols)
+
+
+def _nested(tokens: list[Token], rank: int) -> list[Payload]:
+    stack: list[list[Any]] = [[] for _ in range(rank + 1)]
+    for token in tokens:
+        stack[0].append(token.payload)
+        for dim in range(token.level):
+            stack[dim + 1].append(stack[dim])
+            stack[dim] = []
+    return stack[rank]
+
+
+def _measure(ports: Mapping[tuple[int, int], Port]) -> Any:
+    def measure(stream: Stream) -> tuple[list[Sizes], list[Token]] | None:
+        port = ports[resolved(stream).key]
+        if not port.closed:
+            return None
+        return sizes_of([t.level for t in port.tokens], stream.rank), port.tokens
+
+    return measure
+
+
+def evaluate(
+    program: Program,
+    tensors: Mapping[Any, Any] | None = None,
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    decisions: Decisions | None = None,
+    scalar: DType | str | None = None,
+) -> FunctionalResult:
+    """Evaluate a finished program on real tensors.
+
+    Parameters
+    ----------
+    tensors : arrays by load or random store operator, TensorSpec, name of a spec or label of an
+        operator. Targets of random stores start from zeros when not given.
+    bindings : index arrays ``[rows, k]`` for routings that were built from a shape only.
+    decisions : orders of arrival recorded by a timing run; needed where eager merges, or
+        reassembles of several chunks, leave the order open.
+    scalar : evaluate in this floating point type in place of the program's own; f32 tells rounding
+        from mistakes.
+
+    Raises
+    ------
+    EvaluationError
+        A tensor or decision is missing, an operator cannot go on, or streams do not match.
+    AssumptionError
+        ``assume_equal`` or ``assume_shape`` stated what does not hold.
+    """
+    if not program.closed:
+        raise EvaluationError(
+            f"program '{program.name}' is still open; leave its `with` block before evaluating it"
+        )
+    if decisions is not None and decisions.program_hash not in (None, program.fingerprint()):
+        raise EvaluationError(
+            f"program '{program.name}': the decisions come from a run of another program. Record "
+            "them from this one"
+        )
+    given = dict(bindings or {})
+    kind = None if scalar is None else dtype_of(scalar)
+    world = World(Tensors(program, tensors or {}, kind), given, decisions, kind)
+    ready: deque[Node] = deque()
+    ports = {
+        out.key: Port(out, ready)
+        for op in program.operators
+        if not isinstance(op, FeedbackSource)
+        for out in op.outputs
+    }
+    nodes = [
+        _node(op, ports, world)
+        for op in program.operators
+        if not isinstance(op, FeedbackSource)
+    ]  # fmt: skip
+    failures = run_nodes(nodes, ready)
+    symbols = Symbols(program, _measure(ports), given)
+    broken, undecided = broken_assumption(program.assumptions, symbols)
+    if broken is not None:
+        raise broken from (failures[0] if failures else None)
+    if failures:
+        raise failures[0]
+    return FunctionalResult(
+        program=program,
+        stored=_stored(program, ports, world),
+        printed={
+            op.title(): list(ports[resolved(op.inputs[0]).key].tokens)
+            for op in program.operators
+            if isinstance(op, Print)
+        },
+        undecided=tuple(undecided),
+        _ports=ports,
+        _symbols=symbols,
+    )
+
+
+def _node(op: Operator, ports: Mapping[tuple[int, int], Port], world: World) -> Node:
+    roles = _roles(op)
+    readers = [
+        Reader(ports[resolved(stream).key], role)
+        for stream, role in zip(op.inputs, roles, strict=True)
+    ]
+    node = Node(op, readers, [ports[out.key] for out in op.outputs], world)
+    node.steps = evaluator_of(op)(op, node)
+    return node
+
+
+_ROLES = {
+    "partition": ("data", "selector"),
+    "random_store": ("addr", "data"),
+    "expand": ("in", "ref"),
+    "streamify": ("in", "ref"),
+}
+
+
+def _roles(op: Operator) -> tuple[str, ...]:
+    """What the constructor calls the inputs, for messages."""
+    count = len(op.inputs)
+    if op.name in _ROLES:
+        return _ROLES[op.name][:count]
+    if op.name == "reassemble":
+        return (*(f"in{i}" for i in range(count - 1)), "selector")
+    if op.name == "eager_merge":
+        return tuple(f"in{i}" for i in range(count))
+    return ("in",) if count == 1 else tuple(f"in{i + 1}" for i in range(count))
+
+
+def _stored(
+    program: Program, ports: Mapping[tuple[int, int], Port], world: World
+) -> dict[str, Array]:
+    """Tensors by store. Stores of one named tensor share its entry."""
+    found: dict[str, Array] = {}
+    owners: dict[str, Any] = {}
+    for op in program.operators:
+        owner: Any
+        if isinstance(op, LinearStore):
+            owner, name = op, op.tensor_name
+            array = assembled(op, ports[resolved(op.inputs[0]).key].tokens, world.scalar)
+        elif isinstance(op, RandomStore):
+            owner, name = op.tensor, op.tensor.name
+            array = world.tensors.updated(op)
+        else:
+            continue
+        name = name or op.label or op.title()
+        if name in owners and owners[name] != owner:
+            name = op.title()
+        owners[name] = owner
+        found[name] = array
+    return found

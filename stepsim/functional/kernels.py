@@ -1,0 +1,145 @@
+"""Numeric kernels of the functions of ``st.fn``, with the rules for padding.
+
+A function of the user's own brings its kernel along (``Function.kernel``): arrays in, array out.
+How many rows of a result are valid depends on the unit that a function uses (``map_unit``), as in
+the timing model; columns become padding only where the rows of a transposed operand are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stepsim.functional.network import Node
+from stepsim.functional.values import Array, TileValue
+from stepsim.graph.functions import Function, Init
+
+__all__ = ["accumulate", "initial", "map_tiles", "multiply"]
+
+
+def _silu(x: Array) -> Array:
+    out: Array = x / (1 + np.exp(-x))
+    return out
+
+
+def _row_sum(x: Array) -> Array:
+    out: Array = x.sum(axis=1, keepdims=True)
+    return out
+
+
+_ELEMENTWISE: dict[str, Callable[..., Array]] = {
+    "silu": _silu,
+    "exp": np.exp,
+    "row_sum": _row_sum,
+    "mul": np.multiply,
+    "add": np.add,
+    "div": np.divide,
+}
+
+
+def multiply(fn: Function, a: TileValue, b: TileValue, node: Node) -> TileValue:
+    """``a @ b`` or ``a @ b.T`` over the unpadded part of the inner size, not rounded yet."""
+    inner, outer, columns = (
+        (b.width, b.valid, b.cols) if fn.transposed else (b.valid, b.width, b.rows)
+    )
+    if a.cols != columns:
+        node.fail(f"inner sizes differ: {a!r} and {b!r}{' transposed' if fn.transposed else ''}")
+    k = min(a.width, inner)
+    if fn.kernel is not None:
+        return _finished(fn.kernel(a.data, b.data), a.valid, outer)
+    right = b.data[:, :k].T if fn.transposed else b.data[:k]
+    return _finished(a.data[:, :k] @ right, a.valid, outer)
+
+
+def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue:
+    """Result of a map function, rounded to the scalar type of the output."""
+    if fn.map_unit == "CacheWriteAddrGen":
+        index, length = tiles
+        # The last tile that holds the request. The published simulator adds the length itself,
+        # one tile too far; no time depends on it.
+        return TileValue.integer(index.value * (fn.stride or 0) + length.value - 1)
+    if fn.map_unit == "SetOffset":
+        return _set_offset(tiles[0], tiles[1].value, node)
+    if fn.map_unit == "RowWiseAppend":
+        return _append(tiles[0], tiles[1], node)
+    with np.errstate(all="ignore"):
+        if fn.map_unit == "Matmul":
+            out = multiply(fn, tiles[0], tiles[1], node)
+        else:
+            out = _elementwise(_kernel(fn, node)(*(t.data for t in tiles)), tiles)
+    return TileValue(node.rounded(out.data), out.valid, out.width)
+
+
+def _kernel(fn: Function, node: Node) -> Callable[..., Array]:
+    found = fn.kernel if fn.kernel is not None else _ELEMENTWISE.get(fn.name)
+    if found is None:
+        node.fail(f"function {fn} has no numeric kernel", "give Function a kernel=")
+    return found
+
+
+def _elementwise(out: Array, tiles: Sequence[TileValue]) -> TileValue:
+    """Valid rows are those of the operand that has the rows, the larger of two; columns are
+    padding where they are in any operand."""
+    rows = [t.valid for t in tiles if t.rows == out.shape[0]] or [out.shape[0]]
+    cols = [t.width for t in tiles if t.cols == out.shape[1]] or [out.shape[1]]
+    return _finished(out, max(rows), min(cols))
+
+
+def _finished(data: Array, valid: int, width: int) -> TileValue:
+    """Put zeros into padding columns."""
+    if width < data.shape[1]:
+        data = data.copy()
+        data[:, width:] = 0
+    return TileValue(data, valid, width)
+
+
+def _set_offset(tile: TileValue, valid: int, node: Node) -> TileValue:
+    if valid > tile.rows:
+        node.fail(f"{valid} valid rows do not fit a tile of {tile.rows} rows")
+    return TileValue(tile.data, valid, tile.width)
+
+
+def _append(tile: TileValue, row: TileValue, node: Node) -> TileValue:
+    last = tile.valid + row.rows
+    if last > tile.rows:
+        node.fail(f"no room for another row: {tile.valid} of {tile.rows} rows are valid")
+    data = tile.data.copy()
+    data[tile.valid : last] = row.data
+    return TileValue(data, last, tile.width)
+
+
+def initial(init: Init, unit: str | None) -> TileValue:
+    """The state before the first element."""
+    shape = (init.rows, init.cols)
+    if unit == "SignalReqAllRead":
+        return TileValue.integer(0)
+    data = np.ones(shape, np.float32) if init.kind == "one" else np.zeros(shape, np.float32)
+    return TileValue.of(data)
+
+
+def accumulate(fn: Function, state: TileValue, x: TileValue, node: Node) -> TileValue:
+    """New state after ``x``, not rounded yet. Padding of ``x`` contributes nothing to add and mul;
+    packing keeps it."""
+    if fn.accum_unit == "SignalReqAllRead":
+        return TileValue.integer(1)
+    if fn.accum_unit in ("RetileRow", "RetileCol"):
+        return _packed(fn, state, x, node)
+    with np.errstate(all="ignore"):
+        kernel: Any = _kernel(fn, node)
+        try:
+            data = kernel(state.data, x.unpadded(1.0 if fn.accum_unit == "Mul" else 0.0))
+        except ValueError:
+            node.fail(f"{state!r} and {x!r} cannot be broadcast")
+    return TileValue.of(data)
+
+
+def _packed(fn: Function, state: TileValue, x: TileValue, node: Node) -> TileValue:
+    rows = fn.accum_unit == "RetileRow"
+    if (state.cols != x.cols) if rows else (state.rows != x.rows):
+        node.fail(f"{x!r} does not fit the pack {state!r}")
+    data = np.concatenate((state.data, x.data), axis=0 if rows else 1)
+    if rows:
+        return TileValue(data, state.valid + x.valid, min(state.width, x.width))
+    return TileValue(data, x.valid, state.width + x.width)

@@ -1,0 +1,34 @@
+"""Measured dims: the sizes that the levels of a finished stream spell out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+__all__ = ["Sizes", "collapsed", "sizes_of"]
+
+Sizes = list[int]
+"""One size for every subtensor that the dim lies in, in stream order."""
+
+
+def sizes_of(levels: Sequence[int], rank: int) -> list[Sizes]:
+    """Sizes of every dim of a rank-N stream, outermost first.
+
+    Dim k is counted between two stops above k; the outermost dim has one size.
+    """
+    array = np.asarray(levels, np.int64)
+    found: list[Sizes] = []
+    for dim in range(rank, -1, -1):
+        if dim == rank:
+            found.append([int((array >= dim).sum())])
+            continue
+        ends = np.flatnonzero(array > dim)
+        counted = np.cumsum(array >= dim)[ends]
+        found.append([int(n) for n in np.diff(counted, prepend=0)])
+    return found
+
+
+def collapsed(sizes: Sizes) -> int | tuple[int, ...]:
+    """One int when all sizes are equal, else all of them."""
+    return sizes[0] if sizes and min(sizes) == max(sizes) else tuple(sizes)

@@ -1,0 +1,198 @@
+"""Operators as coroutines joined by unbounded FIFOs (a Kahn network).
+
+A coroutine runs until it needs a token that is not there yet, and goes on when it is. Evaluation is
+therefore driven by tokens, not by operators, and cycles through feedback work. Every port keeps all
+of its tokens; its readers have a position each, so that copies cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
+
+from stepsim.errors import EvaluationError
+from stepsim.functional.values import Array, Payload, Token, World, rounded
+from stepsim.graph import Operator, Stream, Tile
+
+__all__ = ["Node", "Port", "Reader", "Steps", "Wait", "run_nodes"]
+
+T = TypeVar("T")
+
+
+class Port:
+    """One output: every token sent, in order."""
+
+    __slots__ = ("closed", "ready", "stream", "tokens", "waiting")
+
+    def __init__(self, stream: Stream, ready: deque[Node]) -> None:
+        self.stream = stream
+        self.tokens: list[Token] = []
+        self.closed = False
+        self.waiting: list[Node] = []
+        self.ready = ready
+
+    def push(self, token: Token) -> None:
+        self.tokens.append(token)
+        if self.waiting:
+            self.wake()
+
+    def close(self) -> None:
+        self.closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        self.ready.extend(self.waiting)
+        self.waiting.clear()
+
+
+class Reader:
+    """One input of one operator."""
+
+    __slots__ = ("port", "role", "taken")
+
+    def __init__(self, port: Port, role: str) -> None:
+        self.port = port
+        self.role = role
+        self.taken = 0
+
+    def head(self) -> Wait[Token | None]:
+        """The next token without taking it; None when the stream has ended."""
+        while self.taken >= len(self.port.tokens):
+            if self.port.closed:
+                return None
+            yield self
+        return self.port.tokens[self.taken]
+
+    def take(self) -> Wait[Token | None]:
+        """The next token; None when the stream has ended."""
+        token = yield from self.head()
+        if token is not None:
+            self.taken += 1
+        return token
+
+    @property
+    def left(self) -> int:
+        """Tokens sent but not taken."""
+        return len(self.port.tokens) - self.taken
+
+
+Wait = Generator[Reader, None, T]
+"""A computation that may wait for tokens before it returns."""
+
+Steps = Wait[None]
+
+
+@dataclass(eq=False)
+class Node:
+    """One operator at work: its inputs, outputs and what it shares with the others (``world``)."""
+
+    operator: Operator
+    inputs: Sequence[Reader]
+    outputs: Sequence[Port]
+    world: World
+    steps: Steps | None = None
+    waits_for: Reader | None = None
+    failed: bool = False
+    done: bool = field(default=False)
+
+    def emit(self, payload: Payload, level: int, port: int = 0) -> None:
+        self.outputs[port].push(Token(payload, level))
+
+    def rounded(self, data: Array, port: int = 0) -> Array:
+        """Floating point data in the scalar type of an output, held as float32."""
+        tile = self.outputs[port].stream.type
+        assert isinstance(tile, Tile)
+        return rounded(data, self.world.scalar or tile.dtype)
+
+    def fail(self, what: str, hint: str = "") -> NoReturn:
+        """Raise EvaluationError: where, what, how to mend."""
+        mend = f" {hint[0].upper()}{hint[1:]}." if hint else ""
+        raise EvaluationError(
+            f"{self.operator.title()}: {what}.{mend} ({self.operator.source})"
+        )  # fmt: skip
+
+    def pair(self, first: Reader, second: Reader) -> Wait[tuple[Token, Token] | None]:
+        """One token from each of two streams of the same shape; None when both have ended."""
+        a = yield from first.head()
+        b = yield from second.head()
+        if a is None and b is None:
+            return None
+        if a is None or b is None:
+            short, long = (first, second) if a is None else (second, first)
+            self.fail(
+                f"{short.role} ended after {short.taken} tokens while {long.role} goes on",
+                "both streams must have the same shape",
+            )
+        if a.level != b.level:
+            self.fail(
+                f"token {first.taken} has stop level {a.level} in {first.role} and {b.level} in "
+                f"{second.role}",
+                "both streams must have the same shape",
+            )
+        first.taken += 1
+        second.taken += 1
+        return a, b
+
+
+def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError]:
+    """Run until nothing can go on; the failures, first one first.
+
+    An operator that fails leaves its outputs open, the others go on as far as they can.
+    """
+    everything = list(nodes)
+    ready.extend(everything)
+    failures: list[EvaluationError] = []
+    while ready:
+        node = ready.popleft()
+        assert node.steps is not None
+        try:
+            reader = next(node.steps)
+        except StopIteration:
+            node.done = True
+            for port in node.outputs:
+                port.close()
+        except EvaluationError as error:
+            node.failed = True
+            failures.append(error)
+        else:
+            node.waits_for = reader
+            reader.port.waiting.append(node)
+    if not failures:
+        failures = [*_stuck(everything), *_left_over(everything)]
+    return failures
+
+
+def _stuck(nodes: Sequence[Node]) -> list[EvaluationError]:
+    """Operators that wait for each other for ever."""
+    waiting = [n for n in nodes if not n.done and n.waits_for is not None]
+    if not waiting:
+        return []
+    shown = "".join(
+        f"\n  - {n.operator.title()} waits for {n.waits_for.role} from "
+        f"{n.waits_for.port.stream.producer.title()} ({n.operator.source})"
+        for n in waiting[:8]
+        if n.waits_for is not None
+    )
+    more = f"\n  - and {len(waiting) - 8} more" if len(waiting) > 8 else ""
+    return [
+        EvaluationError(
+            f"deadlock: {len(waiting)} operators wait for tokens that never come. A feedback loop "
+            f"without a first token is the usual cause{shown}{more}"
+        )
+    ]
+
+
+def _left_over(nodes: Sequence[Node]) -> list[EvaluationError]:
+    """Streams that are longer than their readers."""
+    return [
+        EvaluationError(
+            f"{node.operator.title()}: it ended with {reader.left} tokens left in {reader.role}, "
+            f"{reader.port.stream!r}. The streams that it reads must have matching shapes "
+            f"({node.operator.source})"
+        )
+        for node in nodes
+        for reader in node.inputs
+        if reader.left
+    ]

@@ -1,0 +1,143 @@
+"""Shape operators: the same elements with other levels (STeP paper, table 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepsim.functional.network import Node, Steps
+from stepsim.functional.registry import evaluates
+from stepsim.functional.values import TileValue
+from stepsim.graph.ops.shape import (
+    ExpandRef,
+    Flatten,
+    Promote,
+    Repeat,
+    Reshape,
+    Unsqueeze,
+    Zip,
+)
+from stepsim.graph.types import Tile
+
+__all__: list[str] = []
+
+
+@evaluates(Flatten)
+def _flatten(op: Flatten, node: Node) -> Steps:
+    while (token := (yield from node.inputs[0].take())) is not None:
+        level = token.level
+        inside = level <= op.hi
+        node.emit(token.payload, min(level, op.lo) if inside else level - (op.hi - op.lo))
+
+
+@evaluates(Reshape)
+def _reshape(op: Reshape, node: Node) -> Steps:
+    steps = _chunk_outer(op, node) if op.dim else _chunk_innermost(op, node)
+    yield from steps
+
+
+def _chunk_outer(op: Reshape, node: Node) -> Steps:
+    """Every chunk-th stop at or above the dim goes up by one."""
+    count = 0
+    while (token := (yield from node.inputs[0].take())) is not None:
+        level = token.level
+        if level >= op.dim:
+            count += 1
+            if count == op.chunk:
+                count, level = 0, level + 1
+        node.emit(token.payload, level)
+
+
+def _chunk_innermost(op: Reshape, node: Node) -> Steps:
+    """Chunks of every innermost vector, the last one padded."""
+    source = node.inputs[0]
+    count = 0
+    while (token := (yield from source.take())) is not None:
+        count += 1
+        level = token.level
+        if count == op.chunk:
+            if op.add_outer and (yield from source.head()) is None:
+                level = 1
+            node.emit(token.payload, level + 1)
+            count = 0
+        elif level > 0:
+            node.emit(token.payload, 0)
+            _fill(op, node, count, level)
+            count = 0
+        else:
+            node.emit(token.payload, 0)
+    if count:
+        _fill(op, node, count, int(op.add_outer))
+
+
+def _fill(op: Reshape, node: Node, count: int, level: int) -> None:
+    """Pad a chunk of ``count`` elements that ends with ``level``."""
+    tile = op.inputs[0].type
+    if op.pad is None or not isinstance(tile, Tile):
+        node.fail(
+            f"a vector ends after {count} of {op.chunk} elements of a chunk and there is no pad",
+            "pass pad=0",
+        )
+    data = np.full((int(tile.rows), int(tile.cols)), op.pad, np.float32)
+    pad = TileValue(node.rounded(data), 0, int(tile.cols))
+    missing = op.chunk - count
+    for number in range(missing):
+        node.emit(pad, level + 1 if number == missing - 1 else 0)
+
+
+@evaluates(Promote)
+def _promote(op: Promote, node: Node) -> Steps:
+    yield from _close_outermost(node)
+
+
+def _close_outermost(node: Node) -> Steps:
+    """A new outermost dim: the very last element gets one level more than the rank."""
+    source = node.inputs[0]
+    top = source.port.stream.rank + 1
+    while (token := (yield from source.take())) is not None:
+        last = (yield from source.head()) is None
+        node.emit(token.payload, top if last else token.level)
+
+
+@evaluates(Unsqueeze)
+def _unsqueeze(op: Unsqueeze, node: Node) -> Steps:
+    if op.dim > op.inputs[0].rank:
+        yield from _close_outermost(node)
+        return
+    while (token := (yield from node.inputs[0].take())) is not None:
+        level = token.level
+        raised = level > 0 or op.dim == 0
+        node.emit(token.payload, level + 1 if raised and level >= op.dim else level)
+
+
+@evaluates(Repeat)
+def _repeat(op: Repeat, node: Node) -> Steps:
+    while (token := (yield from node.inputs[0].take())) is not None:
+        for _ in range(op.count - 1):
+            node.emit(token.payload, 0)
+        node.emit(token.payload, token.level + 1)
+
+
+@evaluates(ExpandRef)
+def _expand(op: ExpandRef, node: Node) -> Steps:
+    data, ref = node.inputs
+    held = None
+    while (step := (yield from ref.take())) is not None:
+        if held is None:
+            held = yield from data.take()
+            if held is None:
+                node.fail(
+                    f"in ended after {data.taken} elements while ref goes on",
+                    "both must have the same outer dims",
+                )
+        node.emit(held.payload, step.level)
+        if step.level >= op.rank:
+            held = None
+    if held is None and op.inputs[0].rank < op.rank:
+        yield from data.take()  # one element stands for all of an empty reference
+
+
+@evaluates(Zip)
+def _zip(op: Zip, node: Node) -> Steps:
+    while (both := (yield from node.pair(*node.inputs))) is not None:
+        a, b = both
+        node.emit((a.payload, b.payload), a.level)

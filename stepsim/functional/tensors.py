@@ -1,0 +1,184 @@
+"""Tensors off chip: what the user gives, cut into tiles, and what the stores write.
+
+Loads see the tensors as they were before the run. A program cannot order a load after a store, so
+anything else would depend on time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from stepsim.errors import EvaluationError
+from stepsim.functional.measure import collapsed, sizes_of
+from stepsim.functional.network import Node
+from stepsim.functional.values import Array, Token, numpy_dtype, rounded
+from stepsim.graph import Operator, Program, TensorSpec
+from stepsim.graph.ops.offchip import LinearLoad, LinearStore, RandomLoad, RandomStore
+from stepsim.graph.types import DType, Tile
+
+__all__ = ["Grid", "Tensors", "assembled"]
+
+_Access = LinearLoad | RandomLoad | RandomStore
+
+
+class Grid:
+    """A tensor as a row-major grid of tiles."""
+
+    def __init__(self, array: Array, rows: int, cols: int) -> None:
+        lead = math.prod(array.shape[:-2])
+        self._cells = array.reshape(
+            lead, array.shape[-2] // rows, rows, array.shape[-1] // cols, cols
+        )
+        self._below = (
+            int(self._cells.shape[1] * self._cells.shape[3]),
+            int(self._cells.shape[3]),
+        )
+
+    def __len__(self) -> int:
+        return int(self._cells.shape[0]) * self._below[0]
+
+    def tile(self, index: int) -> Array:
+        """View of one tile."""
+        lead, rest = divmod(index, self._below[0])
+        row, col = divmod(rest, self._below[1])
+        return self._cells[lead, row, :, col]
+
+
+class Tensors:
+    """The tensors of one run.
+
+    ``given`` maps an operator, a TensorSpec, the name of a spec or the label of an operator to an
+    array. Without an entry the array that the program was built with counts; the target of a random
+    store starts from zeros. ``scalar`` replaces the floating point types of the program.
+    """
+
+    def __init__(
+        self, program: Program, given: Mapping[Any, Any], scalar: DType | None = None
+    ) -> None:
+        self._scalar = scalar
+        self._users = [op for op in program.operators if isinstance(op, _Access)]
+        self._given = dict(given)
+        self._arrays: dict[Hashable, Array] = {}
+        self._written: dict[Hashable, dict[int, tuple[RandomStore, Array]]] = {}
+        self._check_keys()
+        missing: list[str] = []
+        for op in self._users:
+            key = _identity(op.tensor)
+            found = self._lookup(op)
+            if found is not None:
+                self._arrays[key] = _checked(op, found, scalar or op.tensor.dtype)
+        for op in self._users:
+            if _identity(op.tensor) in self._arrays:
+                continue
+            if isinstance(op, RandomStore):
+                self._arrays[_identity(op.tensor)] = np.zeros(op.tensor.shape, np.float32)
+            else:
+                missing.append(f"\n  - {op.tensor} of {op.title()} ({op.source})")
+        if missing:
+            raise EvaluationError(
+                f"program '{program.name}': {len(missing)} tensors have no values. Pass "
+                f"tensors={{name or load: array}}{''.join(missing)}"
+            )
+
+    def _names(self, op: _Access) -> tuple[Any, ...]:
+        """Keys that mean the tensor of an operator, most specific first."""
+        return tuple(k for k in (op, op.tensor, op.tensor.name, op.label) if k is not None)
+
+    def _lookup(self, op: _Access) -> Any:
+        for name in self._names(op):
+            if name in self._given:
+                return self._given[name]
+        return op.tensor.data
+
+    def _check_keys(self) -> None:
+        known = {name for op in self._users for name in self._names(op)}
+        for key in self._given:
+            if isinstance(key, TensorSpec) and key.name is None:
+                same = {_identity(op.tensor) for op in self._users if op.tensor == key}
+                if len(same) > 1:
+                    raise EvaluationError(
+                        f"tensors: {key} means {len(same)} tensors of the program. Give them "
+                        "names (spec(..., name=)), or use the load operators as keys"
+                    )
+            if key not in known:
+                names = sorted({name for name in known if isinstance(name, str)})
+                what = key.title() if isinstance(key, Operator) else repr(key)
+                raise EvaluationError(
+                    f"tensors: {what} names no tensor of the program. Known names are "
+                    f"{', '.join(names) or 'none; use the load operators as keys'}"
+                )
+
+    def grid(self, op: _Access) -> Grid:
+        """The tensor of an operator in tiles of its size."""
+        return Grid(self._arrays[_identity(op.tensor)], int(op.tile.rows), int(op.tile.cols))
+
+    def write(self, op: RandomStore, address: int, data: Array, node: Node) -> None:
+        """Note a tile; the last one of an operator stays."""
+        tiles = self._written.setdefault(_identity(op.tensor), {})
+        held = tiles.get(address)
+        if held is not None and held[0] is not op and not np.array_equal(held[1], data):
+            node.fail(
+                f"tile {address} of {op.tensor} is also written by {held[0].title()}, with other "
+                "values; the result would depend on time",
+                "give each store its own tensor or its own addresses",
+            )
+        tiles[address] = (op, data)
+
+    def updated(self, op: RandomStore) -> Array:
+        """The target tensor of a store after the run."""
+        key = _identity(op.tensor)
+        array = self._arrays[key].copy()
+        for address, (writer, data) in self._written.get(key, {}).items():
+            Grid(array, int(writer.tile.rows), int(writer.tile.cols)).tile(address)[...] = data
+        return array.astype(numpy_dtype(self._scalar or op.tensor.dtype))
+
+
+def _identity(tensor: TensorSpec) -> Hashable:
+    """Tensors with a name are the same when spec and name agree; others are who they are."""
+    return tensor if tensor.name is not None else id(tensor)
+
+
+def _checked(op: _Access, given: Any, dtype: DType) -> Array:
+    array = np.asarray(given)
+    if array.shape != op.tensor.shape:
+        raise EvaluationError(
+            f"{op.title()}: the array for {op.tensor} has shape {array.shape}, expected "
+            f"{op.tensor.shape} ({op.source})"
+        )
+    if array.dtype.kind in "OSUMmc":
+        raise EvaluationError(
+            f"{op.title()}: the array for {op.tensor} holds {array.dtype}, expected real numbers "
+            f"({op.source})"
+        )
+    return rounded(np.ascontiguousarray(array, np.float32), dtype)
+
+
+def assembled(op: LinearStore, tokens: list[Token], scalar: DType | None = None) -> Array:
+    """The tensor that a stream of tiles spells.
+
+    A rank-0 stream stacks its tiles: ``[D_0 * rows, cols]``; with more dims the two inner ones form
+    a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. Where the inner dims vary there is no
+    such tensor: the tiles are stacked in order.
+    """
+    stream = op.inputs[0]
+    tile = stream.type
+    assert isinstance(tile, Tile)
+    rows, cols = int(tile.rows), int(tile.cols)
+    kind = numpy_dtype(scalar or tile.dtype)
+    sizes = [collapsed(s) for s in sizes_of([t.level for t in tokens], stream.rank)]
+    if not tokens:
+        inner = [int(d) if d.is_static else 0 for d in stream.shape[1:]]
+        lead, last = ([0], cols) if stream.rank == 0 else ([0, *inner[:-1]], inner[-1] * cols)
+        lead[-1] *= rows
+        return np.zeros((*lead, last), kind)
+    data = np.stack([t.payload.data for t in tokens]).astype(kind)
+    dims = [s for s in sizes if isinstance(s, int)]
+    if stream.rank == 0 or len(dims) < len(sizes):
+        return data.reshape(len(tokens) * rows, cols)
+    grid = data.reshape(*dims, rows, cols)
+    grid = np.moveaxis(grid, -2, -3)
+    return grid.reshape(*dims[:-2], dims[-2] * rows, dims[-1] * cols)

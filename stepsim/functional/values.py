@@ -1,0 +1,176 @@
+"""What streams carry in a functional run: tiles with values, selections, buffers, tokens.
+
+Floating point values are held as float32 and rounded to the scalar type of their stream after every
+operator; addresses and metadata are exact uint64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.errors import EvaluationError
+from stepsim.graph.types import DType
+
+if TYPE_CHECKING:
+    from stepsim.functional.decisions import Decisions
+    from stepsim.functional.tensors import Tensors
+
+__all__ = [
+    "ACK",
+    "Array",
+    "BufferValue",
+    "Payload",
+    "Selection",
+    "TileValue",
+    "Token",
+    "World",
+    "full_levels",
+    "numpy_dtype",
+    "rounded",
+]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileValue:
+    """A tile: ``data`` is ``[rows, cols]``, of which ``valid`` rows and ``width`` columns count.
+
+    What lies beyond is padding. Padding columns hold zeros; padding rows may hold anything. Neither
+    ever contributes to a reduction.
+    """
+
+    data: Array
+    valid: int
+    width: int
+
+    @classmethod
+    def of(cls, data: Array) -> TileValue:
+        """A tile without padding."""
+        return cls(data, data.shape[0], data.shape[1])
+
+    @classmethod
+    def integer(cls, value: int) -> TileValue:
+        """A 1x1 tile of an address or a metadata value."""
+        return cls(np.array([[value]], np.uint64), 1, 1)
+
+    @property
+    def value(self) -> int:
+        """The number in a 1x1 integer tile."""
+        return int(self.data[0, 0])
+
+    @property
+    def rows(self) -> int:
+        return int(self.data.shape[0])
+
+    @property
+    def cols(self) -> int:
+        return int(self.data.shape[1])
+
+    def unpadded(self, identity: float = 0.0) -> Array:
+        """The data with ``identity`` in place of padding."""
+        if self.valid >= self.rows and self.width >= self.cols:
+            return self.data
+        data = np.full_like(self.data, identity)
+        data[: self.valid, : self.width] = self.data[: self.valid, : self.width]
+        return data
+
+    def __repr__(self) -> str:
+        if self.data.shape == (1, 1):
+            return f"Tile({self.data[0, 0]})"
+        return f"Tile({self.rows}x{self.cols}, {self.valid} valid rows)"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The selected indices, ascending, of a selector of ``width`` flags."""
+
+    indices: tuple[int, ...]
+    width: int
+
+    def __repr__(self) -> str:
+        return f"Selection({list(self.indices)} of {self.width})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferValue:
+    """Tiles in on-chip memory, row-major over ``dims`` (outermost first)."""
+
+    dims: tuple[int, ...]
+    tiles: tuple[Any, ...]
+
+
+ACK = True
+"""The acknowledge of a random store."""
+
+Payload = Any
+"""TileValue, Selection, BufferValue, ACK, or a tuple of payloads (zipped streams)."""
+
+
+class Token(NamedTuple):
+    """One element with its stop level fused on: 0 = none, k = last of its k inner dims."""
+
+    payload: Payload
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the operators of one run share.
+
+    Attributes
+    ----------
+    scalar : floating point type in place of the program's own; None = the program's.
+    """
+
+    tensors: Tensors
+    bindings: Mapping[Any, Any]
+    decisions: Decisions | None
+    scalar: DType | None
+
+
+_WIDE: dict[DType, np.dtype[Any]] = {
+    DType.u32: np.dtype(np.uint32),
+    DType.u64: np.dtype(np.uint64),
+    DType.bool_: np.dtype(bool),
+    DType.f32: np.dtype(np.float32),
+    DType.f16: np.dtype(np.float16),
+}
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """The numpy type of stored tensors."""
+    if dtype is not DType.bf16:
+        return _WIDE[dtype]
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise EvaluationError(
+            "bf16 values need the package ml_dtypes. Install it with pip install "
+            "'stepsim[values]', or build the program with dtype f32"
+        ) from None
+    brain: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return brain
+
+
+def rounded(data: Array, dtype: DType) -> Array:
+    """Floating point data as float32, every scalar representable in ``dtype``."""
+    wide = np.asarray(data, np.float32)
+    if dtype is DType.f32:
+        return wide
+    with np.errstate(over="ignore", invalid="ignore"):
+        return wide.astype(numpy_dtype(dtype)).astype(np.float32)
+
+
+def full_levels(dims: Sequence[int]) -> list[int]:
+    """Per element of a row-major walk: the number of trailing dims for which it is the last."""
+    levels = np.zeros(tuple(dims), np.int64)
+    for level in range(1, len(dims) + 1):
+        index: tuple[Any, ...] = (..., *([-1] * level))
+        levels[index] = level
+    return [int(v) for v in levels.ravel()]

@@ -1,0 +1,274 @@
+"""The workloads against direct numpy implementations, and token by token against their timing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepsim.functional import evaluate
+from stepsim.simulation.decisions import record_decisions
+from stepsim.simulation.values import run_functional
+from stepsim.workloads import (
+    AttentionShape,
+    MoEShape,
+    attention,
+    moe_layer,
+    swiglu_layer,
+    time_multiplexed_moe,
+)
+
+from .support import run_both
+
+TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}
+
+
+def close(got: np.ndarray, want: np.ndarray, scalar: str) -> None:
+    """Relative to the scale of each row: sums of both signs may cancel."""
+    rtol = TOLERANCE[scalar]
+    scale = np.abs(want).max(axis=-1, keepdims=True)
+    off = np.abs(got.astype(np.float32) - want) / np.maximum(scale, 1e-30)
+    assert off.max() <= rtol
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+class Layer:
+    """Random weights and inputs of an expert layer, and its output by direct computation."""
+
+    def __init__(self, shape: MoEShape, indices: np.ndarray, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        e, d, f = shape.experts, shape.model_dim, shape.inner_dim
+        self.shape, self.indices = shape, indices
+        self.x = rng.normal(size=(len(indices), d)).astype(np.float32)
+        self.scales = rng.random(indices.shape).astype(np.float32)
+        self.up = rng.normal(size=(e, d, f)).astype(np.float32) / np.sqrt(d)
+        self.gate = rng.normal(size=(e, d, f)).astype(np.float32) / np.sqrt(d)
+        self.down = rng.normal(size=(e, f, d)).astype(np.float32) / np.sqrt(f)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        return {"activations": self.x, "router_scales": self.scales}
+
+    def per_expert(self) -> dict[str, np.ndarray]:
+        found = self.inputs()
+        for e in range(self.shape.experts):
+            found |= {f"up.{e}": self.up[e], f"gate.{e}": self.gate[e], f"down.{e}": self.down[e]}
+        return found
+
+    def per_region(self, regions: int) -> dict[str, np.ndarray]:
+        """Weights of the experts of a region, one below the other."""
+        found = self.inputs()
+        for what, weights in (("up", self.up), ("gate", self.gate), ("down", self.down)):
+            blocks = weights.reshape(regions, -1, weights.shape[-1])
+            found |= {f"{what}.{r}": block for r, block in enumerate(blocks)}
+        return found
+
+    def expected(self) -> np.ndarray:
+        out = np.zeros_like(self.x)
+        for row, experts in enumerate(self.indices):
+            for slot, e in enumerate(experts):
+                hidden = (self.x[row] @ self.up[e]) * silu(self.x[row] @ self.gate[e])
+                out[row] += self.scales[row, slot] * (hidden @ self.down[e])
+        return out
+
+
+def layer(batch: int, experts: int, active: int, d: int, f: int, used: int) -> Layer:
+    """Rows go to the first ``used`` experts only; the others stay idle."""
+    rng = np.random.default_rng(batch)
+    indices = np.stack([rng.permutation(used)[:active] for _ in range(batch)])
+    return Layer(MoEShape("small", experts, active, d, f), indices)
+
+
+LAYERS = {
+    "idle": (10, 6, 2, 16, 32, 4),
+    "one row": (1, 4, 1, 16, 32, 4),
+    "one expert": (9, 4, 1, 16, 32, 1),
+    "all": (24, 4, 4, 16, 32, 4),
+    "mid": (64, 16, 4, 64, 128, 14),
+}
+
+
+@pytest.mark.parametrize("scalar", ["f32", "bf16"])
+@pytest.mark.parametrize("tile", [1, 4, 8, "dynamic"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_moe(name, tile, scalar):
+    made = layer(*LAYERS[name])
+    work = moe_layer(made.shape, len(made.indices), tile, 16, indices=made.indices)
+    result = run_both(work.program, made.per_expert(), scalar=scalar)
+    close(result.stored["output"], made.expected(), scalar)
+
+
+def test_padding_rows_are_computed_but_never_arrive():
+    made = layer(*LAYERS["idle"])
+    work = moe_layer(made.shape, 10, 4, 16, indices=made.indices)
+    result = run_functional(work.program, made.per_expert(), scalar="f32")
+    by_label = {op.label: op for op in work.program.operators}
+    for e in range(made.shape.experts):
+        rows = int((made.indices == e).sum())
+        blocks = [t.payload for t in result.stream(by_label[f"pack.{e}"].outputs[0])]
+        assert len(blocks) == -(-rows // 4)
+        assert sum(b.valid for b in blocks) == rows
+        assert all(not b.data[b.valid :].any() for b in blocks)
+        assert len(result.stream(by_label[f"unpack.{e}"].outputs[0])) == rows
+
+
+def test_moe_with_bound_routing():
+    made = layer(*LAYERS["idle"])
+    work = moe_layer(made.shape, 10, 4, 16)
+    bindings = {work.routing: made.indices}
+    result = run_both(work.program, made.per_expert(), bindings=bindings, scalar="f32")
+    close(result.stored["output"], made.expected(), "f32")
+
+
+def test_the_order_of_arrival_changes_rounding_only():
+    """Experts of one row are added in the order in which they finish."""
+    made = layer(*LAYERS["all"])
+    work = moe_layer(made.shape, 24, "dynamic", 16, indices=made.indices)
+    decisions = record_decisions(work.program)
+    (orders,) = decisions.joins.values()
+    assert any(order != tuple(sorted(order)) for order in orders)
+    sums = {}
+    for name in ("recorded", "ascending"):
+        replayed = decisions
+        if name == "ascending":
+            (op,) = decisions.joins
+            plain = tuple(tuple(sorted(order)) for order in orders)
+            replayed = type(decisions)({}, {op: plain})
+        sums[name] = evaluate(
+            work.program, made.per_expert(), decisions=replayed, scalar="f32"
+        ).stored["output"]
+    assert not np.array_equal(sums["recorded"], sums["ascending"])
+    close(sums["recorded"], sums["ascending"], "f32")
+
+
+@pytest.mark.parametrize("scalar", ["f32", "bf16"])
+@pytest.mark.parametrize("tile", [4, "dynamic"])
+@pytest.mark.parametrize("regions", [1, 2, 4, 8])
+def test_time_multiplexed_moe(regions, tile, scalar):
+    made = layer(20, 8, 2, 16, 32, 6)
+    work = time_multiplexed_moe(made.shape, 20, tile, regions, 16, indices=made.indices)
+    tensors = made.per_expert() if regions == 8 else made.per_region(regions)
+    result = run_both(work.program, tensors, scalar=scalar)
+    close(result.stored["output"], made.expected(), scalar)
+
+
+@pytest.mark.parametrize("scalar", ["f32", "bf16"])
+@pytest.mark.parametrize(
+    ("batch", "hidden", "inner", "tile", "tile_inter"),
+    [(8, 16, 32, 4, 8), (8, 16, 32, 8, 32), (4, 8, 8, 1, 1), (64, 64, 128, 16, 64)],
+)
+def test_swiglu(batch, hidden, inner, tile, tile_inter, scalar):
+    rng = np.random.default_rng(batch)
+    x = rng.normal(size=(batch, hidden)).astype(np.float32)
+    gate, up = (rng.normal(size=(hidden, inner)).astype(np.float32) for _ in range(2))
+    down = rng.normal(size=(inner, hidden)).astype(np.float32)
+    work = swiglu_layer(batch, hidden, inner, tile, tile_inter)
+    tensors = {"activations": x, "gate": gate, "up": up, "down": down}
+    result = run_both(work.program, tensors, machine="sda-hdl", scalar=scalar)
+    close(result.stored["output"], (silu(x @ gate) * (x @ up)) @ down, scalar)
+
+
+class Cache:
+    """Random rows and caches of a batch of requests, and the attention of its new tokens."""
+
+    def __init__(self, lengths: list[int], reserved: int, shape: AttentionShape) -> None:
+        rng = np.random.default_rng(len(lengths))
+        self.lengths, self.reserved = lengths, reserved
+        self.group = shape.heads // shape.kv_heads
+        batch, width = len(lengths), shape.head_dim
+        self.query = rng.normal(size=(batch, self.group, width)).astype(np.float32) / 4
+        self.rows = {k: self._normal(rng, batch, width) for k in ("key", "value")}
+        self.caches = {k: self._normal(rng, batch, reserved, width) for k in ("key", "value")}
+
+    @staticmethod
+    def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32)
+
+    def grown(self, what: str) -> np.ndarray:
+        """The caches ``[batch, reserved, width]`` with the new rows appended."""
+        cache = self.caches[what].copy()
+        cache[np.arange(len(self.lengths)), self.lengths] = self.rows[what]
+        return cache
+
+    def expected(self) -> np.ndarray:
+        """``[batch, group, width]``; scores are not scaled, as in the published graph."""
+        out = np.zeros_like(self.query)
+        keys, values = self.grown("key"), self.grown("value")
+        for i, length in enumerate(self.lengths):
+            weights = np.exp(self.query[i] @ keys[i, : length + 1].T)
+            out[i] = weights @ values[i, : length + 1] / weights.sum(1, keepdims=True)
+        return out
+
+
+def tensors_of(program, cache: Cache, lanes) -> dict[str, np.ndarray]:
+    """The tensors of an attention program by name; coarse regions load their own rows."""
+    width = cache.query.shape[-1]
+    given: dict[str, np.ndarray] = {}
+    specs = {op.tensor.name: op.tensor for op in program.operators if hasattr(op, "tensor")}
+    for name, spec in specs.items():
+        what, _, region = name.partition(".")
+        if what.startswith("cache_"):
+            full = cache.caches[what.removeprefix("cache_")]
+        elif what == "output":
+            continue
+        else:
+            full = cache.query if what == "query" else cache.rows[what]
+            full = full[list(lanes[int(region)])] if region else full
+        rows = full.reshape(-1, width)
+        given[name] = np.zeros(spec.shape, np.float32)
+        given[name][: len(rows)] = rows  # keys and values of all requests lie in a larger tensor
+    return given
+
+
+def served(program, result, regions: int) -> list[list[int]]:
+    """The requests that every region really got, from the indices that reached its output store."""
+    by_label = {op.label: op for op in program.operators}
+    stores = [by_label[f"store_output.{r}"] for r in range(regions)]
+    return [[t.payload.value for t in result.stream(op.inputs[0])] for op in stores]
+
+
+SHAPE = AttentionShape("small", 64, 4, 1, 16)
+
+LENGTHS = {
+    "edges": [0, 1, 31, 32, 33, 64, 5, 95],
+    "one token": [0, 0, 0, 0],
+    "full tiles": [32, 64, 96, 32, 96, 64, 32, 96],
+    "uneven": [7, 300, 1, 0, 64, 2, 150, 3, 31, 32, 63, 100],
+}
+
+
+@pytest.mark.parametrize("scalar", ["f32", "bf16"])
+@pytest.mark.parametrize("strategy", ["coarse", "interleaved", "dynamic"])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_attention(name, strategy, scalar):
+    lengths = LENGTHS[name]
+    work = attention(SHAPE, lengths, strategy, micro_batches=(len(lengths),))
+    cache = Cache(lengths, work.max_length, SHAPE)
+    tensors = tensors_of(work.program, cache, work.lanes)
+    result = run_both(work.program, tensors, scalar=scalar)
+    lanes = served(work.program, result, work.regions)
+    assert sorted(i for lane in lanes for i in lane) == list(range(len(lengths)))
+    expected = cache.expected()
+    grown = {what: cache.grown(what) for what in ("key", "value")}
+    for r, lane in enumerate(lanes):
+        output = result.stored[f"output.{r}"].reshape(expected.shape)
+        close(output[lane], expected[lane], scalar)
+        others = [i for i in range(len(lengths)) if i not in lane]
+        assert not output[others].any()
+        for what, full in grown.items():
+            updated = result.stored[f"cache_{what}.{r}"].reshape(full.shape)
+            wanted = cache.caches[what].copy()
+            wanted[lane] = full[lane]
+            np.testing.assert_array_equal(updated, wanted.astype(updated.dtype))
+
+
+def test_dynamic_attention_serves_in_order_of_release():
+    """A region with a long request gets fewer of them than round robin would give it."""
+    lengths = [320, 0, 0, 0, *([0] * 8)]
+    work = attention(SHAPE, lengths, "dynamic", regions=4)
+    cache = Cache(lengths, work.max_length, SHAPE)
+    result = run_both(work.program, tensors_of(work.program, cache, work.lanes), scalar="f32")
+    lanes = served(work.program, result, 4)
+    assert len(lanes[0]) < 3
+    assert sum(map(len, lanes)) == 12
