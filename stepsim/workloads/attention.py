@@ -35,8 +35,9 @@ __all__ = [
 ]
 
 STRATEGIES = ("coarse", "interleaved", "dynamic")
-BLOCK = 16
-"""Requests of one contiguous block."""
+
+_PUBLISHED_RESERVED = {16: (4672, 6528, 8000), 80: (6528,)}
+"""Cache tokens of a request by batch, for ever longer traces; other batches: 6464."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class AttentionWorkload:
     kv_lengths : cached tokens of each request before this step.
     regions : regions that were built.
     lanes : requests of each region; for ``dynamic``, where the run decides, those of round robin.
+    symbols : values of the sizes that the graph leaves open.
     """
 
     program: Program
@@ -79,18 +81,27 @@ class AttentionWorkload:
         return int(self.program.metrics().allocated_compute)
 
 
-def published_attention_config(batch: int, strategy: str) -> dict[str, Any]:
+def published_attention_config(batch: int, strategy: str, longest: int = 0) -> dict[str, Any]:
     """Arguments of :func:`attention`, but for the lengths, in the published figures.
 
-    ``batch`` 80 is the case of two micro-batches of 64 and 16 requests.
+    ``batch`` 80 is the case of two micro-batches of 64 and 16 requests; ``longest`` is the longest
+    request of the trace.
     """
+    choices = _PUBLISHED_RESERVED.get(batch, (6464,))
+    reserved = next((tokens for tokens in choices if tokens > longest), None)
+    if reserved is None:
+        raise ArgError(
+            f"published_attention_config: no published run of {batch} requests has one of "
+            f"{longest} tokens; the longest cache holds {choices[-1]}. Call attention() with a "
+            "max_length of its own"
+        )
     return {
         "shape": "qwen3-30b-a3b-step",
         "strategy": strategy,
         "regions": 4,
         "kv_tile": 32,
         "micro_batches": (64, 16) if batch == 80 else None,
-        "max_length": {16: 4672, 80: 6528}.get(batch, 6464),
+        "max_length": reserved,
         "compute_bw": 2048,
         "fifo_depth": 1,
     }
@@ -103,6 +114,7 @@ def attention(
     regions: int = 4,
     kv_tile: int = 32,
     *,
+    block: int = 16,
     micro_batches: Sequence[int] | None = None,
     max_length: int | None = None,
     compute_bw: int = 2048,
@@ -113,8 +125,9 @@ def attention(
 
     Parameters
     ----------
-    strategy : ``coarse`` (blocks of 16 requests; only as many regions as there are blocks are
-        built), ``interleaved`` or ``dynamic``.
+    strategy : ``coarse`` (contiguous blocks; only as many regions as there are blocks are built),
+        ``interleaved`` or ``dynamic``.
+    block : requests of a contiguous block.
     micro_batches : sizes of the micro-batches that ``kv_lengths`` joins; blocks of each start
         again at the first region.
     max_length : tokens reserved in the cache for each request, a multiple of ``kv_tile``; the
@@ -122,7 +135,7 @@ def attention(
     """
     model = attention_shape(shape) if isinstance(shape, str) else shape
     lengths = checked_lengths("attention", kv_lengths)
-    check_arguments("attention", len(lengths), strategy, regions, kv_tile)
+    check_arguments("attention", len(lengths), strategy, regions, kv_tile, block)
     reserved = reserved_tokens("attention", lengths, kv_tile, max_length)
     groups = _micro_batches(len(lengths), micro_batches)
     title = name or f"attention_{model.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
@@ -130,7 +143,7 @@ def attention(
         graph = AttentionGraph(program, model, lengths, kv_tile, reserved)
         loads = _Loads(graph)
         if strategy == "coarse":
-            lanes = coarse_lanes(groups, regions)
+            lanes = coarse_lanes(groups, regions, block)
             symbols = loads.coarse(lanes)
         else:
             lanes = round_robin(len(lengths), regions)
@@ -148,13 +161,13 @@ def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(r, tasks, regions)) for r in range(regions))
 
 
-def coarse_lanes(groups: Sequence[int], regions: int) -> tuple[tuple[int, ...], ...]:
-    """Requests of each region: blocks of 16 are dealt to the regions, anew for each group."""
+def coarse_lanes(groups: Sequence[int], regions: int, block: int) -> tuple[tuple[int, ...], ...]:
+    """Requests of each region: blocks are dealt to the regions, anew for each group."""
     lanes: list[list[int]] = [[] for _ in range(regions)]
     first = 0
     for size in groups:
         for local in range(size):
-            lanes[local // BLOCK % regions].append(first + local)
+            lanes[local // block % regions].append(first + local)
         first += size
     return tuple(tuple(lane) for lane in lanes if lane)
 
@@ -256,10 +269,13 @@ def checked_lengths(who: str, kv_lengths: Sequence[int] | Lengths) -> Lengths:
     return lengths
 
 
-def check_arguments(who: str, batch: int, strategy: str, regions: int, kv_tile: int) -> None:
+def check_arguments(
+    who: str, batch: int, strategy: str, regions: int, kv_tile: int, block: int = 1
+) -> None:
+    """Refuse counts below 1 and requests that cannot be shared out."""
     if strategy not in STRATEGIES:
         raise ArgError(f"{who}: unknown strategy {strategy!r}; use one of {', '.join(STRATEGIES)}")
-    for what, value in (("regions", regions), ("kv_tile", kv_tile)):
+    for what, value in (("regions", regions), ("kv_tile", kv_tile), ("block", block)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgError(f"{who}: {what} must be an int >= 1, found {value!r}")
     if strategy == "interleaved" and batch % regions:

@@ -18,7 +18,7 @@ pytestmark = needs_points
 def test_point(point: Point) -> None:
     strategy = point.row["variant"].split()[-1]
     lengths = kv_lengths(point.trace)[: point.batch]
-    config = published_attention_config(point.batch, strategy)
+    config = published_attention_config(point.batch, strategy, int(lengths.max()))
     if point.row["figure"] == "15":
         config["max_length"] = 6464
     work = attention(kv_lengths=lengths, **config)

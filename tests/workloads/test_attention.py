@@ -68,6 +68,11 @@ def test_coarse_blocks(batch, groups, lanes):
     assert sorted(i for lane in work.lanes for i in lane) == list(range(batch))
 
 
+def test_blocks_of_another_size():
+    work = attention(TINY, LENGTHS, "coarse", regions=2, block=2)
+    assert work.lanes == ((0, 1, 4, 5), (2, 3, 6, 7))
+
+
 def test_the_second_micro_batch_starts_at_the_first_region():
     work = attention(TINY, [3] * 80, "coarse", micro_batches=(64, 16))
     assert work.lanes[0] == (*range(16), *range(64, 80))
@@ -160,6 +165,19 @@ def test_published_configuration(batch, max_length, groups):
 
 
 @pytest.mark.parametrize(
+    ("batch", "longest", "max_length"),
+    [(16, 4671, 4672), (16, 4672, 6528), (16, 7930, 8000), (64, 6445, 6464)],
+)
+def test_published_caches_hold_the_longest_request(batch, longest, max_length):
+    assert published_attention_config(batch, "dynamic", longest)["max_length"] == max_length
+
+
+def test_longer_requests_are_unpublished():
+    with pytest.raises(ArgError, match="no published run of 64 requests has one of 6464 tokens"):
+        published_attention_config(64, "coarse", 6464)
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"kv_lengths": [1, -2, 3, 4]}, r"kv_lengths\[1\] is -2, expected >= 0"),
@@ -168,6 +186,7 @@ def test_published_configuration(batch, max_length, groups):
         ({"kv_lengths": [1.5, 2.5]}, "of float64"),
         ({"strategy": "static"}, "unknown strategy 'static'; use one of coarse, interleaved"),
         ({"regions": 0}, "regions must be an int >= 1, found 0"),
+        ({"block": 0}, "block must be an int >= 1, found 0"),
         ({"kv_tile": 2.0}, r"kv_tile must be an int >= 1, found 2\.0"),
         ({"strategy": "interleaved", "regions": 3}, "8 requests to 3 regions, which leaves 2 over"),
         ({"strategy": "dynamic", "regions": 9}, "found only 8 requests. Choose regions <= 8"),
