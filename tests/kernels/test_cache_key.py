@@ -1,0 +1,222 @@
+"""The compilation cache: never stale, and never in the way when it is broken."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+
+import stepsim.kernels
+from stepsim.kernels.jit import cache_directory, cached_entry, source_digest
+
+KERNELS = Path(stepsim.kernels.__file__).parent
+SOURCES = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.py"))
+
+needs_compiler = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
+)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the kernel sources."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(KERNELS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_unchanged_sources_keep_the_digest(copied: Path) -> None:
+    assert source_digest(copied) == source_digest(copied) == source_digest()
+
+
+def test_files_that_are_not_source_do_not_count(copied: Path) -> None:
+    before = source_digest(copied)
+    (copied / "__pycache__").mkdir()
+    (copied / "__pycache__" / "engine.cpython-311.pyc").write_bytes(b"compiled")
+    (copied / "notes.txt").write_text("not a kernel")
+    assert source_digest(copied) == before
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_one_byte_in_any_kernel_file_changes_the_digest(copied: Path, name: str) -> None:
+    before = source_digest(copied)
+    path = copied / name
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert source_digest(copied) != before
+
+
+def test_added_removed_and_renamed_files_change_the_digest(copied: Path) -> None:
+    seen = {source_digest(copied)}
+    added = copied / "units" / "extra.py"
+    added.write_text("")
+    seen.add(source_digest(copied))
+    added.rename(copied / "units" / "renamed.py")
+    seen.add(source_digest(copied))
+    (copied / "units" / "renamed.py").rename(copied / "renamed.py")
+    seen.add(source_digest(copied))
+    (copied / "renamed.py").unlink()
+    (copied / "queues.py").unlink()
+    seen.add(source_digest(copied))
+    assert len(seen) == 5
+
+
+def test_moving_text_between_files_changes_the_digest(copied: Path) -> None:
+    # The boundary between two files that are read one after the other.
+    first, second = copied / "a.py", copied / "b.py"
+    first.write_text("x")
+    second.write_text("yz")
+    before = source_digest(copied)
+    first.write_text("xy")
+    second.write_text("z")
+    assert source_digest(copied) != before
+
+
+@pytest.mark.parametrize("package", ["numba", "llvmlite", "numpy"])
+def test_versions_change_the_digest(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = source_digest()
+    monkeypatch.setattr(sys.modules[package], "__version__", "0.0.1")
+    assert source_digest() != before
+
+
+def test_place_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"kernels-{source_digest()[:20]}"
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path / "mine"))
+    assert cache_directory() == tmp_path / "mine" / name
+    monkeypatch.delenv("STEPSIM_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "stepsim" / name
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "stepsim" / name
+
+
+def twice(x: int) -> int:
+    return 2 * x
+
+
+def fresh_entry() -> Any:
+    """The entry point as a new process would make it, and its call compiled or loaded."""
+    entry = cached_entry(twice)
+    assert entry(21) == 42
+    return entry
+
+
+def hits(entry: Any) -> int:
+    return sum(entry.stats.cache_hits.values())
+
+
+@needs_compiler
+def test_second_entry_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
+    assert hits(fresh_entry()) == 0
+    assert {path.suffix for path in cache_directory().iterdir()} == {".nbi", ".nbc"}
+    assert hits(fresh_entry()) == 1
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _scramble(path: Path) -> None:
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+
+
+@needs_compiler
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", [_truncate, _empty, _scramble])
+def test_damaged_files_are_compiled_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    suffix: str,
+    damage: Callable[[Path], None],
+) -> None:
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
+    fresh_entry()
+    for path in cache_directory().glob(f"*{suffix}"):
+        damage(path)
+    with caplog.at_level(logging.WARNING, logger="stepsim"):
+        assert hits(fresh_entry()) == 0
+    (record,) = caplog.records
+    assert record.name == "stepsim"
+    assert f"compiled engine in {cache_directory()} is unreadable" in record.getMessage()
+    assert "compiling" in record.getMessage()
+    caplog.clear()
+    assert hits(fresh_entry()) == 1
+    assert not caplog.records
+
+
+@needs_compiler
+def test_a_place_that_cannot_be_written_costs_only_the_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(blocked))
+    with caplog.at_level(logging.WARNING, logger="stepsim"):
+        assert hits(fresh_entry()) == 0
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("cannot store the compiled engine in" in text for text in messages)
+    assert blocked.read_text() == "not a folder"
+
+
+TINY_RUN = """
+import stepsim
+from stepsim.kernels.driver import engine_is_compiled
+from stepsim.lowering import ChannelSpec, Network, UnitSpec
+from stepsim.simulation import simulate_network
+
+units = (
+    UnitSpec("load", "OffChipLoad", (), (0,), {"tile": [1, 1], "view": [1], "par": 1, "bpe": 2}),
+    UnitSpec("store", "OffChipStore", (0,), (), {"tile": [1, 1], "par": 1}),
+)
+cached = engine_is_compiled()
+result = simulate_network(Network(units, (ChannelSpec("tiles", 2),)))
+print(stepsim.__file__, cached, result.cycles)
+"""
+
+
+@needs_compiler
+def test_an_edit_in_another_kernel_file_is_never_missed(tmp_path: Path) -> None:
+    package = tmp_path / "stepsim"
+    shutil.copytree(
+        KERNELS.parent, package, ignore=shutil.ignore_patterns("__pycache__")
+    )  # fmt: skip
+    cache = tmp_path / "cache"
+    if cache_directory().is_dir():  # saves one compilation: the copy has the same digest
+        shutil.copytree(cache_directory(), cache / cache_directory().name)
+    environment = {
+        **os.environ, "PYTHONPATH": str(tmp_path), "STEPSIM_CACHE_DIR": str(cache)
+    }  # fmt: skip
+
+    def run() -> tuple[bool, int]:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", TINY_RUN],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        file, cached, cycles = done.stdout.split()
+        assert Path(file).parent == package
+        return cached == "True", int(cycles)
+
+    assert run()[1] == 42
+    assert run() == (True, 42)
+    queues = package / "kernels" / "queues.py"
+    text = queues.read_text()
+    assert text.count("stamp = un.clk + 1\n") == 1
+    queues.write_text(text.replace("stamp = un.clk + 1\n", "stamp = un.clk + 8\n"))
+    assert run() == (False, 49)
+    queues.write_text(text)
+    assert run() == (True, 42)
