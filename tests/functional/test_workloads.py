@@ -17,67 +17,17 @@ from stepsim.workloads import (
     time_multiplexed_moe,
 )
 
+from .references import Cache, Layer, close, served, silu, tensors_of
 from .support import run_both
 
-TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}
 
-
-def close(got: np.ndarray, want: np.ndarray, scalar: str) -> None:
-    """Relative to the scale of each row: sums of both signs may cancel."""
-    rtol = TOLERANCE[scalar]
-    scale = np.abs(want).max(axis=-1, keepdims=True)
-    off = np.abs(got.astype(np.float32) - want) / np.maximum(scale, 1e-30)
-    assert off.max() <= rtol
-
-
-def silu(x: np.ndarray) -> np.ndarray:
-    return x / (1 + np.exp(-x))
-
-
-class Layer:
-    """Random weights and inputs of an expert layer, and its output by direct computation."""
-
-    def __init__(self, shape: MoEShape, indices: np.ndarray, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        e, d, f = shape.experts, shape.model_dim, shape.inner_dim
-        self.shape, self.indices = shape, indices
-        self.x = rng.normal(size=(len(indices), d)).astype(np.float32)
-        self.scales = rng.random(indices.shape).astype(np.float32)
-        self.up = rng.normal(size=(e, d, f)).astype(np.float32) / np.sqrt(d)
-        self.gate = rng.normal(size=(e, d, f)).astype(np.float32) / np.sqrt(d)
-        self.down = rng.normal(size=(e, f, d)).astype(np.float32) / np.sqrt(f)
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        return {"activations": self.x, "router_scales": self.scales}
-
-    def per_expert(self) -> dict[str, np.ndarray]:
-        found = self.inputs()
-        for e in range(self.shape.experts):
-            found |= {f"up.{e}": self.up[e], f"gate.{e}": self.gate[e], f"down.{e}": self.down[e]}
-        return found
-
-    def per_region(self, regions: int) -> dict[str, np.ndarray]:
-        """Weights of the experts of a region, one below the other."""
-        found = self.inputs()
-        for what, weights in (("up", self.up), ("gate", self.gate), ("down", self.down)):
-            blocks = weights.reshape(regions, -1, weights.shape[-1])
-            found |= {f"{what}.{r}": block for r, block in enumerate(blocks)}
-        return found
-
-    def expected(self) -> np.ndarray:
-        out = np.zeros_like(self.x)
-        for row, experts in enumerate(self.indices):
-            for slot, e in enumerate(experts):
-                hidden = (self.x[row] @ self.up[e]) * silu(self.x[row] @ self.gate[e])
-                out[row] += self.scales[row, slot] * (hidden @ self.down[e])
-        return out
-
-
-def layer(batch: int, experts: int, active: int, d: int, f: int, used: int) -> Layer:
+def layer(
+    batch: int, experts: int, active: int, d: int, f: int, used: int, shared: int = 0
+) -> Layer:
     """Rows go to the first ``used`` experts only; the others stay idle."""
     rng = np.random.default_rng(batch)
     indices = np.stack([rng.permutation(used)[:active] for _ in range(batch)])
-    return Layer(MoEShape("small", experts, active, d, f), indices)
+    return Layer(MoEShape("small", experts, active, d, f, shared), indices)
 
 
 LAYERS = {
@@ -86,6 +36,7 @@ LAYERS = {
     "one expert": (9, 4, 1, 16, 32, 1),
     "all": (24, 4, 4, 16, 32, 4),
     "mid": (64, 16, 4, 64, 128, 14),
+    "shared": (10, 4, 2, 16, 32, 4, 48),
 }
 
 
@@ -167,65 +118,6 @@ def test_swiglu(batch, hidden, inner, tile, tile_inter, scalar):
     tensors = {"activations": x, "gate": gate, "up": up, "down": down}
     result = run_both(work.program, tensors, machine="sda-hdl", scalar=scalar)
     close(result.stored["output"], (silu(x @ gate) * (x @ up)) @ down, scalar)
-
-
-class Cache:
-    """Random rows and caches of a batch of requests, and the attention of its new tokens."""
-
-    def __init__(self, lengths: list[int], reserved: int, shape: AttentionShape) -> None:
-        rng = np.random.default_rng(len(lengths))
-        self.lengths, self.reserved = lengths, reserved
-        self.group = shape.heads // shape.kv_heads
-        batch, width = len(lengths), shape.head_dim
-        self.query = rng.normal(size=(batch, self.group, width)).astype(np.float32) / 4
-        self.rows = {k: self._normal(rng, batch, width) for k in ("key", "value")}
-        self.caches = {k: self._normal(rng, batch, reserved, width) for k in ("key", "value")}
-
-    @staticmethod
-    def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
-        return rng.normal(size=shape).astype(np.float32)
-
-    def grown(self, what: str) -> np.ndarray:
-        """The caches ``[batch, reserved, width]`` with the new rows appended."""
-        cache = self.caches[what].copy()
-        cache[np.arange(len(self.lengths)), self.lengths] = self.rows[what]
-        return cache
-
-    def expected(self) -> np.ndarray:
-        """``[batch, group, width]``; scores are not scaled, as in the published graph."""
-        out = np.zeros_like(self.query)
-        keys, values = self.grown("key"), self.grown("value")
-        for i, length in enumerate(self.lengths):
-            weights = np.exp(self.query[i] @ keys[i, : length + 1].T)
-            out[i] = weights @ values[i, : length + 1] / weights.sum(1, keepdims=True)
-        return out
-
-
-def tensors_of(program, cache: Cache, lanes) -> dict[str, np.ndarray]:
-    """The tensors of an attention program by name; coarse regions load their own rows."""
-    width = cache.query.shape[-1]
-    given: dict[str, np.ndarray] = {}
-    specs = {op.tensor.name: op.tensor for op in program.operators if hasattr(op, "tensor")}
-    for name, spec in specs.items():
-        what, _, region = name.partition(".")
-        if what.startswith("cache_"):
-            full = cache.caches[what.removeprefix("cache_")]
-        elif what == "output":
-            continue
-        else:
-            full = cache.query if what == "query" else cache.rows[what]
-            full = full[list(lanes[int(region)])] if region else full
-        rows = full.reshape(-1, width)
-        given[name] = np.zeros(spec.shape, np.float32)
-        given[name][: len(rows)] = rows  # keys and values of all requests lie in a larger tensor
-    return given
-
-
-def served(program, result, regions: int) -> list[list[int]]:
-    """The requests that every region really got, from the indices that reached its output store."""
-    by_label = {op.label: op for op in program.operators}
-    stores = [by_label[f"store_output.{r}"] for r in range(regions)]
-    return [[t.payload.value for t in result.stream(op.inputs[0])] for op in stores]
 
 
 SHAPE = AttentionShape("small", 64, 4, 1, 16)
