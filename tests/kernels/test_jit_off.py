@@ -1,0 +1,32 @@
+"""The kernels as plain Python, where an index out of range or an overflow is an error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "test_differential.py::test_engine_agrees_with_the_interpreter",
+        "test_differential.py::test_failures_and_deadlocks_agree",
+        "test_memory.py",
+    ],
+)
+def test_plain_python_gives_the_same(tests: str) -> None:
+    # Warnings are errors there too, by the configuration of pytest.
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:benchmark", "-p", "no:xdist"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", f"tests/kernels/{tests}"],
+        cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    assert " passed" in done.stdout
