@@ -85,6 +85,13 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
         name = f"{Path(inspect.getfile(py_func)).stem}.{py_func.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
 
+    def check_cachable(self, cres: Any) -> bool:
+        # Happens with NUMBA_OPT=0. The base class would warn and name a file our locator has not.
+        if cres.library.has_dynamic_globals:
+            _log.warning("the compiled engine refers to this process: it is not stored")
+            return False
+        return True
+
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """A broken or unwritable cache costs a compilation, never a wrong or failed run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import shutil
@@ -170,6 +171,25 @@ def test_a_place_that_cannot_be_written_costs_only_the_compilation(
     messages = [record.getMessage() for record in caplog.records]
     assert any("cannot store the compiled engine in" in text for text in messages)
     assert blocked.read_text() == "not a folder"
+
+
+absolute = ctypes.CDLL(None).abs
+absolute.argtypes, absolute.restype = [ctypes.c_int], ctypes.c_int
+
+
+def calls_c(x: int) -> int:
+    return absolute(x)
+
+
+@needs_compiler
+def test_code_that_refers_to_the_process_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
+    with caplog.at_level(logging.WARNING, logger="stepsim"):
+        assert cached_entry(calls_c)(-3) == 3
+    assert "it is not stored" in caplog.text
+    assert not list(tmp_path.rglob("*.nbc"))
 
 
 TINY_RUN = """
