@@ -16,6 +16,7 @@ from stepsim.kernels.layout import Abort, Status
 
 __all__ = [
     "abort",
+    "await_token",
     "block_on_input",
     "closure",
     "closure_ends",
@@ -27,13 +28,17 @@ __all__ = [
     "head",
     "push",
     "room",
+    "send_copy",
+    "send_move",
     "take",
+    "take_token",
     "wait_for_slot",
     "work",
 ]
 
 _WAIT_INPUT = int(Status.WAIT_INPUT)
 _WAIT_OUTPUT = int(Status.WAIT_OUTPUT)
+_DONE = int(Status.DONE)
 _FAILED = int(Status.FAILED)
 _NO_SPACE = int(Status.NO_SPACE)
 _GONE = int(Abort.CONSUMER_GONE)
@@ -112,6 +117,29 @@ def grab(un, ch, S, F, W, g, held):
     held.level = token.level
     retain(S, token)
     take(un, ch, S, F, W, g)
+
+
+@kernel
+def await_token(un, ch, c, g):
+    """0 when ``ch`` has a token; otherwise the status to return: the unit ends when ``ch`` has
+    ended, and sleeps when it has not."""
+    if has_token(ch):
+        return 0
+    if ch.closed != 0:
+        closure_ends(un, ch, g)
+        return _DONE
+    return block_on_input(un, ch, c)
+
+
+@kernel
+def take_token(un, ch, c, S, F, W, g, held):
+    """TAKE the next token into the private slot ``held``: 0, or the status to return."""
+    status = await_token(un, ch, c, g)
+    if status == 0:
+        head(un, ch, S)
+        un.fires += 1
+        grab(un, ch, S, F, W, g, held)
+    return status
 
 
 @kernel
@@ -207,3 +235,21 @@ def emit_copy(un, ch, S, W, g, when, level, source):
     copy_payload(source, token)
     retain(S, token)
     return token
+
+
+@kernel
+def send_move(un, ch, c, S, F, W, g, when, level, held):
+    """Wait for room and :func:`emit_move`: 0, or the status to return."""
+    status = room(un, ch, c, S, F, g)
+    if status == 0:
+        emit_move(un, ch, S, W, g, when, level, held)
+    return status
+
+
+@kernel
+def send_copy(un, ch, c, S, F, W, g, when, level, source):
+    """Wait for room and :func:`emit_copy`: 0, or the status to return."""
+    status = room(un, ch, c, S, F, g)
+    if status == 0:
+        emit_copy(un, ch, S, W, g, when, level, source)
+    return status

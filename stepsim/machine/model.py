@@ -31,9 +31,10 @@ class _Section(BaseModel):
 class Hbm(_Section):
     """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
 
-    model: Literal["channel"] = Field(
+    model: Literal["channel", "uncontended"] = Field(
         default="channel",
-        description="memory model; 'channel' serves each request on the next channel in turn",
+        description="memory model; 'channel' serves each request on the next channel in turn, "
+        "'uncontended' gives every operator a memory of its own",
     )
     request_bytes: _Bytes = Field(description="bytes moved by one request")
     channels: Annotated[int, Field(strict=True, ge=1, le=1 << 16)] = Field(

@@ -93,6 +93,8 @@ def _expectation(leaf: Mapping[str, Any]) -> str:
 def _expected_arm(arm: Mapping[str, Any]) -> str:
     if "const" in arm:
         return f"'{arm['const']}'"
+    if "enum" in arm:
+        return " or ".join(f"'{choice}'" for choice in arm["enum"])
     if arm["type"] == "integer":
         return f"an integer from {arm['minimum']} to {arm['maximum']}"
     if arm["type"] == "null":

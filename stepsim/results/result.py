@@ -24,16 +24,20 @@ __all__ = ["Result"]
 class Result:
     """What a run cost and why.
 
-    Attributes ---------- program : name of the program. status : "ok", "deadlock", "failed" (a unit
-    gave up) or "limit" (a limit of the run was reached). cycles : length of the run: the largest
-    final clock of all units, memory included. For a run that
-        is not ok, what was reached.
-    traffic_bytes : useful off-chip bytes that were moved. bus_bytes : bytes on the memory bus,
-    every tile row rounded up to whole requests. memory_requests, flops, tokens : totals over all
-    units and channels. Padding rows count. engine_steps : unit firings executed, the cost of the
-    run in machine-independent terms. wall_seconds : time of the simulation alone. units, channels :
-    Arrow tables (schemas in :mod:`stepsim.results.schema`). The accounts of a unit,
-        ``busy + wait_input + wait_output + wait_memory + before + after``, add up to ``cycles``.
+    Attributes
+    ----------
+    program : name of the program.
+    status : "ok", "deadlock", "failed" (a unit gave up) or "limit" (a limit of the run was hit).
+    cycles : length of the run: the largest final clock of all units, memory included. For a run
+        that is not ok, what was reached.
+    traffic_bytes : useful off-chip bytes that were moved.
+    bus_bytes : bytes on the memory bus, every tile row rounded up to whole requests.
+    memory_requests, flops, tokens : totals over all units and channels. Padding rows count.
+    engine_steps : unit firings executed, the cost of the run in machine-independent terms.
+    wall_seconds : time of the simulation alone.
+    units, channels : Arrow tables (schemas in :mod:`stepsim.results.schema`). The accounts of a
+        unit, ``busy + wait_input + wait_output + wait_memory + before + after``, add up to
+        ``cycles``.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     provenance : program hash, machine, bindings, versions, model version and seed.
     diagnosis : for a run that is not ok, who waited for whom and what failed.

@@ -1,16 +1,15 @@
-"""Write Parquet files that are complete or absent."""
+"""Write the tables of a result as neighbouring Parquet files."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepsim.errors import OutputError
+from stepsim.atomic import replacing
 
 __all__ = ["neighbour", "write_tables"]
 
@@ -23,33 +22,14 @@ def neighbour(path: Path, label: str) -> Path:
 
 
 def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -> None:
-    """Write every table to its own neighbour of ``path``; rename them into place at the end.
+    """Write every table to its own neighbour of ``path``; all are complete or none is there.
 
     Raises
     ------
     OutputError
-        When the folder or a file cannot be written; temporary files are removed.
+        When the folder or a file cannot be written; nothing new is left behind.
     """
-    target = Path(path)
-    parts: list[tuple[Path, Path]] = []
-    try:
-        for label, table in tables.items():
-            place = neighbour(target, label)
-            if place.is_dir():
-                raise IsADirectoryError(f"{place} is a folder")
-            handle, name = tempfile.mkstemp(
-                prefix=f".{place.name}.", suffix=".tmp", dir=place.parent
-            )
-            os.close(handle)
-            parts.append((Path(name), place))
-            pq.write_table(table, name, compression="zstd")
-        for part, place in parts:
-            part.replace(place)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {target}: {error.strerror or error}; "
-            "choose a folder that exists and is writable"
-        ) from error
-    finally:
-        for part, _ in parts:
-            part.unlink(missing_ok=True)
+    places = [neighbour(Path(path), label) for label in tables]
+    with replacing(*places) as parts:
+        for part, table in zip(parts, tables.values(), strict=True):
+            pq.write_table(table, part, compression="zstd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +72,7 @@ def simulate(
     sources = [unit.source for unit in wiring.units]
     provenance = {
         "program_hash": program.fingerprint(),
+        "bindings": _binding_digests(program, bindings),
         "fifo_depth": fifo_depth or program.fifo_depth or target.fifo_depth,
         "seed": seed,
     }
@@ -175,6 +177,16 @@ def _heartbeat(
         progress(Progress(int(g.now), steps, steps / max(seconds, 1e-9), fraction, eta))
 
     return beat
+
+
+def _binding_digests(program: Program, bindings: Mapping[Any, Any] | None) -> dict[str, str]:
+    """SHA-256 of the index table of every routing."""
+    digests = {}
+    for table in program.routings:
+        indices = np.ascontiguousarray((bindings or {}).get(table, table.indices), np.int64)
+        shape = repr(indices.shape).encode()
+        digests[table.name] = hashlib.sha256(shape + indices.tobytes()).hexdigest()
+    return digests
 
 
 def _expected_traffic(program: Program, bindings: Mapping[Any, Any] | None) -> int | None:

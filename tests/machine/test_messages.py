@@ -186,8 +186,9 @@ CASES = {
     ),
     "unknown memory model": (
         GOOD.replace("  channels: 4", "  model: dram\n  channels: 4"),
-        "machine file FILE, line 4, hbm.model: expected 'channel' (memory model; 'channel' "
-        "serves each request on the next channel in turn), found the text 'dram'",
+        "machine file FILE, line 4, hbm.model: expected 'channel' or 'uncontended' "
+        "(memory model; 'channel' serves each request on the next channel in turn, 'uncontended' "
+        "gives every operator a memory of its own), found the text 'dram'",
     ),
     "zero FIFO depth": (
         GOOD + "fifo:\n  depth: 0\n",

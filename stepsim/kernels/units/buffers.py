@@ -11,6 +11,7 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
+    await_token,
     block_on_input,
     closure,
     closure_ends,
@@ -154,11 +155,9 @@ def step_streamify(un, C, S, P, W, g, F):
     out = C[d]
     turns = factors if factors > 0 else 1
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         buffer = head(un, ch, S)
         if buffer.kind != _BUFFER:
             return abort(un, _PAYLOAD, buffer.kind, _BUFFER)
@@ -202,11 +201,9 @@ def step_dyn_streamify(un, C, S, P, W, g, F):
     ref = C[r]
     out = C[d]
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         buffer = head(un, ch, S)
         if buffer.kind != _BUFFER:
             return abort(un, _PAYLOAD, buffer.kind, _BUFFER)

@@ -8,6 +8,7 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
+    await_token,
     block_on_input,
     closure_ends,
     emit_move,
@@ -70,11 +71,9 @@ def step_retile(un, C, S, P, W, g, F):
     y = S[un.hand + 1]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             if head(un, ch, S).kind != _TILE:
                 return abort(un, _PAYLOAD, head(un, ch, S).kind, 0)
             grab(un, ch, S, F, W, g, x)
@@ -117,11 +116,9 @@ def step_expert_addr(un, C, S, P, W, g, F):
     y = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             x = head(un, ch, S)
             if x.kind != _SELECTOR:
                 return abort(un, _PAYLOAD, x.kind, 0)
@@ -218,11 +215,9 @@ def step_last_tile(un, C, S, P, W, g, F):
     y = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             x = head(un, ch, S)
             un.b = x.value
             un.c = x.level
@@ -274,11 +269,9 @@ def step_flat_map(un, C, S, P, W, g, F):
     y = S[un.hand + 1]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             if head(un, ch, S).kind != _TILE:
                 return abort(un, _PAYLOAD, head(un, ch, S).kind, 0)
             pieces = 1

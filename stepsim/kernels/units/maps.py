@@ -8,6 +8,7 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Fn, Payload, Status
 from stepsim.kernels.queues import (
     abort,
+    await_token,
     block_on_input,
     closure_ends,
     emit_move,
@@ -69,11 +70,9 @@ def step_unary_map(un, C, S, P, W, g, F):
     out = C[d]
     y = S[un.hand]
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         status = room(un, out, d, S, F, g)
         if status != 0:
             return status

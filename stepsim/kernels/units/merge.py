@@ -15,11 +15,10 @@ from stepsim.kernels.queues import (
     block_on_input,
     closure_ends,
     emit,
-    emit_move,
-    grab,
     has_token,
-    head,
     room,
+    send_move,
+    take_token,
     work,
 )
 
@@ -128,19 +127,13 @@ def step_eager_merge(un, C, S, P, W, g, F):
         if un.pc == 3:
             c = P[un.in0 + un.a]
             ch = C[c]
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            head(un, ch, S)
-            un.fires += 1
-            grab(un, ch, S, F, W, g, x)
+            status = take_token(un, ch, c, S, F, W, g, x)
+            if status != 0:
+                return status
             un.pc = 4
-        status = room(un, C[d], d, S, F, g)
+        status = send_move(un, C[d], d, S, F, W, g, 0, x.level, x)
         if status != 0:
             return status
-        emit_move(un, C[d], S, W, g, 0, x.level, x)
         if x.level > rank:
             return abort(un, _LEVEL, x.level, rank)
         if x.level == rank:

@@ -12,10 +12,8 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
-    block_on_input,
-    closure_ends,
+    await_token,
     emit,
-    has_token,
     head,
     room,
     take,
@@ -98,11 +96,9 @@ def step_load(un, C, S, P, W, g, F):
             if un.nin > 0:
                 c = P[un.in0]
                 ch = C[c]
-                if not has_token(ch):
-                    if ch.closed != 0:
-                        closure_ends(un, ch, g)
-                        return _DONE
-                    return block_on_input(un, ch, c)
+                status = await_token(un, ch, c, g)
+                if status != 0:
+                    return status
                 un.b = head(un, ch, S).level
                 take(un, ch, S, F, W, g)
             elif un.e != 0:
@@ -145,11 +141,9 @@ def step_random_load(un, C, S, P, W, g, F):
     out = C[d]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             un.b = head(un, ch, S).level
             un.fires += 1
             take(un, ch, S, F, W, g)
@@ -171,11 +165,9 @@ def step_store(un, C, S, P, W, g, F):
     ch = C[c]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
+            status = await_token(un, ch, c, g)
+            if status != 0:
+                return status
             x = head(un, ch, S)
             if x.kind != _TILE:
                 return abort(un, _PAYLOAD, x.kind, _TILE)

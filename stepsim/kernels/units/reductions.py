@@ -15,10 +15,8 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Status
 from stepsim.kernels.queues import (
     abort,
-    block_on_input,
-    closure_ends,
+    await_token,
     emit_move,
-    has_token,
     head,
     room,
     take,
@@ -111,11 +109,9 @@ def step_accum(un, C, S, P, W, g, F):
             status = _send_result(un, out, d, S, W, g, F)
             if status != 0:
                 return status
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         x = head(un, ch, S)
         level = x.level
         comp = accumulate(un, fn, bw, x, S[un.hand], S[un.hand + 1], wb)
@@ -141,11 +137,9 @@ def step_scan(un, C, S, P, W, g, F):
             status = _send_result(un, out, d, S, W, g, F)
             if status != 0:
                 return status
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         x = head(un, ch, S)
         state = S[un.hand + 1]
         comp = accumulate(un, fn, bw, x, S[un.hand], state, wb)

@@ -8,15 +8,18 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
+    await_token,
     block_on_input,
     closure_ends,
     emit_copy,
-    emit_move,
     grab,
     has_token,
     head,
     room,
+    send_copy,
+    send_move,
     take,
+    take_token,
     wait_for_slot,
     work,
 )
@@ -37,11 +40,9 @@ _WIDTH = int(Abort.SELECTOR_WIDTH)
 @kernel
 def _read_selector(un, ch, c, S, P, W, g, F, ports):
     # HEAD, load, TAKE of a selector: ``a`` = entry in the selector table, ``b`` = its level.
-    if not has_token(ch):
-        if ch.closed != 0:
-            closure_ends(un, ch, g)
-            return _DONE
-        return block_on_input(un, ch, c)
+    status = await_token(un, ch, c, g)
+    if status != 0:
+        return status
     s = head(un, ch, S)
     if s.kind != _SELECTOR:
         return abort(un, _PAYLOAD, s.kind, _SELECTOR)
@@ -112,10 +113,9 @@ def step_partition(un, C, S, P, W, g, F):
         while un.c < count:
             d = P[un.out0 + P[un.a + 1 + un.c]]
             out = C[d]
-            status = room(un, out, d, S, F, g)
+            status = send_copy(un, out, d, S, F, W, g, 0, x.level, x)
             if status != 0:
                 return status
-            emit_copy(un, out, S, W, g, 0, x.level, x)
             un.c += 1
         release(S, F, g, x)
         un.pc = 0 if un.d != 0 else 1
@@ -227,10 +227,9 @@ def step_reassemble(un, C, S, P, W, g, F, X):
                 elif rank == 0:
                     x.level = 0
             un.pc = 3
-        status = room(un, out, d, S, F, g)
+        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
         if status != 0:
             return status
-        emit_move(un, out, S, W, g, 0, x.level, x)
         un.pc = 2
         if un.d != 0:
             un.c += 1
@@ -246,14 +245,9 @@ def step_broadcast(un, C, S, P, W, g, F):
     x = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            head(un, ch, S)
-            un.fires += 1
-            grab(un, ch, S, F, W, g, x)
+            status = take_token(un, ch, c, S, F, W, g, x)
+            if status != 0:
+                return status
             un.a = 0
             un.pc = 1
         while un.a < un.nout:
@@ -278,21 +272,15 @@ def step_parallelize(un, C, S, P, W, g, F):
     x = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            head(un, ch, S)
-            un.fires += 1
-            grab(un, ch, S, F, W, g, x)
+            status = take_token(un, ch, c, S, F, W, g, x)
+            if status != 0:
+                return status
             un.pc = 1
         d = P[un.out0 + un.a]
         out = C[d]
-        status = room(un, out, d, S, F, g)
+        status = send_move(un, out, d, S, F, W, g, un.clk + P[un.par + 1 + un.a], x.level, x)
         if status != 0:
             return status
-        emit_move(un, out, S, W, g, un.clk + P[un.par + 1 + un.a], x.level, x)
         if x.level > rank:
             return abort(un, _LEVEL, x.level, rank)
         if x.level == rank:

@@ -6,16 +6,19 @@ from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Status
 from stepsim.kernels.queues import (
     abort,
+    await_token,
     block_on_input,
     closure,
     closure_ends,
     emit_copy,
-    emit_move,
     grab,
     has_token,
     head,
     room,
+    send_copy,
+    send_move,
     take,
+    take_token,
     work,
 )
 
@@ -39,23 +42,17 @@ def step_flatten(un, C, S, P, W, g, F):
     x = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            head(un, ch, S)
-            un.fires += 1
-            grab(un, ch, S, F, W, g, x)
+            status = take_token(un, ch, c, S, F, W, g, x)
+            if status != 0:
+                return status
             if x.level > hi:
                 x.level -= hi - lo
             elif x.level > lo:
                 x.level = lo
             un.pc = 1
-        status = room(un, out, d, S, F, g)
+        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
         if status != 0:
             return status
-        emit_move(un, out, S, W, g, 0, x.level, x)
         un.pc = 0
 
 
@@ -70,24 +67,18 @@ def step_promote(un, C, S, P, W, g, F):
     x = S[un.hand]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            head(un, ch, S)
-            un.fires += 1
-            grab(un, ch, S, F, W, g, x)
+            status = take_token(un, ch, c, S, F, W, g, x)
+            if status != 0:
+                return status
             if x.level > 0:
                 if position <= x.level:
                     x.level += 1
             elif position == 0:
                 x.level = 1
             un.pc = 1
-        status = room(un, out, d, S, F, g)
+        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
         if status != 0:
             return status
-        emit_move(un, out, S, W, g, 0, x.level, x)
         un.pc = 0
 
 
@@ -164,18 +155,16 @@ def step_reshape(un, C, S, P, W, g, F):
                 x.level = 2
             un.pc = 2
         if un.pc == 2:
-            status = room(un, out, d, S, F, g)
+            status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
             if status != 0:
                 return status
-            emit_move(un, out, S, W, g, 0, x.level, x)
             un.pc = 3
         if un.c > 0 and has_pad == 0:
             return abort(un, _NEEDS_PAD, chunk - un.c, chunk)
         while un.c > 0:
-            status = room(un, out, d, S, F, g)
+            status = send_copy(un, out, d, S, F, W, g, 0, un.d if un.c == 1 else 0, pad)
             if status != 0:
                 return status
-            emit_copy(un, out, S, W, g, 0, un.d if un.c == 1 else 0, pad)
             un.c -= 1
         un.pc = 0
 
@@ -189,11 +178,9 @@ def step_repeat(un, C, S, P, W, g, F):
     ch = C[c]
     out = C[d]
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         x = head(un, ch, S)
         while un.a < factor:
             status = room(un, out, d, S, F, g)
@@ -219,11 +206,9 @@ def step_expand_ref(un, C, S, P, W, g, F):
     ref = C[r]
     out = C[d]
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         x = head(un, ch, S)
         if un.pc == 0:
             if x.level == 0 and rank != 1:
@@ -244,10 +229,9 @@ def step_expand_ref(un, C, S, P, W, g, F):
             if x.level == 0 and un.a > 0:
                 return abort(un, _LEVEL, un.a, 0)
             un.pc = 1
-        status = room(un, out, d, S, F, g)
+        status = send_copy(un, out, d, S, F, W, g, 0, un.a, x)
         if status != 0:
             return status
-        emit_copy(un, out, S, W, g, 0, un.a, x)
         if x.level > 0 and un.a >= rank:
             take(un, ch, S, F, W, g)
         un.pc = 0

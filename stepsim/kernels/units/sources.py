@@ -20,10 +20,8 @@ from typing import Final
 from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Status
 from stepsim.kernels.queues import (
-    block_on_input,
-    closure_ends,
+    await_token,
     emit_copy,
-    has_token,
     head,
     room,
     take,
@@ -85,11 +83,9 @@ def step_consumer(un, C, S, P, W, g, F):
     hold = P[un.par]
     pause = P[un.par + 1]
     while True:
-        if not has_token(ch):
-            if ch.closed != 0:
-                closure_ends(un, ch, g)
-                return _DONE
-            return block_on_input(un, ch, c)
+        status = await_token(un, ch, c, g)
+        if status != 0:
+            return status
         head(un, ch, S)
         un.fires += 1
         work(un, hold)

@@ -1,0 +1,45 @@
+"""Write files that are complete or absent: a temporary name beside the target, then a rename."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from stepsim.errors import OutputError
+
+__all__ = ["replacing"]
+
+
+@contextmanager
+def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
+    """Temporary paths for ``targets``, renamed into place together when the block succeeds.
+
+    Raises
+    ------
+    OutputError
+        When a target cannot be written. Whatever ends the block early, no temporary file stays and
+        files that were there before are untouched.
+    """
+    places = [Path(target) for target in targets]
+    token = secrets.token_hex(6)
+    parts = [place.with_name(f".{place.name}.{token}.tmp") for place in places]
+    try:
+        for place in places:
+            if place.is_dir():
+                raise IsADirectoryError(f"{place} is a folder")
+        yield parts
+        for part, place in zip(parts, places, strict=True):
+            part.replace(place)
+    except OSError as error:
+        names = ", ".join(str(place) for place in places[:1])
+        raise OutputError(
+            f"cannot write {names}: {error.strerror or error}; "
+            "choose a folder that exists, is writable and has space"
+        ) from error
+    finally:
+        for part in parts:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
