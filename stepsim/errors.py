@@ -16,6 +16,7 @@ __all__ = [
     "RankError",
     "StepError",
     "StepSimError",
+    "SweepError",
     "TraceError",
 ]
 
@@ -74,3 +75,7 @@ class TraceError(StepSimError, ValueError):
 
 class OutputError(StepSimError, OSError):
     """A result cannot be written."""
+
+
+class SweepError(StepSimError, ValueError):
+    """A sweep specification is invalid, or a sweep folder does not fit it."""

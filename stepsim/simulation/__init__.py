@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from stepsim.simulation.limits import Limits, Progress
+from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.simulate import simulate, simulate_network, warm_up
+from stepsim.simulation.totals import Totals
 
-__all__ = ["Limits", "Progress", "simulate", "simulate_network", "warm_up"]
+__all__ = [
+    "Limits",
+    "Prepared",
+    "Progress",
+    "Totals",
+    "prepare",
+    "simulate",
+    "simulate_network",
+    "warm_up",
+]

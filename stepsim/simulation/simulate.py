@@ -15,21 +15,17 @@ import numpy as np
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import StepSimError
 from stepsim.graph import Program
-from stepsim.kernels.driver import Execution, execute
-from stepsim.kernels.layout import INFINITY, RunState, Status
+from stepsim.kernels.driver import execute
+from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image, lower
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
-from stepsim.simulation.collect import channel_table, run_length, unit_table
+from stepsim.simulation.collect import channel_table, unit_table
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits, Progress
+from stepsim.simulation.totals import totals_of
 
 __all__ = ["simulate", "simulate_network", "warm_up"]
-
-_LIMITS = {
-    RunState.CYCLE_LIMIT: "max_cycles",
-    RunState.STEP_LIMIT: "max_steps",
-}
 
 
 def simulate(
@@ -112,25 +108,21 @@ def _run(
         max_wall_seconds=bounds.max_wall_seconds or float("inf"),
         on_pause=on_pause,
     )
-    status, limit = _status(execution)
-    timing = network.timing
-    cycles = run_length(execution)
-    units = execution.units
-    requests = int(units["requests"].sum())
+    totals = totals_of(execution, network.timing)
     return Result(
         program=name,
-        status=status,
-        cycles=cycles,
-        traffic_bytes=int(units["traffic"].sum()),
-        bus_bytes=requests * timing.request_bytes,
-        memory_requests=requests,
-        flops=int(units["flops"].sum()),
-        tokens=int(execution.globals.tokens),
-        engine_steps=int(execution.globals.steps),
-        wall_seconds=execution.wall_seconds,
-        units=unit_table(image, execution, cycles),
+        status=totals.status,
+        cycles=totals.cycles,
+        traffic_bytes=totals.traffic_bytes,
+        bus_bytes=totals.bus_bytes,
+        memory_requests=totals.memory_requests,
+        flops=totals.flops,
+        tokens=totals.tokens,
+        engine_steps=totals.engine_steps,
+        wall_seconds=totals.wall_seconds,
+        units=unit_table(image, execution, totals.cycles),
         channels=channel_table(image, execution),
-        peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
+        peak_bandwidth=totals.peak_bandwidth,
         provenance={
             **provenance,
             "image_hash": image.digest(),
@@ -144,19 +136,10 @@ def _run(
                 "numpy": np.__version__,
             },
         },
-        diagnosis=None if status == "ok" else diagnose(image, execution, status, limit, source),
+        diagnosis=None
+        if totals.status == "ok"
+        else diagnose(image, execution, totals.status, totals.limit, source),
     )
-
-
-def _status(execution: Execution) -> tuple[str, str]:
-    """Status of the run, and the limit that ended it."""
-    if execution.timed_out:
-        return "limit", "max_wall_seconds"
-    if execution.state in _LIMITS:
-        return "limit", _LIMITS[execution.state]
-    if (execution.units["state"] == Status.FAILED).any():
-        return "failed", ""
-    return ("ok", "") if execution.finished else ("deadlock", "")
 
 
 def _heartbeat(

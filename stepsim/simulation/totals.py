@@ -1,0 +1,83 @@
+"""The totals of a run: what the engine counted, without tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.kernels.driver import Execution
+from stepsim.kernels.layout import RunState, Status
+from stepsim.lowering import TimingParams
+from stepsim.simulation.collect import run_length
+
+__all__ = ["Totals", "totals_of"]
+
+_LIMITS = {
+    RunState.CYCLE_LIMIT: "max_cycles",
+    RunState.STEP_LIMIT: "max_steps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Totals of one run, as in :class:`~stepsim.results.Result`.
+
+    Attributes
+    ----------
+    status : "ok", "deadlock", "failed" or "limit".
+    limit : name of the limit that ended the run, else empty.
+    peak_bandwidth : off-chip bytes per cycle of the machine.
+    image_hash : digest of the image that ran, empty when it was not asked for.
+    reason : for a run that is not ok, one sentence.
+    """
+
+    status: str
+    limit: str
+    cycles: int
+    traffic_bytes: int
+    bus_bytes: int
+    memory_requests: int
+    flops: int
+    tokens: int
+    engine_steps: int
+    wall_seconds: float
+    peak_bandwidth: float
+    image_hash: str = ""
+    reason: str = ""
+
+    @property
+    def bandwidth_utilization(self) -> float | None:
+        """Useful off-chip bytes per cycle over the peak; None for an empty or partial run."""
+        if self.cycles == 0 or self.status != "ok":
+            return None
+        return self.traffic_bytes / self.cycles / self.peak_bandwidth
+
+
+def totals_of(execution: Execution, timing: TimingParams) -> Totals:
+    """Add up the engine's records."""
+    status, limit = _status(execution)
+    units = execution.units
+    requests = int(units["requests"].sum())
+    return Totals(
+        status=status,
+        limit=limit,
+        cycles=run_length(execution),
+        traffic_bytes=int(units["traffic"].sum()),
+        bus_bytes=requests * timing.request_bytes,
+        memory_requests=requests,
+        flops=int(units["flops"].sum()),
+        tokens=int(execution.globals.tokens),
+        engine_steps=int(execution.globals.steps),
+        wall_seconds=execution.wall_seconds,
+        peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
+    )
+
+
+def _status(execution: Execution) -> tuple[str, str]:
+    """Status of the run, and the limit that ended it."""
+    if execution.timed_out:
+        return "limit", "max_wall_seconds"
+    if execution.state in _LIMITS:
+        return "limit", _LIMITS[execution.state]
+    if (execution.units["state"] == Status.FAILED).any():
+        return "failed", ""
+    return ("ok", "") if execution.finished else ("deadlock", "")

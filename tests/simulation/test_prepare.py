@@ -1,0 +1,100 @@
+"""A prepared program runs exactly as ``simulate`` does, whatever is bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepsim as st
+from stepsim.errors import ArgError, LoweringError
+from stepsim.simulation import Limits, simulate
+from stepsim.simulation.prepare import prepare
+from stepsim.trace_io import synthetic_routing
+from stepsim.workloads import MoEShape, attention, moe_layer, swiglu_layer, time_multiplexed_moe
+
+TINY = MoEShape("tiny", experts=6, active=2, model_dim=64, inner_dim=64)
+
+
+def table(seed: int, skew: float = 1.0) -> Any:
+    return synthetic_routing(12, TINY.experts, TINY.active, seed=seed, skew=skew).experts
+
+
+def assert_same(totals: Any, result: Any) -> None:
+    for name in (
+        "status", "cycles", "traffic_bytes", "bus_bytes", "memory_requests", "flops", "tokens",
+        "engine_steps", "peak_bandwidth",
+    ):  # fmt: skip
+        assert getattr(totals, name) == getattr(result, name), name
+    assert totals.image_hash == result.provenance["image_hash"]
+
+
+@pytest.mark.parametrize("tile", [1, 4, "dynamic"])
+@pytest.mark.parametrize("regions", [6, 2, 1])
+def test_every_binding_gives_the_run_of_simulate(tile: int | str, regions: int) -> None:
+    work = time_multiplexed_moe(TINY, 12, tile, regions, 32)
+    prepared = prepare(work.program)
+    for seed, skew in ((1, 0.0), (2, 1.0), (3, 8.0), (1, 0.0)):
+        bound = {work.routing: table(seed, skew)}
+        assert_same(prepared.run(bound), simulate(work.program, bindings=bound))
+
+
+def test_units_are_those_of_simulate() -> None:
+    work = moe_layer(TINY, 12, 4, 32)
+    bound = {work.routing: table(5)}
+    _, units = prepare(work.program).run_with_units(bound)
+    assert units.equals(simulate(work.program, bindings=bound).units)
+
+
+def test_machine_and_depth_are_respected() -> None:
+    work = moe_layer(TINY, 12, 4, 32)
+    bound = {work.routing: table(5)}
+    for machine, depth in (("sda-hdl", None), ("sda-1024", 7)):
+        prepared = prepare(work.program, machine=machine, fifo_depth=depth)
+        result = simulate(work.program, machine=machine, fifo_depth=depth, bindings=bound)
+        assert_same(prepared.run(bound), result)
+        assert prepared.fifo_depth == result.provenance["fifo_depth"]
+
+
+def test_programs_without_routing_and_with_constant_selectors() -> None:
+    programs = [
+        swiglu_layer(8, 16, 32, 4, 8).program,
+        attention("qwen3-30b-a3b-step", [40, 3, 64, 10], "dynamic", regions=2).program,
+    ]
+    with st.Program("constant", compute_bw=64) as program:
+        x = st.linear_load(st.spec(4, 8), (1, 8), shape=(4, 1), stride=(1, 1))
+        flags = np.array([[1, 0], [0, 1], [1, 1], [0, 1]])
+        for part in st.partition(x.flatten(0, x.rank), st.selector(flags), rank=0):
+            st.consume(part)
+    for each in [*programs, program]:
+        prepared = prepare(each)
+        assert_same(prepared.run(), simulate(each))
+        assert_same(prepared.run(), simulate(each))
+
+
+def test_indices_of_the_program_are_the_default() -> None:
+    work = moe_layer(TINY, 12, 4, 32, indices=table(1))
+    prepared = prepare(work.program)
+    assert_same(prepared.run(), simulate(work.program))
+    other = {work.routing: table(2)}
+    assert_same(prepared.run(other), simulate(work.program, bindings=other))
+
+
+def test_a_run_that_does_not_end_well_says_why() -> None:
+    work = moe_layer(TINY, 12, 4, 32)
+    totals = prepare(work.program).run({work.routing: table(1)}, limits=Limits(max_cycles=100))
+    assert (totals.status, totals.limit) == ("limit", "max_cycles")
+    assert totals.bandwidth_utilization is None
+    assert "stopped by the limit max_cycles" in totals.reason
+
+
+def test_wrong_bindings_are_refused() -> None:
+    work, other = moe_layer(TINY, 12, 4, 32), moe_layer(TINY, 12, 4, 32)
+    prepared = prepare(work.program)
+    with pytest.raises(LoweringError, match="has no indices"):
+        prepared.run()
+    with pytest.raises(LoweringError, match="bindings are keyed by its routings"):
+        prepared.run({other.routing: table(1)})
+    with pytest.raises(ArgError, match=r"shape \(3, 2\), expected \(12, 2\)"):
+        prepared.run({work.routing: table(1)[:3]})
