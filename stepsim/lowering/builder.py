@@ -176,6 +176,11 @@ class ImageBuilder:
                     )
             for role, used in (("producer", spec.outputs), ("consumer", spec.inputs)):
                 for c in used:
+                    if not 0 <= c < count:
+                        raise LoweringError(
+                            f"{spec.op} '{spec.name}': there is no channel {c}; "
+                            f"the network has {count}, numbered from 0"
+                        )
                     if ends[role][c] >= 0:
                         other = self._network.units[ends[role][c]].name
                         channel = self._network.channels[c].name
@@ -201,6 +206,8 @@ class ImageBuilder:
             self._check_tile(spec, rows, cols, 1)
         try:
             params = row.encode(self, spec)
+            if row.port is not None:
+                _bundle(spec)
         except KeyError as error:
             raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
         for value in params:

@@ -108,16 +108,26 @@ def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> 
         tokens = spec.params["tokens"]
         first = builder.add_tokens(spec, tokens)
         tail = int(spec.params.get("tail", 0))
-        return [mode, len(tokens), first, tail, *times(spec.params, len(tokens))]
+        clocks = times(spec.params, len(tokens))
+        if mode != sources.STEP and len(clocks) != len(tokens):
+            raise LoweringError(
+                f"{spec.op} '{spec.name}': {len(clocks)} times for {len(tokens)} tokens"
+            )
+        return [mode, len(tokens), first, tail, *clocks]
 
     return encode
 
 
 def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
     width = spec.params["width"]
+    selectors, levels = spec.params["selectors"], spec.params["levels"]
+    if len(selectors) != len(levels):
+        raise LoweringError(
+            f"SelectGen '{spec.name}': {len(levels)} levels for {len(selectors)} selectors"
+        )
     tokens = [
         {"selector": list(chosen), "width": width, "rd": 0, "level": level}
-        for chosen, level in zip(spec.params["selectors"], spec.params["levels"], strict=True)
+        for chosen, level in zip(selectors, levels, strict=True)
     ]
     return [sources.STEP, len(tokens), builder.add_tokens(spec, tokens), 0]
 

@@ -1,0 +1,112 @@
+"""Images: pure functions of the network, never written by a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+
+from stepsim.kernels.driver import execute
+from stepsim.lowering import Image, Network, TimingParams, build_image
+from tests.engine_backend import to_result
+from tests.lowering.support import load_store
+from tests.oracle.compare import assert_same
+from tests.oracle.profile import profile
+from tests.oracle.random_networks import random_networks
+
+ARRAYS = [f.name for f in fields(Image) if "NDArray" in str(f.type)]
+
+
+def contents(image: Image) -> dict[str, bytes]:
+    return {name: getattr(image, name).tobytes() for name in ARRAYS}
+
+
+@profile(30)
+@given(random_networks())
+def test_running_leaves_the_image_as_it_was(network: Network) -> None:
+    image = build_image(network)
+    before = contents(image)
+    first = to_result(image, execute(image, history=True))
+    assert contents(image) == before
+    second = to_result(image, execute(image, history=True))
+    assert_same(first, second, accounts=True, names=("first run", "second run"))
+
+
+def test_arrays_may_be_read_only() -> None:
+    image = build_image(load_store())
+    for name in ARRAYS:
+        getattr(image, name).setflags(write=False)
+    assert execute(image).finished
+
+
+@profile(30)
+@given(random_networks())
+def test_laying_out_twice_gives_the_same_image(network: Network) -> None:
+    first, second = build_image(network), build_image(network)
+    assert contents(first) == contents(second)
+    assert first.digest() == second.digest()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        load_store(rows=5),
+        load_store(depth=3),
+        *(
+            load_store(replace(TimingParams(), **{name: value}))
+            for name, value in {
+                "onchip_bytes_per_cycle": 32, "request_bytes": 32, "hbm_channels": 16,
+                "hbm_interval": 3, "hbm_latency": 3, "hbm_startup": 15, "closure_slack": 1,
+                "memory_model": "uncontended",
+            }.items()
+        ),
+    ],
+)  # fmt: skip
+def test_what_changes_the_run_changes_the_digest(changed: Network) -> None:
+    assert build_image(changed).digest() != build_image(load_store()).digest()
+
+
+DIGEST = """
+from stepsim.lowering import build_image, lower
+from stepsim.machine import load_machine
+from stepsim.workloads import moe_layer
+indices = np.array([[0, 1], [1, 2], [5, 7], [6, 0]])
+work = moe_layer("mixtral-8x7b", 4, 2, indices=indices)
+_, network = lower(work.program, load_machine("sda-1024"))
+print(build_image(network).digest(), work.program.fingerprint())
+"""
+
+
+def test_digest_does_not_depend_on_the_process() -> None:
+    def digest(seed: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = digest("1")
+    assert len(first.split()[0]) == 64
+    assert digest("2") == digest("0") == first
+
+
+def test_ports_number_loads_before_stores() -> None:
+    image = build_image(load_store())
+    assert [image.unit_ops[port["unit"]] for port in image.ports] == ["OffChipLoad", "OffChipStore"]
+
+
+def test_rings_start_small_and_hold_the_capacity() -> None:
+    for depth in (1, 2, 3, 16, 17, 5000):
+        image = build_image(load_store(depth=depth))
+        for channel in image.channels:
+            assert channel["cap"] == depth
+            assert channel["mask"] + 1 <= 16
+            assert channel["start"] + channel["mask"] < len(image.slots)
+            if depth <= 16:
+                assert depth <= channel["mask"] + 1 < 2 * depth
