@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 import time
@@ -15,11 +16,12 @@ import numpy as np
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import StepSimError
 from stepsim.graph import Program
-from stepsim.kernels.driver import execute
+from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image, lower
 from stepsim.machine import Machine, load_machine
-from stepsim.results import Result
+from stepsim.results import Diagnosis, Result
+from stepsim.simulation.assumptions import check_assumptions
 from stepsim.simulation.collect import channel_table, unit_table
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits, Progress
@@ -54,7 +56,8 @@ def simulate(
     Returns
     -------
     Result
-        Never raises for a deadlock or a failed unit: look at ``status`` and ``diagnosis``.
+        Never raises for a deadlock, a failed unit or an assumption (``assume_equal``,
+        ``assume_shape``) that the run contradicts: look at ``status`` and ``diagnosis``.
 
     Raises
     ------
@@ -75,7 +78,10 @@ def simulate(
     beat = None
     if progress is not None:
         beat = _heartbeat(progress, lambda: _expected_traffic(program, bindings))
-    return _run(network, program.name, target, limits, beat, provenance, sources.__getitem__)
+    check = None
+    if program.assumptions:
+        check = functools.partial(check_assumptions, wiring, bindings=bindings)
+    return _run(network, program.name, target, limits, beat, provenance, sources.__getitem__, check)
 
 
 def simulate_network(
@@ -98,7 +104,9 @@ def _run(
     on_pause: Callable[[Any, Any, float], None] | None,
     provenance: Mapping[str, Any],
     source: Callable[[int], str],
+    check: Callable[[Execution], StepSimError | None] | None = None,
 ) -> Result:
+    """Run a network; ``check`` may object to an execution that went well and kept its history."""
     image = build_image(network)
     bounds = limits or Limits()
     execution = execute(
@@ -107,11 +115,18 @@ def _run(
         max_steps=bounds.max_steps or INFINITY,
         max_wall_seconds=bounds.max_wall_seconds or float("inf"),
         on_pause=on_pause,
+        history=check is not None,
     )
     totals = totals_of(execution, network.timing)
+    status, diagnosis = totals.status, None
+    if status != "ok":
+        diagnosis = diagnose(image, execution, status, totals.limit, source)
+    elif check is not None and (objection := check(execution)) is not None:
+        status = "failed"
+        diagnosis = Diagnosis(status, str(objection))
     return Result(
         program=name,
-        status=totals.status,
+        status=status,
         cycles=totals.cycles,
         traffic_bytes=totals.traffic_bytes,
         bus_bytes=totals.bus_bytes,
@@ -136,9 +151,7 @@ def _run(
                 "numpy": np.__version__,
             },
         },
-        diagnosis=None
-        if totals.status == "ok"
-        else diagnose(image, execution, totals.status, totals.limit, source),
+        diagnosis=diagnosis,
     )
 
 
