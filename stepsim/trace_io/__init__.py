@@ -8,7 +8,12 @@ of :func:`routing_schema`. Every value is checked on the way in.
 from __future__ import annotations
 
 from stepsim.trace_io.kv import read_kv_lengths
-from stepsim.trace_io.routing import read_routing, read_routing_batches
+from stepsim.trace_io.routing import (
+    RoutingPart,
+    read_routing,
+    read_routing_batches,
+    routing_parts,
+)
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
 from stepsim.trace_io.synthetic import synthetic_routing
@@ -16,11 +21,13 @@ from stepsim.trace_io.table import RoutingTable, write_routing
 
 __all__ = [
     "SCHEMA_VERSION",
+    "RoutingPart",
     "RoutingStatistics",
     "RoutingTable",
     "read_kv_lengths",
     "read_routing",
     "read_routing_batches",
+    "routing_parts",
     "routing_schema",
     "routing_statistics",
     "synthetic_routing",

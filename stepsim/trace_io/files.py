@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
 
-__all__ = ["detect_format", "read_arrow", "read_numpy"]
+__all__ = ["choose_array", "damaged", "detect_format", "read_arrow", "read_numpy"]
 
 _MAGIC = {
     b"\x93NUMPY": "npy",
@@ -66,7 +66,7 @@ def read_numpy(
             loaded = np.load(file, allow_pickle=False)
             if not isinstance(loaded, np.lib.npyio.NpzFile):
                 return {names[0]: loaded}
-            chosen = _choose_array(path, loaded.files, names, extra)
+            chosen = choose_array(path, loaded.files, names, extra)
             found = {names[0]: np.asarray(loaded[chosen])}
             for name in extra:
                 if name in loaded.files and name != chosen:
@@ -80,7 +80,7 @@ def read_numpy(
                 f"{path}: holds Python objects (object array), expected integers; rows of "
                 "different lengths or None make one, mend them and save again"
             ) from error
-        raise _damaged(path, kind, error) from error
+        raise damaged(path, kind, error) from error
 
 
 def read_arrow(path: Path, kind: str) -> pa.Table:
@@ -94,7 +94,7 @@ def read_arrow(path: Path, kind: str) -> pa.Table:
         _ = table.column_names  # decodes the names, which Arrow does not check
         return table
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
-        raise _damaged(path, kind, error) from error
+        raise damaged(path, kind, error) from error
 
 
 def _read_table(path: Path, kind: str) -> pa.Table:
@@ -106,9 +106,14 @@ def _read_table(path: Path, kind: str) -> pa.Table:
         return opened.read_all()
 
 
-def _choose_array(
+def choose_array(
     path: Path, present: Sequence[str], names: Sequence[str], extra: Sequence[str]
 ) -> str:
+    """The main array among those ``present`` in an archive, see :func:`read_numpy`.
+
+    Raises:
+        TraceError: it is not clear which array is meant.
+    """
     wanted = [name for name in present if name in names]
     others = [name for name in present if name not in extra]
     if len(wanted) == 1:
@@ -123,7 +128,7 @@ def _choose_array(
     )
 
 
-def _damaged(path: Path, kind: str, error: Exception) -> TraceError:
+def damaged(path: Path, kind: str, error: Exception) -> TraceError:
     """Word a read failure; when the end of the file is missing, that is what to say."""
     size = path.stat().st_size
     reason = " ".join(str(error).split())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.table import RoutingTable
 from stepsim.trace_io.validate import Place, check_experts, check_integer_dtype, check_weights
 
-__all__ = ["read_routing", "read_routing_batches"]
+__all__ = ["RoutingPart", "read_routing", "read_routing_batches", "routing_parts"]
 
 _SHOWN = 6
 _FORMATS = "Parquet, Arrow IPC (file or stream), .npy and .npz"
@@ -93,9 +94,36 @@ def read_routing_batches(
     The arguments are those of :func:`read_routing`; ``layer``, ``step`` and ``model`` narrow the
     choice. The source is opened at once, each table is checked when its turn comes.
     """
+    parts = routing_parts(
+        source, experts=experts, k=k, layer=layer, step=step, model=model, tokens=tokens
+    )
+    return (part.read() for part in parts)
+
+
+@dataclass(frozen=True)
+class RoutingPart:
+    """One layer-step of a source; ``read`` checks its values and raises TraceError for bad ones."""
+
+    layer: int
+    step: int
+    model: str | None
+    read: Callable[[], RoutingTable]
+
+
+def routing_parts(
+    source: object,
+    *,
+    experts: int | None = None,
+    k: int | None = None,
+    layer: int | None = None,
+    step: int | None = None,
+    model: str | None = None,
+    tokens: int | None = None,
+) -> list[RoutingPart]:
+    """As :func:`read_routing_batches`, but one bad layer-step leaves the others readable."""
     checks = _Checks(experts=experts, k=k, tokens=tokens)
     _, parts = _select(source, _Labels(layer, step, model))
-    return (part.read(checks) for part in parts)
+    return [RoutingPart(*vars(part.key).values(), partial(part.read, checks)) for part in parts]
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,25 @@ import pyarrow as pa
 
 from stepsim.errors import TraceError
 
-__all__ = ["SCHEMA_VERSION", "check_version", "routing_schema"]
+__all__ = [
+    "NAME_KEY",
+    "SCHEMA_VERSION",
+    "VERSION_KEY",
+    "check_version",
+    "described",
+    "routing_schema",
+    "schema_name",
+]
 
 SCHEMA_VERSION = 1
 """Version written to, and highest version accepted in, the schema metadata."""
 
-_NAME_KEY = b"stepsim.schema"
-_VERSION_KEY = b"stepsim.schema_version"
+NAME_KEY = b"stepsim.schema"
+"""Key of the schema metadata that names the schema of a file."""
+
+VERSION_KEY = b"stepsim.schema_version"
+"""Key of the schema metadata that holds the version."""
+
 _K_KEY = b"stepsim.experts_per_token"
 
 
@@ -39,15 +51,15 @@ def routing_schema(k: int, *, weights: bool = False) -> pa.Schema:
     ``weights`` adds the optional field of that name.
     """
     fields = [
-        _field("model", pa.string(), "name of the model; null when unknown", nullable=True),
-        _field("layer", pa.int32(), "index of the MoE layer, from 0"),
-        _field("step", pa.int32(), "index of the forward pass, from 0"),
-        _field(
+        described("model", pa.string(), "name of the model; null when unknown", nullable=True),
+        described("layer", pa.int32(), "index of the MoE layer, from 0"),
+        described("step", pa.int32(), "index of the forward pass, from 0"),
+        described(
             "token",
             pa.int32(),
             "index of the token within its (model, layer, step); consecutive",
         ),
-        _field(
+        described(
             "experts",
             pa.list_(pa.field("item", pa.int32(), nullable=False), k),
             "ids of the experts the router chose for the token, from 0, all distinct, "
@@ -56,43 +68,59 @@ def routing_schema(k: int, *, weights: bool = False) -> pa.Schema:
     ]
     if weights:
         fields.append(
-            _field(
+            described(
                 "weights",
                 pa.list_(pa.field("item", pa.float32(), nullable=False), k),
                 "gate weight of each chosen expert, in the order of `experts`; finite",
             )
         )
     metadata = {
-        _NAME_KEY: b"expert-routing",
-        _VERSION_KEY: str(SCHEMA_VERSION).encode(),
+        NAME_KEY: b"expert-routing",
+        VERSION_KEY: str(SCHEMA_VERSION).encode(),
         _K_KEY: str(k).encode(),
     }
     return pa.schema(fields, metadata=metadata)
 
 
-def check_version(schema: pa.Schema, source: str) -> None:
+def schema_name(schema: pa.Schema) -> str | None:
+    """The name of the schema a table says it follows; None for tables from elsewhere."""
+    name: bytes | None = (schema.metadata or {}).get(NAME_KEY)
+    return None if name is None else name.decode(errors="replace")
+
+
+def check_version(
+    schema: pa.Schema, source: str, *, newest: int = SCHEMA_VERSION, what: str = "routing"
+) -> None:
     """Refuse a table that a later, unknown version of the schema describes.
+
+    ``newest`` is the highest version known, ``what`` the kind of schema for the message.
 
     Tables without the metadata come from elsewhere and are read by their columns.
 
     Raises:
-        TraceError: the version is not a number, or newer than :data:`SCHEMA_VERSION`.
+        TraceError: the version is not a number, or newer than ``newest``.
     """
-    text = (schema.metadata or {}).get(_VERSION_KEY)
+    text = (schema.metadata or {}).get(VERSION_KEY)
     if text is None:
         return
     version = text.decode(errors="replace")
     if not (version.isascii() and version.isdecimal()) or int(version) < 1:
         raise TraceError(
-            f"{source}: schema metadata `{_VERSION_KEY.decode()}` is {version!r}, expected a "
-            f"version number 1..{SCHEMA_VERSION}; remove the metadata or write the file again"
+            f"{source}: schema metadata `{VERSION_KEY.decode()}` is {version!r}, expected a "
+            f"version number 1..{newest}; remove the metadata or write the file again"
         )
-    if int(version) > SCHEMA_VERSION:
+    if int(version) > newest:
         raise TraceError(
-            f"{source}: written with version {version} of the routing schema, this stepsim reads "
-            f"versions up to {SCHEMA_VERSION}; upgrade stepsim or write the file with the older one"
+            f"{source}: written with version {version} of the {what} schema, this stepsim reads "
+            f"versions up to {newest}; upgrade stepsim or write the file with the older one"
         )
 
 
-def _field(name: str, kind: pa.DataType, meaning: str, *, nullable: bool = False) -> pa.Field:
-    return pa.field(name, kind, nullable=nullable, metadata={b"description": meaning.encode()})
+def described(
+    name: str, kind: pa.DataType, meaning: str, *, unit: str | None = None, nullable: bool = False
+) -> pa.Field:
+    """A field that carries its definition, and its unit if it has one, in its metadata."""
+    metadata = {b"description": meaning.encode()}
+    if unit is not None:
+        metadata[b"unit"] = unit.encode()
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)

@@ -21,7 +21,7 @@ from stepsim.errors import ArgError, OutputError
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
-__all__ = ["RoutingTable", "write_routing"]
+__all__ = ["RoutingTable", "routing_rows", "write_routing"]
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 
@@ -104,19 +104,9 @@ class RoutingTable:
 
     def to_arrow(self) -> pa.Table:
         """The table in the schema of :func:`stepsim.trace_io.routing_schema`."""
-        n = self.tokens
-        schema = routing_schema(self.k, weights=self.weights is not None)
-        first = self.first_token
-        columns = [
-            pa.array([self.model] * n, pa.string()),
-            pa.array(np.full(n, self.layer, np.int32)),
-            pa.array(np.full(n, self.step, np.int32)),
-            pa.array(np.arange(first, first + n, dtype=np.int32)),
-            _list_array(self.experts, schema.field("experts").type),
-        ]
-        if self.weights is not None:
-            columns.append(_list_array(self.weights, schema.field("weights").type))
-        return pa.Table.from_arrays(columns, schema=schema)
+        return routing_rows(
+            self.experts, self.weights, self.layer, self.step, self.first_token, self.model
+        )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one Parquet file, whole or not at all.
@@ -148,6 +138,29 @@ class RoutingTable:
             f"RoutingTable(tokens={self.tokens}, k={self.k}, layer={self.layer}, "
             f"step={self.step}, model={self.model!r}, source={self.source!r})"
         )
+
+
+def routing_rows(
+    experts: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32] | None,
+    layer: int,
+    step: int,
+    first_token: int,
+    model: str | None,
+) -> pa.Table:
+    """Rows of one (model, layer, step) in the routing schema, from values checked before."""
+    n, k = experts.shape
+    schema = routing_schema(k, weights=weights is not None)
+    columns = [
+        pa.repeat(pa.scalar(model, pa.string()), n),
+        pa.array(np.full(n, layer, np.int32)),
+        pa.array(np.full(n, step, np.int32)),
+        pa.array(np.arange(first_token, first_token + n, dtype=np.int32)),
+        _list_array(experts, schema.field("experts").type),
+    ]
+    if weights is not None:
+        columns.append(_list_array(weights, schema.field("weights").type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def write_routing(tables: Sequence[RoutingTable], path: str | os.PathLike[str]) -> None:
