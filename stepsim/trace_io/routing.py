@@ -123,7 +123,9 @@ def routing_parts(
     """As :func:`read_routing_batches`, but one bad layer-step leaves the others readable."""
     checks = _Checks(experts=experts, k=k, tokens=tokens)
     _, parts = _select(source, _Labels(layer, step, model))
-    return [RoutingPart(*vars(part.key).values(), partial(part.read, checks)) for part in parts]
+    return [
+        RoutingPart(p.key.layer, p.key.step, p.key.model, partial(p.read, checks)) for p in parts
+    ]
 
 
 @dataclass(frozen=True)
