@@ -47,10 +47,10 @@ def multiply(fn: Function, a: TileValue, b: TileValue, node: Node) -> TileValue:
     if a.cols != columns:
         node.fail(f"inner sizes differ: {a!r} and {b!r}{' transposed' if fn.transposed else ''}")
     k = min(a.width, inner)
-    if fn.kernel is not None:
-        return _finished(fn.kernel(a.data, b.data), a.valid, outer)
     right = b.data[:, :k].T if fn.transposed else b.data[:k]
-    return _finished(a.data[:, :k] @ right, a.valid, outer)
+    with np.errstate(all="ignore"):
+        data = a.data[:, :k] @ right if fn.kernel is None else fn.kernel(a.data, b.data)
+    return _finished(data, a.valid, outer)
 
 
 def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue:
@@ -64,10 +64,10 @@ def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue
         return _set_offset(tiles[0], tiles[1].value, node)
     if fn.map_unit == "RowWiseAppend":
         return _append(tiles[0], tiles[1], node)
-    with np.errstate(all="ignore"):
-        if fn.map_unit == "Matmul":
-            out = multiply(fn, tiles[0], tiles[1], node)
-        else:
+    if fn.map_unit == "Matmul":
+        out = multiply(fn, tiles[0], tiles[1], node)
+    else:
+        with np.errstate(all="ignore"):
             out = _elementwise(_kernel(fn, node)(*(t.data for t in tiles)), tiles)
     return TileValue(node.rounded(out.data), out.valid, out.width)
 
@@ -137,6 +137,12 @@ def accumulate(fn: Function, state: TileValue, x: TileValue, node: Node) -> Tile
 
 def _packed(fn: Function, state: TileValue, x: TileValue, node: Node) -> TileValue:
     rows = fn.accum_unit == "RetileRow"
+    if rows and 0 < x.valid < x.rows:
+        node.fail(
+            f"a tile with {x.valid} of {x.rows} valid rows cannot be packed, its padding would "
+            "come to lie between rows",
+            "drop the padding first",
+        )
     if (state.cols != x.cols) if rows else (state.rows != x.rows):
         node.fail(f"{x!r} does not fit the pack {state!r}")
     data = np.concatenate((state.data, x.data), axis=0 if rows else 1)

@@ -35,9 +35,10 @@ class Symbols:
                 for index, dim in table.count.known().items():
                     self._learn(dim, [counts[index]])
         handles = [s for op in program.operators for s in op.outputs]
-        handles += [s for op in program.operators for s in op.inputs]
+        made = {id(s) for s in handles}
+        handles += [s for op in program.operators for s in op.inputs if id(s) not in made]
         for stream in handles:
-            found = measure(stream)
+            found = measure(stream) if _has_symbols(stream) else None
             if found is None:
                 continue
             for dim, sizes in zip(stream.shape, found[0], strict=True):
@@ -72,6 +73,12 @@ class Symbols:
                 return None
             known[symbol] = sympy.Integer(value)
         return int(dim.expr.xreplace(known))
+
+
+def _has_symbols(stream: Stream) -> bool:
+    tile = stream.type
+    sides = (tile.rows, tile.cols) if isinstance(tile, Tile) else ()
+    return not all(d.is_static for d in (*stream.shape, *sides))
 
 
 def tile_sides(stream: Stream, tokens: Iterable[Token]) -> list[tuple[Dim, Sizes]]:

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 import stepsim.graph as st
+from stepsim.errors import EvaluationError
 from stepsim.functional import FunctionalResult, Selection, TileValue, evaluate
 from stepsim.functional.values import BufferValue
 from stepsim.graph import Program, Stream
 from stepsim.graph.ops.flat_map import FlatMap
 from stepsim.graph.ops.higher_order import Map
 from stepsim.kernels.driver import execute
-from stepsim.kernels.layout import Payload
+from stepsim.kernels.layout import Payload, Status
 from stepsim.lowering import build_image, lower
 from stepsim.machine import load_machine
 from stepsim.simulation.decisions import decisions_of
@@ -79,13 +81,21 @@ def run_both(
     machine: str = "sda-1024",
     bindings: Mapping[Any, Any] | None = None,
     scalar: str | None = None,
-) -> FunctionalResult:
-    """Evaluate in the order of a timing run, and compare all tokens of all channels with it."""
-    wiring, network = lower(program, load_machine(machine), bindings)
+    fifo_depth: int | None = None,
+) -> Any:
+    """Evaluate in the order of a timing run, and compare all tokens of all channels with it.
+
+    Returns the FunctionalResult; None when both fail.
+    """
+    wiring, network = lower(program, load_machine(machine), bindings, fifo_depth)
     image = build_image(network)
     execution = execute(image, history=True)
-    assert execution.finished
     decisions = decisions_of(wiring, image, execution)
+    if (execution.units["state"] == Status.FAILED).any():
+        with pytest.raises(EvaluationError):
+            evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
+        return None
+    assert execution.finished
     result = evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
     assert result.contradictions() == []
     compared = 0

@@ -10,8 +10,7 @@ from stepsim.errors import AssumptionError, EvaluationError
 from stepsim.functional import evaluate
 from stepsim.functional.registry import evaluator_of, known_operators
 from stepsim.graph import fn
-
-from .support import tiles
+from tests.functional.support import tiles
 
 
 def split(outputs: list[int]) -> list[st.Stream]:

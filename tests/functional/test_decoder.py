@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from stepsim.workloads import AttentionShape, MoEShape, decoder_layer
-
-from .references import Cache, Layer, close, served
-from .support import run_both
+from tests.functional.references import Cache, Layer, close, served
+from tests.functional.support import run_both
 
 HEADS = AttentionShape("small", 32, 4, 2, 8)
 EXPERTS = MoEShape("small", 4, 2, 32, 16)

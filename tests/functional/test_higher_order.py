@@ -11,8 +11,7 @@ from stepsim.errors import EvaluationError
 from stepsim.functional import evaluate
 from stepsim.graph import fn
 from stepsim.graph.functions import Function
-
-from .support import run_both, tiles
+from tests.functional.support import run_both, tiles
 
 rng = np.random.default_rng(7)
 

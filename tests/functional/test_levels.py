@@ -9,8 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import AssumptionError, EvaluationError
 from stepsim.functional import evaluate
 from stepsim.graph import fn
-
-from .support import run_both, text, tiles
+from tests.functional.support import run_both, text, tiles
 
 
 def ragged() -> st.Stream:

@@ -9,8 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import evaluate
 from stepsim.graph import fn
-
-from .support import run_both, text, tiles
+from tests.functional.support import run_both, text, tiles
 
 A = np.arange(24, dtype=np.float32).reshape(4, 6)
 

@@ -11,8 +11,7 @@ from stepsim.functional import Decisions, Selection, evaluate, needs_decisions
 from stepsim.graph import fn
 from stepsim.simulation.decisions import record_decisions
 from stepsim.simulation.values import run_functional
-
-from .support import numbers, run_both, text, tiles
+from tests.functional.support import numbers, run_both, text, tiles
 
 
 def test_partition_copies_drops_and_cuts_levels():

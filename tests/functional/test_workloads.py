@@ -16,9 +16,8 @@ from stepsim.workloads import (
     swiglu_layer,
     time_multiplexed_moe,
 )
-
-from .references import Cache, Layer, close, served, silu, tensors_of
-from .support import run_both
+from tests.functional.references import Cache, Layer, close, served, silu, tensors_of
+from tests.functional.support import run_both
 
 
 def layer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringError, RankError
 from tests.graph.support import scratch, text, tiles
 
@@ -91,3 +92,16 @@ def test_affine_reads(program):
         tiles(3, program.dim("n")).bufferize(1).streamify(shape=(2,), stride=(1,))
     with pytest.raises(ArgError, match="shape and stride come together"):
         tiles(3, 4).bufferize(1).streamify(shape=(2,))
+
+
+def test_reading_a_ragged_buffer_again_counts_every_read(program):
+    lengths = st.metadata([1, 2, 3])
+    rows = st.metadata([0, 0, 0]).flat_map(st.fn.cache_read_addresses(1), lengths)
+    x = st.random_load(rows, st.spec(8, 2), (1, 2))
+    buffer = x.bufferize(1)
+    total = x.elements()
+    assert buffer.streamify().elements() == total
+    assert buffer.streamify(repeat=3).elements() == 3 * total
+    assert buffer.streamify(tiles(3, 4)).elements() == 4 * total
+    assert buffer.streamify(repeat=3).shape[-1] == x.shape[-1]
+    assert buffer.streamify(x).elements() not in (total, 0)

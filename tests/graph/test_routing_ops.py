@@ -177,6 +177,17 @@ def test_ragged_inner_dims_of_a_merge_have_parts(program):
     assert [p.shape[1] for p in st.partition(data, which)] == [a, b]
 
 
+def test_only_the_selector_of_a_merge_restores_its_inputs(program):
+    """Another selector of the same width mixes the inputs."""
+    a, b = program.ragged("a"), program.ragged("b")
+    data, _ = st.eager_merge([tiles(2, a, rows=2), tiles(3, b, rows=3)])
+    mixed = st.partition(data, flags(5))
+    assert not {p.shape[1] for p in mixed} & {a, b, data.shape[1]}
+    assert [p.type.rows for p in mixed] == [data.type.rows] * 2
+    dealt = st.parallelize(data.flatten(0, 1).reshape(1, pad=0), 2)
+    assert not {p.shape[0] for p in dealt} & {a, b}
+
+
 def test_like_states_the_types_of_the_outputs(program):
     parts = st.partition(tiles(4), flags(4), like=[tiles(1, rows=2), tiles(1, rows=3)])
     assert [str(p.type.rows) for p in parts] == ["2", "3"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepsim.functional.kernels import accumulate, initial, map_tiles, multiply
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
@@ -65,7 +67,8 @@ def _map_accum(op: MapAccum, node: Node) -> Steps:
                 f"the state is {state!r}, the product {product!r}",
                 "all products of one reduction need one size",
             )
-        total = state.data + product.data if state.data.size else product.data
+        with np.errstate(all="ignore"):
+            total = state.data + product.data if state.data.size else product.data
         state = TileValue(total, product.valid, max(state.width, product.width))
         if a.level >= op.rank:
             node.emit(_shown(state, node), a.level - op.rank)

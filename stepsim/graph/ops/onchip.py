@@ -150,7 +150,9 @@ def streamify(
         op = Streamify(
             rank=len(kind.dims), repeat=factors, ref_rank=0, shape=affine[0], stride=affine[1]
         )
-        out = Output((*x.shape, *(Dim(f) for f in factors), *read), kind.tile, None, x.padding)
+        times = tuple(Dim(f) for f in factors)
+        shape_out = (*x.shape, *times, *_read_again(site, read, times))
+        out = Output(shape_out, kind.tile, None, x.padding)
         return site.add(op, [out])[0]
     inner = ref.rank - x.rank
     if inner > 0:
@@ -181,4 +183,21 @@ def streamify(
     op = Streamify(
         rank=len(kind.dims), repeat=(), ref_rank=units, shape=affine[0], stride=affine[1]
     )
-    return site.add(op, [Output((*ref.shape, *read), kind.tile, None, x.padding)])[0]
+    shape_out = (*ref.shape, *_read_again(site, read, ref.shape[keep:]))
+    return site.add(op, [Output(shape_out, kind.tile, None, x.padding)])[0]
+
+
+def _read_again(site: Site, dims: Sequence[Dim], times: Sequence[Dim]) -> list[Dim]:
+    """Dims of buffers, each read ``times`` times: a ragged one keeps its sizes, its total grows."""
+    made: list[Dim] = []
+    for d in dims:
+        if d.is_ragged and times:
+            namer = site.owner.namer
+            total = (
+                namer.symbol(f"{d.expr}_total", f"sum of all sizes of {d} read by {site.title}")
+                if any(t.is_ragged for t in times)
+                else product((d.total, *(t.expr for t in times)))
+            )
+            d = Dim(d.expr, d.kind, total, d.bound, d.static, namer, d.parts, d.span)
+        made.append(d)
+    return made

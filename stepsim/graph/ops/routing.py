@@ -178,19 +178,19 @@ def partition(
     made: list[Output] = []
     for index in range(width):
         part = counts.part(index)
-        dims = [_own(site, d, index) for d in x.shape[keep:]]
-        element = like[index].type if like is not None else _restored(x.type, index)
+        dims = [_own(site, d, index, part) for d in x.shape[keep:]]
+        element = like[index].type if like is not None else _restored(x.type, index, part)
         padding = _split(x.padding, index, part is not None)
         made.append(Output((counts.of(index), *dims), element, None, padding))
     op = Partition(rank=inner, switch_cycles=costs, write_back=write_back)
     return list(site.add(op, made))
 
 
-def _own(site: Site, size: Dim, index: int) -> Dim:
-    """Inner dims of an output: ragged ones are new, or those of the merged input."""
+def _own(site: Site, size: Dim, index: int, part: Stream | None = None) -> Dim:
+    """Inner dims of an output: ragged ones are new, or those of the merged input ``part``."""
     if not size.is_ragged:
         return size
-    if size.parts:
+    if size.parts and part is not None and size.parts[index] in part.shape:
         return size.parts[index]
     return site.owner.namer.ragged(
         str(size.expr), f"{site.title}, output {index}, of {size}", bound=size.bound,
@@ -198,11 +198,15 @@ def _own(site: Site, size: Dim, index: int) -> Dim:
     )  # fmt: skip
 
 
-def _restored(element: ElementType, index: int) -> ElementType:
-    """A merged tile gets back the size of the input that it came from."""
-    if not isinstance(element, Tile) or not (element.rows.parts or element.cols.parts):
+def _restored(element: ElementType, index: int, part: Stream | None) -> ElementType:
+    """A merged tile gets back the size that it had in the input ``part`` that it came from."""
+    if part is None or not isinstance(element, Tile) or not isinstance(part.type, Tile):
         return element
-    sides = [s.parts[index] if s.parts else s for s in (element.rows, element.cols)]
+    known = (part.type.rows, part.type.cols)
+    sides = [
+        s.parts[index] if s.parts and s.parts[index] in known else s
+        for s in (element.rows, element.cols)
+    ]
     return Tile(element.dtype, *sides)
 
 
