@@ -115,7 +115,7 @@ def diagnose(
     edges = {u: waits for u, waits in edges.items() if waits}
     waits = [found[0][1] for found in edges.values()]
     circle = [] if status == "limit" else _circle(edges)
-    ended = count - len(edges)
+    ended = sum(1 for unit in state.units if unit["state"] in (Status.DONE, Status.FAILED))
     if status == "limit":
         summary = f"stopped by the limit {limit}: {ended} of {count} units have ended"
         waits = []
