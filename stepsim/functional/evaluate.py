@@ -129,6 +129,11 @@ def evaluate(
             "them from this one"
         )
     given = dict(bindings or {})
+    for key in given:
+        if key not in program.routings:
+            raise EvaluationError(
+                f"program '{program.name}' has no {key!r}; bindings are keyed by its routings"
+            )
     kind = None if scalar is None else dtype_of(scalar)
     world = World(Tensors(program, tensors or {}, kind), given, decisions, kind)
     ready: deque[Node] = deque()

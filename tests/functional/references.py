@@ -83,9 +83,10 @@ class Cache:
         self.lengths, self.reserved = lengths, reserved
         self.group = shape.heads // shape.kv_heads
         batch, width = len(lengths), shape.head_dim
+        widths = {"key": width, "value": shape.value_width}
         self.query = rng.normal(size=(batch, self.group, width)).astype(np.float32) / 4
-        self.rows = {k: self._normal(rng, batch, width) for k in ("key", "value")}
-        self.caches = {k: self._normal(rng, batch, reserved, width) for k in ("key", "value")}
+        self.rows = {k: self._normal(rng, batch, w) for k, w in widths.items()}
+        self.caches = {k: self._normal(rng, batch, reserved, w) for k, w in widths.items()}
 
     @staticmethod
     def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -98,9 +99,9 @@ class Cache:
         return cache
 
     def expected(self) -> np.ndarray:
-        """``[batch, group, width]``; scores are not scaled, as in the published graph."""
-        out = np.zeros_like(self.query)
+        """``[batch, group, value width]``; scores are not scaled, as in the published graph."""
         keys, values = self.grown("key"), self.grown("value")
+        out = np.zeros((*self.query.shape[:2], values.shape[-1]), np.float32)
         for i, length in enumerate(self.lengths):
             weights = np.exp(self.query[i] @ keys[i, : length + 1].T)
             out[i] = weights @ values[i, : length + 1] / weights.sum(1, keepdims=True)
@@ -111,7 +112,6 @@ def tensors_of(
     program: Program, cache: Cache, lanes: Sequence[Sequence[int]]
 ) -> dict[str, np.ndarray]:
     """The tensors of an attention program by name; coarse regions load their own rows."""
-    width = cache.query.shape[-1]
     given: dict[str, np.ndarray] = {}
     specs = {op.tensor.name: op.tensor for op in program.operators if hasattr(op, "tensor")}
     for name, spec in specs.items():
@@ -123,7 +123,7 @@ def tensors_of(
         else:
             full = cache.query if what == "query" else cache.rows[what]
             full = full[list(lanes[int(region)])] if region else full
-        rows = full.reshape(-1, width)
+        rows = full.reshape(-1, full.shape[-1])
         given[name] = np.zeros(spec.shape, np.float32)
         given[name][: len(rows)] = rows  # keys and values of all requests lie in a larger tensor
     return given

@@ -120,6 +120,8 @@ def test_swiglu(batch, hidden, inner, tile, tile_inter, scalar):
 
 
 SHAPE = AttentionShape("small", 64, 4, 1, 16)
+LATENT = AttentionShape("latent", 64, 4, 1, 24, 16)
+"""Keys wider than values."""
 
 LENGTHS = {
     "edges": [0, 1, 31, 32, 33, 64, 5, 95],
@@ -131,11 +133,12 @@ LENGTHS = {
 
 @pytest.mark.parametrize("scalar", ["f32", "bf16"])
 @pytest.mark.parametrize("strategy", ["coarse", "interleaved", "dynamic"])
-@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("name", [*LENGTHS, "latent"])
 def test_attention(name, strategy, scalar):
-    lengths = LENGTHS[name]
-    work = attention(SHAPE, lengths, strategy, micro_batches=(len(lengths),))
-    cache = Cache(lengths, work.max_length, SHAPE)
+    shape = LATENT if name == "latent" else SHAPE
+    lengths = LENGTHS.get(name, LENGTHS["edges"])
+    work = attention(shape, lengths, strategy, micro_batches=(len(lengths),))
+    cache = Cache(lengths, work.max_length, shape)
     tensors = tensors_of(work.program, cache, work.lanes)
     result = run_both(work.program, tensors, scalar=scalar)
     lanes = served(work.program, result, work.regions)
