@@ -1,0 +1,99 @@
+"""Schemas of the result tables: a change here is a change for every reader of results."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from stepsim import Result
+from stepsim.results import CHANNELS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
+from stepsim.simulation import simulate, simulate_network
+from tests.simulation.programs import centered, long_network, moe
+
+UNITS = {
+    "unit": "int32", "name": "string", "operator": "string", "state": "string",
+    "firings": "int64", "final_clock": "int64", "busy": "int64", "wait_input": "int64",
+    "wait_output": "int64", "wait_memory": "int64", "before": "int64", "after": "int64",
+    "longest_wait": "string", "longest_wait_cycles": "int64", "requests": "int64",
+    "traffic_bytes": "int64", "flops": "int64",
+}  # fmt: skip
+CHANNELS = {
+    "channel": "int32", "name": "string", "producer": "string", "consumer": "string",
+    "depth": "int64", "sent": "int64", "received": "int64", "producer_wait": "int64",
+    "consumer_wait": "int64",
+}  # fmt: skip
+RUN = {
+    "program": "string", "status": "string", "cycles": "int64", "traffic_bytes": "int64",
+    "bus_bytes": "int64", "memory_requests": "int64", "flops": "int64",
+    "bandwidth_utilization": "double", "tokens": "int64", "engine_steps": "int64",
+    "wall_seconds": "double", "provenance": "string",
+}  # fmt: skip
+NULLABLE = {"longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization"}
+SCHEMAS = {
+    "units": (UNITS_SCHEMA, UNITS), "channels": (CHANNELS_SCHEMA, CHANNELS),
+    "run": (RUN_SCHEMA, RUN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_snapshot(name: str) -> None:
+    schema, expected = SCHEMAS[name]
+    assert {field.name: str(field.type) for field in schema} == expected
+    assert [field.name for field in schema] == list(expected)
+    assert {field.name for field in schema if field.nullable} == NULLABLE & set(expected)
+    assert schema.metadata == {
+        b"schema": f"stepsim.{name}".encode(), b"schema_version": SCHEMA_VERSION.encode()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_column_has_unit_and_definition(name: str) -> None:
+    for field in SCHEMAS[name][0]:
+        assert set(field.metadata) == {b"unit", b"definition"}, field.name
+        assert len(field.metadata[b"definition"]) > 5, field.name
+        # Numbers have a unit, except for the numbers of units and channels.
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        if numeric and field.name not in ("unit", "channel"):
+            assert field.metadata[b"unit"], field.name
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Result]:
+    return [
+        simulate(centered(2)), simulate(centered(8)), simulate(moe()),
+        simulate_network(long_network()),
+    ]  # fmt: skip
+
+
+def test_tables_have_their_schemas(runs: list[Result]) -> None:
+    for run in runs:
+        assert run.units.schema.equals(UNITS_SCHEMA, check_metadata=True)
+        assert run.channels.schema.equals(CHANNELS_SCHEMA, check_metadata=True)
+        assert run.to_arrow().schema.equals(RUN_SCHEMA, check_metadata=True)
+        for table in (run.units, run.channels, run.to_arrow()):
+            table.validate(full=True)
+            for field in table.schema:
+                assert field.nullable or table[field.name].null_count == 0, field.name
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_column_is_filled_in_some_run(name: str, runs: list[Result]) -> None:
+    tables = {
+        "units": [run.units for run in runs],
+        "channels": [run.channels for run in runs],
+        "run": [run.to_arrow() for run in runs],
+    }[name]
+    for column in SCHEMAS[name][1]:
+        assert any(any(table[column].to_pylist()) for table in tables), column
+
+
+def test_numbers_count_up(runs: list[Result]) -> None:
+    for run in runs:
+        assert run.units["unit"].to_pylist() == list(range(run.units.num_rows))
+        assert run.channels["channel"].to_pylist() == list(range(run.channels.num_rows))
+        names = set(run.units["name"].to_pylist())
+        assert len(names) == run.units.num_rows
+        assert {
+            *run.channels["producer"].to_pylist(),
+            *run.channels["consumer"].to_pylist(),
+        } <= names
