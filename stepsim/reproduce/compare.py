@@ -1,0 +1,79 @@
+"""Headlines as rows of a table: ours, as printed, and as the published data give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stepsim.reproduce.headlines import (
+    HEADLINES,
+    MissingNumber,
+    Numbers,
+    correlation,
+    mean_error,
+)
+from stepsim.reproduce.published import Published
+
+__all__ = ["hardware_agreement", "headline_rows", "quoted_numbers"]
+
+
+def quoted_numbers(text: str) -> list[float]:
+    """The numbers of an entry: ``1.14-1.26`` is two, what is in parentheses is left out."""
+    plain = re.sub(r"\(.*?\)", "", text)
+    return [float(number) for number in re.findall(r"(?<![\d.])[-+]?\d+(?:\.\d+)?", plain)]
+
+
+def headline_rows(
+    rows: Sequence[Mapping[str, Any]], published: Published | None
+) -> list[dict[str, Any]]:
+    """One row for each headline whose points are all there.
+
+    Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours.
+    """
+    numbers = Numbers(rows)
+    printed = {(h.figure, h.claim): h for h in (published.headlines if published else ())}
+    table = []
+    for headline in HEADLINES:
+        try:
+            ours = headline.value(numbers)
+        except MissingNumber:
+            continue
+        row: dict[str, Any] = {
+            "figure": headline.figure,
+            "claim": headline.claim,
+            "unit": headline.unit,
+            "ours": list(ours),
+        }
+        notes = [headline.note]
+        found = printed.get((headline.figure, headline.claim))
+        if found is not None:
+            theirs = quoted_numbers(found.recomputed)
+            row |= {
+                "printed": found.printed,
+                "published": theirs,
+                "deviation": headline.deviation(ours, theirs),
+                "agrees": found.agrees,
+            }
+            notes.append(found.note)
+        if headline.figure == "8":
+            notes.append(f"ours over the {len(numbers.hardware()[0])} tilings with HDL cycles")
+        row["note"] = "; ".join(note for note in notes if note)
+        table.append(row)
+    return table
+
+
+def hardware_agreement(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentences on how close ours and the published simulator come to the hardware cycles."""
+    lines = []
+    for name, prefix in (("ours", ""), ("published simulator", "published_")):
+        try:
+            simulated, hardware = Numbers(rows, prefix).hardware()
+        except MissingNumber:
+            continue
+        lines.append(
+            f"{name} against HDL cycles, {len(hardware)} tilings: Pearson correlation "
+            f"{correlation(simulated, hardware):.4f}, mean absolute error "
+            f"{100 * mean_error(simulated, hardware):.2f} %"
+        )
+    return lines

@@ -1,0 +1,216 @@
+"""The points of every figure (STeP paper, sections 4.5, 5 and B): all members of each family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from stepsim.errors import ArgError
+from stepsim.reproduce.points import Point, Run
+from stepsim.workloads import (
+    published_attention_config,
+    published_config,
+    published_decoder_config,
+    published_swiglu_config,
+    published_time_multiplexing_config,
+)
+
+__all__ = ["FIGURES", "KV_TRACES", "ROUTINGS", "KVTrace", "archived_points", "points_of"]
+
+MIXTRAL: Final = "mixtral-8x7b"
+QWEN: Final = "qwen3-30b-a3b"
+_SHORT = {MIXTRAL: "mixtral", QWEN: "qwen"}
+
+ROUTINGS: Final = {
+    (MIXTRAL, 64): "expert_routing/mixtral_b64/008_010.npz",
+    (QWEN, 64): "expert_routing/qwen_b64/032_012.npz",
+    (MIXTRAL, 1024): "expert_routing/mixtral_b1024/019_009.npz",
+    (QWEN, 1024): "expert_routing/qwen_b1024/022_016.npz",
+}
+
+
+class KVTrace(NamedTuple):
+    """A window of a trace of KV lengths, named after its first request."""
+
+    requests: int
+    kv_class: str
+    first: int
+    file: str
+
+
+def _windows(requests: int, kv_class: str, *names: str) -> list[KVTrace]:
+    return [
+        KVTrace(requests, kv_class, int(n.split("_")[1]), f"azure_trace/b{requests}/conv_{n}.npy")
+        for n in (f"stdev{name}" for name in names)
+    ]
+
+
+KV_TRACES: Final = (
+    *_windows(16, "high", "1456_2805_2820", "1455_0821_0836", "1454_0985_1000"),
+    *_windows(16, "med", "0987_3349_3364", "0987_3275_3290", "0986_3181_3196"),
+    *_windows(16, "low", "0480_3799_3814", "0479_2477_2492", "0479_1063_1078"),
+    *_windows(64, "high", "1457_0961_1024", "1374_3239_3302", "1370_1727_1790"),
+    *_windows(64, "med", "0996_4007_4070", "0995_3123_3186", "0995_0733_0796"),
+    *_windows(64, "low", "0508_2019_2082", "0484_4185_4248", "0477_0271_0334"),
+    *_windows(80, "high", "1413_0981_1060", "1334_3227_3306", "1310_0815_0894"),
+    *_windows(80, "med", "0986_3989_4068", "0987_1891_1970", "0987_4687_4766"),
+    *_windows(80, "low", "0529_2025_2104", "0531_0135_0214", "0562_4181_4260"),
+)
+"""The windows of figure 21, by batch and spread; the middle batch is that of figure 14."""
+
+_ARCHIVED_TRACES: Final = {
+    2048: _windows(16, "very low", "0174_1845_1860", "0198_1443_1458", "0198_1683_1698"),
+    6528: _windows(16, "very high", "1951_3727_3742"),
+    8000: _windows(16, "very high", "1884_1501_1516", "1974_1487_1502"),
+}
+"""Windows of no figure, by the tokens reserved for each request."""
+
+MEDIAN_TRACE: Final = next(t for t in KV_TRACES if t.first == 4007)
+"""The window whose prefixes figure 15 takes, and that the decoder runs on."""
+
+_STRATEGIES = {"coarse": "coarse", "interleaved": "interleave", "dynamic": "dynamic"}
+
+
+def points_of(figure: str) -> list[Point]:
+    """All points of a figure, in the order of its table.
+
+    Raises
+    ------
+    ArgError : the figure has no points.
+    """
+    if figure not in _FAMILIES:
+        raise ArgError(
+            f"figure {figure!r} is not known; expected one of {', '.join(FIGURES)}, or 'all'"
+        )
+    return list(_FAMILIES[figure]())
+
+
+def archived_points() -> list[Point]:
+    """Recorded settings that no figure shows: shallow queues, two regions, extreme KV lengths."""
+    shallow = [
+        replace(p, figure="", point_id=f"d2_{p.point_id}", run=replace(p.run, fifo_depth=2))
+        for p in _tilings("10")
+        if p.run.fifo_depth != 2
+    ]
+    extreme = [
+        Point(
+            "", f"b{trace.requests}_{trace.first}_{short}", strategy,
+            replace(_attention(trace, strategy), max_length=tokens), trace.kv_class,
+        )
+        for tokens, windows in _ARCHIVED_TRACES.items()
+        for trace in windows
+        for strategy, short in _STRATEGIES.items()
+    ]  # fmt: skip
+    return [*shallow, _shared("", "dynamic", 2), *extreme]
+
+
+def _hardware() -> Iterable[Point]:
+    for tile in (16, 32, 64):
+        for inner in (16, 32, 64, 128, 256):
+            config = published_swiglu_config(tile, inner)
+            run = Run(
+                "swiglu", "swiglu", config["batch"], tile, inner,
+                fifo_depth=config["fifo_depth"], machine="sda-hdl",
+            )  # fmt: skip
+            yield Point("8", f"f8_step_{tile}_{inner}", f"{tile} rows", run)
+
+
+def _tilings(figure: str) -> Iterable[Point]:
+    small = figure in ("9", "19")
+    batch = 64 if small else 1024
+    tiles: tuple[int | str, ...] = (8, 16, 32, 64) if small else (16, 32, 64, 128, 256, 512, 1024)
+    for model, short in _SHORT.items():
+        for tile in (*tiles, "dynamic"):
+            config = published_config(model, batch, tile)
+            run = Run(
+                "moe", model, batch, tile, config["tile_inter"],
+                routing=ROUTINGS[model, batch], fifo_depth=config["fifo_depth"],
+            )  # fmt: skip
+            dynamic = isinstance(tile, str)
+            name = f"f{'9' if small else '10'}_{short}_{'dyn' if dynamic else tile}"
+            yield Point(figure, name, "dynamic" if dynamic else "static", run)
+
+
+def _shared(figure: str, tile: int | str, regions: int) -> Point:
+    config = published_time_multiplexing_config(tile, regions)
+    series = "dynamic" if isinstance(tile, str) else "static"
+    run = Run(
+        "time_multiplexed_moe", QWEN, config["batch"], tile, config["tile_inter"], regions,
+        routing=ROUTINGS[QWEN, 64], fifo_depth=config["fifo_depth"],
+    )  # fmt: skip
+    short = "dyn" if series == "dynamic" else series
+    return Point(figure, f"{'f12' if figure else 'ts'}_{short}_{regions}", series, run)
+
+
+def _sharing(figure: str) -> Iterable[Point]:
+    for tile in (32, "dynamic") if figure == "12" else (32,):
+        for regions in (128, 64, 32, 16, 8, 4):
+            yield _shared(figure, tile, regions)
+
+
+def _attention(trace: KVTrace, strategy: str, batch: int | None = None) -> Run:
+    requests = trace.requests if batch is None else batch
+    config = published_attention_config(trace.requests, strategy)
+    return Run(
+        "attention", config["shape"], requests, regions=config["regions"], strategy=strategy,
+        lengths=trace.file, max_length=config["max_length"], fifo_depth=config["fifo_depth"],
+    )  # fmt: skip
+
+
+def _gains() -> Iterable[Point]:
+    windows = [t for t in KV_TRACES if t.requests == 64]
+    for kv_class in ("low", "med", "high"):
+        for trace in (t for t in windows if t.kv_class == kv_class):
+            for strategy in ("interleaved", "dynamic"):
+                name = f"f14_{trace.first}_{_STRATEGIES[strategy]}"
+                yield Point("14", name, strategy, _attention(trace, strategy), kv_class)
+
+
+def _batches() -> Iterable[Point]:
+    for batch in (16, 32, 48, 64):
+        for strategy in ("coarse", "dynamic"):
+            run = _attention(MEDIAN_TRACE, strategy, batch)
+            name = f"f15_b{batch}_{_STRATEGIES[strategy]}"
+            yield Point("15", name, strategy, run, MEDIAN_TRACE.kv_class)
+
+
+def _means() -> Iterable[Point]:
+    for trace in KV_TRACES:
+        for strategy, short in _STRATEGIES.items():
+            name = f"f21_b{trace.requests}_{trace.first}_{short}"
+            yield Point("21", name, strategy, _attention(trace, strategy), trace.kv_class)
+
+
+def _decoders() -> Iterable[Point]:
+    variants = {
+        "memory-matched": "mem_matched",
+        "performance-matched": "perf_matched",
+        "dynamic": "dynamic",
+    }
+    for model, short in _SHORT.items():
+        for variant, name in variants.items():
+            config = published_decoder_config(model, variant)
+            run = Run(
+                "decoder", model, 64, config["tile"], config["tile_inter"],
+                config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,
+            )  # fmt: skip
+            yield Point("17", f"f17_{short}_{name}", variant, run, MEDIAN_TRACE.kv_class)
+
+
+_FAMILIES: Final[dict[str, Callable[[], Iterable[Point]]]] = {
+    "8": _hardware,
+    "9": lambda: _tilings("9"),
+    "10": lambda: _tilings("10"),
+    "12": lambda: _sharing("12"),
+    "13": lambda: _sharing("13"),
+    "14": _gains,
+    "15": _batches,
+    "17": _decoders,
+    "19": lambda: _tilings("19"),
+    "20": lambda: _tilings("20"),
+    "21": _means,
+}
+
+FIGURES: Final = tuple(_FAMILIES)
+"""Figures with points, by number."""

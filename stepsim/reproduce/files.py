@@ -1,0 +1,57 @@
+"""Write files that are complete or absent."""
+
+from __future__ import annotations
+
+import io
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from stepsim.errors import OutputError
+
+__all__ = ["csv_of", "make_folder", "write_file"]
+
+
+def make_folder(path: Path) -> None:
+    """Raises OutputError when the folder cannot be made or written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        trial = path / f".{secrets.token_hex(6)}.tmp"
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be used as a folder for results ({error.strerror or error}); choose "
+            "another with --out"
+        ) from error
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Raises OutputError when the file cannot be written; nothing is left behind then."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror or error}); choose a folder that exists "
+            "and is writable"
+        ) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def csv_of(table: pa.Table) -> bytes:
+    """A table as CSV; lists of numbers become text, separated by semicolons."""
+    for position, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            lists = table.column(position).to_pylist()
+            texts = [None if x is None else ";".join(f"{v:.12g}" for v in x) for x in lists]
+            table = table.set_column(position, field.name, pa.array(texts, pa.string()))
+    stream = io.BytesIO()
+    pyarrow.csv.write_csv(table, stream)
+    return stream.getvalue()

@@ -1,0 +1,75 @@
+"""Do many pieces of work, in this process or in several. The number of processes changes no result.
+
+The processes are spawned, so that they start from nothing, and find the engine in the cache.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import TypeVar
+
+from stepsim.simulation import warm_up
+
+__all__ = ["Pool", "workers"]
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+_GARBAGE_THRESHOLDS = (200_000, 20, 20)
+"""Programs are many long-lived objects without cycles; looking for cycles finds none."""
+
+
+class Pool:
+    """Where work is done: in the processes of an executor, or here when there is none."""
+
+    def __init__(self, executor: ProcessPoolExecutor | None) -> None:
+        self._executor = executor
+
+    def map(
+        self,
+        work: Callable[[Task], Answer],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None] | None = None,
+    ) -> list[Answer]:
+        """Answers in the order of the tasks, which are started in that order.
+
+        ``done`` hears of each task as it ends. The first error ends it all and is raised.
+        """
+        notice = done or (lambda task: None)
+        if self._executor is None:
+            answers = []
+            for task in tasks:
+                answers.append(work(task))
+                notice(task)
+            return answers
+        futures = [self._executor.submit(work, task) for task in tasks]
+        which = dict(zip(futures, tasks, strict=True))
+        for future in as_completed(futures):
+            future.result()
+            notice(which[future])
+        return [future.result() for future in futures]
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[Pool]:
+    """``jobs`` processes with a loaded engine; for one, this process itself."""
+    # Compiled once, here: the processes only read it from the cache.
+    warm_up()
+    if jobs == 1:
+        yield Pool(None)
+        return
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start)
+    try:
+        yield Pool(executor)
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _start() -> None:
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    warm_up()
