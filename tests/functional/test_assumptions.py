@@ -64,12 +64,27 @@ def test_shapes_of_ragged_streams(shape, holds):
             evaluate(p)
 
 
-def test_ragged_sizes_are_listed():
+@pytest.mark.parametrize("lengths", [[1, 3], [2, 3]])
+def test_ragged_sizes_are_listed(lengths):
     with st.Program() as p:
-        index, length = st.metadata([0, 0]), st.metadata([1, 3])
+        index, length = st.metadata([0, 0]), st.metadata(lengths)
         index.flat_map(fn.cache_read_addresses(1), length).assume_shape(2, 2).consume()
-    with pytest.raises(AssumptionError, match=r"~len = \[1, 3\], 2 in this run"):
+    with pytest.raises(AssumptionError, match=rf"~len = \[{lengths[0]}, 3\], 2 in"):
         evaluate(p)
+
+
+def test_streams_of_equal_length_and_unequal_shape():
+    def vectors(lengths: list[int]) -> st.Stream:
+        rows = st.metadata([0, 0]).flat_map(fn.cache_read_addresses(1), st.metadata(lengths))
+        return st.random_load(rows, np.ones((4, 1), np.float32), (1, 1))
+
+    with st.Program(compute_bw=1) as p:
+        left, right = vectors([1, 3]), vectors([2, 2])
+        p.assume_equal(left.shape[1], right.shape[1])
+        st.map(fn.add, left, right).consume()
+    with pytest.raises(AssumptionError, match=r"~len = \[1, 3\], ~len_2 = 2 in") as error:
+        evaluate(p)
+    assert "token 0 has stop level 1 in in1 and 0 in in2" in str(error.value.__cause__)
 
 
 def test_one_dim_for_two_streams_of_different_length():

@@ -138,6 +138,16 @@ def test_sums_are_rounded_once():
     assert float(evaluate(p, {"x": column}).stored["sum"][0, 0]) == 260.0
 
 
+@pytest.mark.parametrize("reduce", ["accum", "scan"])
+def test_sums_are_rounded_when_they_leave(reduce):
+    with st.Program(compute_bw=8) as p:
+        x = st.linear_load(st.spec(2, 1, name="x"), (1, 1), shape=(1, 2), stride=(0, 1))
+        y = x.accum(fn.add, 1) if reduce == "accum" else x.scan(fn.add, 1)
+        y.consume()
+    sums = [t.payload.data[0, 0] for t in evaluate(p, {"x": [[256.0], [1]]}).stream(y)]
+    assert sums[-1] == 256.0  # 257 has no bf16
+
+
 def padded_tiles(valid: int, rows: int, cols: int) -> tuple[st.Stream, np.ndarray]:
     """One tile whose rows beyond ``valid`` are padding that holds other numbers."""
     a = matrix(rows, cols)
@@ -165,13 +175,35 @@ def test_padding_rows_contribute_nothing_to_reductions():
     np.testing.assert_array_equal(data(result, factor), np.vstack([k[:3], np.ones((2, 4))]))
 
 
+def test_padding_of_two_operands():
+    """Elementwise: the larger number of valid rows, the smaller number of columns."""
+    q = matrix(2, 5)
+    with st.Program(compute_bw=8) as p:
+        few, a = padded_tiles(2, 5, 5)
+        many, b = padded_tiles(4, 5, 5)
+        both = st.map(fn.mul, few, many)
+        query = st.linear_load(q, (2, 5), shape=(1, 1), stride=(0, 1))
+        narrow = st.map(fn.add, query, st.map(fn.matmul_t, query, few))
+        product = st.map(fn.matmul, query, few)
+        for y in (both, narrow, product):
+            y.consume()
+    result = run_both(p)
+    assert result.stream(both)[0].payload.valid == 4
+    np.testing.assert_array_equal(data(result, both), a * b)
+    expected = np.hstack([q[:, :2] + q @ a[:2].T, np.zeros((2, 3))])
+    np.testing.assert_allclose(data(result, narrow), expected, rtol=1e-5)
+    np.testing.assert_allclose(data(result, product), q[:, :2] @ a[:2], rtol=1e-5)
+
+
 def test_append_row_fills_the_first_padding_row():
     row = matrix(1, 4)
     with st.Program(compute_bw=8) as p:
         x, a = padded_tiles(2, 4, 4)
         y = st.map(fn.append_row, x, st.linear_load(row, (1, 4)))
         y.consume()
+    before = a.copy()
     result = run_both(p)
+    np.testing.assert_array_equal(a, before)
     np.testing.assert_array_equal(data(result, y), np.vstack([a[:2], row, a[3:]]))
     assert result.stream(y)[0].payload.valid == 3
 

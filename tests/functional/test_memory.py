@@ -100,10 +100,20 @@ def store_program(addresses: list[int], **options) -> st.Program:
 def test_random_stores_update_their_target():
     p = store_program([2, 0])
     np.testing.assert_array_equal(run_both(p).stored["target"], [[3, 4], [0, 0], [1, 2], [0, 0]])
-    before = np.full((4, 2), 9.0)
+    before = np.full((4, 2), 9.0, np.float32)
     stored = run_both(p, {"target": before}).stored["target"]
     np.testing.assert_array_equal(stored, [[3, 4], [9, 9], [1, 2], [9, 9]])
     assert (before == 9).all()
+
+
+@pytest.mark.parametrize(("ack", "levels"), [("addr", [0, 1, 0, 1]), ("data", [0, 0, 0, 0])])
+def test_acknowledges_have_the_levels_of_one_input(ack, levels):
+    with st.Program() as p:
+        x, _ = tiles((4,), 1, 2)
+        target = st.spec(4, 2, dtype="f32", name="target")
+        done = st.random_store(st.metadata([[0, 1], [2, 3]]), x, target, ack=ack)
+        done.consume()
+    assert [t.level for t in run_both(p).stream(done)] == levels
 
 
 def test_the_last_tile_at_an_address_stays():
