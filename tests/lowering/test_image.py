@@ -71,6 +71,7 @@ def test_what_changes_the_run_changes_the_digest(changed: Network) -> None:
 
 
 DIGEST = """
+import numpy as np
 from stepsim.lowering import build_image, lower
 from stepsim.machine import load_machine
 from stepsim.workloads import moe_layer
