@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from stepsim.simulation.decisions import record_decisions
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.simulate import simulate, simulate_network, warm_up
 from stepsim.simulation.totals import Totals
+from stepsim.simulation.values import run_functional
 
 __all__ = [
     "Limits",
@@ -13,6 +15,8 @@ __all__ = [
     "Progress",
     "Totals",
     "prepare",
+    "record_decisions",
+    "run_functional",
     "simulate",
     "simulate_network",
     "warm_up",

@@ -9,8 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import Decisions, Selection, evaluate, needs_decisions
 from stepsim.graph import fn
-from stepsim.simulation.decisions import record_decisions
-from stepsim.simulation.values import run_functional
+from stepsim.simulation import record_decisions, run_functional
 from tests.functional.support import numbers, run_both, text, tiles
 
 

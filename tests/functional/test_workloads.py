@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from stepsim.functional import evaluate
-from stepsim.simulation.decisions import record_decisions
-from stepsim.simulation.values import run_functional
+from stepsim.simulation import record_decisions, run_functional
 from stepsim.workloads import (
     AttentionShape,
     MoEShape,
