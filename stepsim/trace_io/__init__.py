@@ -1,13 +1,25 @@
-"""Traces from outside: expert-routing tables and KV-cache lengths, read, checked and written.
+"""Traces from outside: expert routing, KV-cache lengths and requests, read, checked and written.
 
 A routing table comes in from .npy, .npz, Parquet, Arrow IPC or any object with
 ``__arrow_c_stream__``, and goes out as Parquet or over the same interface, in the versioned schema
-of :func:`routing_schema`. Every value is checked on the way in.
+of :func:`routing_schema`. A request trace has the schema of :func:`requests_schema`. Every value is
+checked on the way in. :func:`import_trace` converts the formats of other tools in constant memory.
 """
 
 from __future__ import annotations
 
+from stepsim.trace_io.detection import detect_trace_format
+from stepsim.trace_io.formats import FORMATS
+from stepsim.trace_io.importing import (
+    ImportProgress,
+    ImportSummary,
+    import_trace,
+    load_requests,
+    summarize_routing,
+)
 from stepsim.trace_io.kv import read_kv_lengths
+from stepsim.trace_io.requests import RequestTrace, read_requests
+from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
 from stepsim.trace_io.routing import (
     RoutingPart,
     read_routing,
@@ -16,20 +28,34 @@ from stepsim.trace_io.routing import (
 )
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
+from stepsim.trace_io.summary import LayerLoad, RoutingSummary
 from stepsim.trace_io.synthetic import synthetic_routing
 from stepsim.trace_io.table import RoutingTable, write_routing
 
 __all__ = [
+    "FORMATS",
+    "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
+    "ImportProgress",
+    "ImportSummary",
+    "LayerLoad",
+    "RequestTrace",
     "RoutingPart",
     "RoutingStatistics",
+    "RoutingSummary",
     "RoutingTable",
+    "detect_trace_format",
+    "import_trace",
+    "load_requests",
     "read_kv_lengths",
+    "read_requests",
     "read_routing",
     "read_routing_batches",
+    "requests_schema",
     "routing_parts",
     "routing_schema",
     "routing_statistics",
+    "summarize_routing",
     "synthetic_routing",
     "write_routing",
 ]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place
 
-__all__ = ["ListColumn", "index_column", "list_column", "name_column"]
+__all__ = ["ListColumn", "index_column", "is_list", "list_column", "name_column", "plain"]
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 
@@ -56,7 +56,8 @@ class ListColumn:
             row = int(np.argmax(uneven))
             raise TraceError(
                 f"{place.row(row)}: `{self.name}` has {lengths[row]} values, but row "
-                f"{int(rows[0])} has {lengths[0]}; all tokens of a layer have the same k"
+                f"{place.first_row + int(rows[0])} has {lengths[0]}; all tokens of a layer have "
+                "the same k"
             )
         index = self.starts[rows][:, None] + np.arange(int(lengths[0]))
         nulls = self.value_nulls[index]
@@ -79,10 +80,10 @@ def list_column(table: pa.Table, name: str, source: str, *, floating: bool) -> L
     wanted = "a list of floats" if floating else "a list of integer expert ids"
     present, lengths, values, nulls = [], [], [], []
     for chunk in column.chunks:
-        rows = _plain(chunk, source, name)
-        if not _is_list(rows.type):
+        rows = plain(chunk, source, name)
+        if not is_list(rows.type):
             raise _wrong_type(source, name, column.type, wanted)
-        flat = _plain(rows.flatten(), source, name)
+        flat = plain(rows.flatten(), source, name)
         fits = pa.types.is_floating if floating else pa.types.is_integer
         if not fits(flat.type) and not pa.types.is_null(flat.type):
             raise _wrong_type(source, name, column.type, wanted)
@@ -102,8 +103,12 @@ def list_column(table: pa.Table, name: str, source: str, *, floating: bool) -> L
     )
 
 
-def index_column(table: pa.Table, name: str, source: str) -> npt.NDArray[np.int64]:
+def index_column(
+    table: pa.Table, name: str, source: str, first_row: int = 0
+) -> npt.NDArray[np.int64]:
     """The column ``name`` (layer, step or token): indices 0..2^31-1, int64 [rows].
+
+    ``first_row`` is the row of the source where the table begins.
 
     Raises:
         TraceError: the column is not of integers, or holds a null, negative or too large value.
@@ -111,17 +116,17 @@ def index_column(table: pa.Table, name: str, source: str) -> npt.NDArray[np.int6
     column = table.column(name)
     parts: list[npt.NDArray[np.int64]] = []
     for chunk in column.chunks:
-        plain = _plain(chunk, source, name)
-        if not pa.types.is_integer(plain.type):
+        whole = plain(chunk, source, name)
+        if not pa.types.is_integer(whole.type):
             raise _wrong_type(source, name, column.type, "integers without nulls")
-        start = sum(len(part) for part in parts)
-        if plain.null_count:
-            row = start + int(np.argmax(plain.is_null().to_numpy(zero_copy_only=False)))
+        start = first_row + sum(len(part) for part in parts)
+        if whole.null_count:
+            row = start + int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
             raise TraceError(
                 f"{source}: row {row}: `{name}` is null, expected an index from 0; fill it in or "
                 "leave the column out"
             )
-        numbers = _values(plain, np.int64)
+        numbers = _values(whole, np.int64)
         bad = (numbers < 0) | (numbers > _MAX_INDEX)
         if bad.any():
             row = int(np.argmax(bad))
@@ -144,10 +149,10 @@ def name_column(
     column = table.column(name)
     chunks = []
     for chunk in column.chunks:
-        plain = _plain(chunk, source, name)
-        if not _is_text(plain.type):
+        text_chunk = plain(chunk, source, name)
+        if not _is_text(text_chunk.type):
             raise _wrong_type(source, name, column.type, "text")
-        chunks.append(plain.cast(pa.large_string()))
+        chunks.append(text_chunk.cast(pa.large_string()))
     text = pa.chunked_array(chunks, pa.large_string())
     found: list[str | None] = pc.unique(text).to_pylist()
     found.sort(key=lambda value: (value is not None, value or ""))
@@ -155,7 +160,7 @@ def name_column(
     return found, np.asarray(codes.to_numpy(), dtype=np.int64)
 
 
-def _plain(array: pa.Array, source: str, name: str) -> pa.Array:
+def plain(array: pa.Array, source: str, name: str) -> pa.Array:
     """Undo dictionary and run-end encoding and extension types, also when nested."""
     try:
         while True:
@@ -176,7 +181,8 @@ def _plain(array: pa.Array, source: str, name: str) -> pa.Array:
         ) from error
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of the five list layouts."""
     return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)

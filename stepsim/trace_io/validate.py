@@ -23,6 +23,7 @@ class Place:
     """Where the rows of one (layer, step) come from, to word an error.
 
     ``rows`` gives the row in the source of each token; None means that they are the same.
+    ``first_row`` is added to it, for a piece of a longer source.
     """
 
     source: str
@@ -31,10 +32,11 @@ class Place:
     first_token: int = 0
     model: str | None = None
     rows: npt.NDArray[np.int64] | None = None
+    first_row: int = 0
 
     def row(self, index: int) -> str:
         """Name the row of the ``index``-th token."""
-        row = index if self.rows is None else int(self.rows[index])
+        row = self.first_row + (index if self.rows is None else int(self.rows[index]))
         return (
             f"{self.source}: row {row} (layer {self.layer}, step {self.step}, "
             f"token {self.first_token + index})"

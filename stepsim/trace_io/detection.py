@@ -1,0 +1,122 @@
+"""Telling the format of a trace by its content; names of files count for nothing.
+
+============================================= ===========================================
+content                                       format
+============================================= ===========================================
+folder with ``router_trace_rank*.jsonl``      megatron
+.npy with 1 dim                               lengths
+.npy with 2 or 3 dims                         numpy
+.npz with ``[prompt_]routed_experts``         vllm
+.npz whose main array has 1 dim               lengths
+other .npz                                    numpy
+Parquet, Arrow IPC with ``context_tokens``    requests (our own schema)
+other Parquet, Arrow IPC                      parquet
+JSON with ``top_indices``                     megatron
+JSON with ``input_length``, ``output_length`` mooncake
+JSON with ``meta_info.routed_experts``,       sglang
+``choices[].sgl_ext.routed_experts``, or
+``choices[].routed_experts`` in base64
+other JSON with ``choices``                   vllm
+CSV with the three columns of Azure           azure
+CSV with two columns ``layer,expert``, or     llamacpp
+two whole numbers in the first line
+text with a single column                     lengths
+============================================= ===========================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.files import choose_array, damaged, detect_format
+from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
+from stepsim.trace_io.formats.json_lines import first_record
+from stepsim.trace_io.formats.numpy_arrays import archive_names, array_shape
+
+__all__ = ["OWN_REQUESTS", "detect_trace_format"]
+
+OWN_REQUESTS = "requests"
+"""What `detect_trace_format` calls a request trace in our own schema."""
+
+_NPY_IN_BASE64 = "k05VTVBZ"
+
+
+def detect_trace_format(path: Path) -> str:
+    """The name of the format, a key of `FORMATS` or `OWN_REQUESTS`.
+
+    Raises:
+        TraceError: the file is unreadable, or its content fits no format.
+    """
+    if path.is_dir() and megatron.trace_files(path):
+        return "megatron"
+    kind = detect_format(path)
+    if kind == "npy":
+        return _by_dims(path, len(array_shape(path, kind)))
+    if kind == "npz":
+        names = archive_names(path)
+        if vllm.FIELD in names or vllm.PROMPT_FIELD in names:
+            return "vllm"
+        main = choose_array(path, names, ("experts", "lengths", "data"), ("weights",))
+        return _by_dims(path, len(array_shape(path, kind, main)))
+    if kind is not None:
+        return OWN_REQUESTS if "context_tokens" in _columns(path, kind) else "parquet"
+    found = _by_text(path)
+    if found is None:
+        raise TraceError(
+            f"{path}: the format is not known by its content, expected one of "
+            f"{', '.join(FORMATS)}; name it with --format"
+        )
+    return found
+
+
+def _by_dims(path: Path, dims: int) -> str:
+    if dims not in (1, 2, 3):
+        raise TraceError(
+            f"{path}: the array has {dims} dims, expected 1 (lengths), 2 [tokens, k] or 3 "
+            "[tokens, layers, k]; reshape it"
+        )
+    return "lengths" if dims == 1 else "numpy"
+
+
+def _columns(path: Path, kind: str) -> list[str]:
+    try:
+        if kind == "parquet":
+            return list(pq.read_schema(path).names)
+        with pa.OSFile(str(path)) as file:
+            opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
+            return list(opened.schema.names)
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        raise damaged(path, kind, error) from error
+
+
+def _by_text(path: Path) -> str | None:
+    with path.open("rb") as file:
+        line = file.readline(1 << 16)
+    text = line.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"["):
+        record = first_record(path)
+        return None if record is None else _by_record(record)
+    header = azure.header_of(line)
+    if all(name in header for name in azure.COLUMNS):
+        return "azure"
+    numbers = [name.isascii() and name.isdecimal() for name in header]
+    if tuple(header) == llamacpp.HEADER or (len(header) == 2 and all(numbers)):
+        return "llamacpp"
+    return "lengths" if len(header) == 1 and text.isascii() and header[0] else None
+
+
+def _by_record(record: dict[str, Any]) -> str | None:
+    if "top_indices" in record:
+        return "megatron"
+    if "input_length" in record and "output_length" in record:
+        return "mooncake"
+    found = sglang.payloads(record)
+    if any(isinstance(text, str) and not text.startswith(_NPY_IN_BASE64) for _, text, _ in found):
+        return "sglang"
+    return "vllm" if isinstance(record.get("choices"), list) else None

@@ -1,0 +1,116 @@
+"""JSON records from a file: one per line, or one document for the whole file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stepsim.errors import TraceError
+
+__all__ = ["first_record", "integer", "json_records"]
+
+_SHOWN = 40
+
+
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """Yield (line from 1, record, bytes read so far); empty lines are skipped.
+
+    A file whose first line is not a complete record is taken as one document.
+
+    Raises:
+        TraceError: a line is not UTF-8, not JSON or not an object; the message has the line.
+    """
+    try:
+        with path.open("rb") as file:
+            read = 0
+            for number, line in enumerate(file, 1):
+                read += len(line)
+                if not line.strip():
+                    continue
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    if number == 1 and _is_opening(error, line):
+                        yield from _document(path)
+                        return
+                    raise _not_json(path, number, error) from error
+                if not isinstance(record, dict):
+                    raise TraceError(
+                        f"{path}: line {number}: is {_shown(record)}, expected a JSON object; "
+                        "mend or drop the line"
+                    )
+                yield number, record, read
+    except OSError as error:
+        raise TraceError(
+            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
+
+
+def first_record(path: Path) -> dict[str, Any] | None:
+    """The first record, or None if the file does not begin with one."""
+    try:
+        return next((record for _, record, _ in json_records(path)), None)
+    except TraceError:
+        return None
+
+
+def integer(record: dict[str, Any], name: str, path: Path, line: int, *, minimum: int = 0) -> int:
+    """The whole number in field ``name``.
+
+    Raises:
+        TraceError: the field is missing, no whole number, or below ``minimum``.
+    """
+    if name not in record:
+        listed = ", ".join(f"`{key}`" for key in record) or "none"
+        raise TraceError(
+            f"{path}: line {line}: has no field `{name}` (found {listed}), expected a whole "
+            "number; check the format, or drop the line"
+        )
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
+        raise TraceError(
+            f"{path}: line {line}: `{name}` is {_shown(value)}, expected a whole number from "
+            f"{minimum}; mend or drop the line"
+        )
+    return value
+
+
+def _document(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
+    data = path.read_bytes()
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+        raise _not_json(path, line, error) from error
+    records = document if isinstance(document, list) else [document]
+    for record in records:
+        if not isinstance(record, dict):
+            raise TraceError(
+                f"{path}: holds {_shown(record)}, expected JSON objects; check the format"
+            )
+        yield 1, record, len(data)
+
+
+def _is_opening(error: ValueError, line: bytes) -> bool:
+    """Whether JSON ended only because the line did, as in an indented document."""
+    return isinstance(error, json.JSONDecodeError) and not line[error.pos :].strip()
+
+
+def _not_json(path: Path, line: int, error: ValueError) -> TraceError:
+    where = ""
+    if isinstance(error, json.JSONDecodeError):
+        where = f" at column {error.colno}"
+        reason = error.msg
+    else:
+        reason = str(error)
+    return TraceError(
+        f"{path}: line {line}: is not JSON ({reason}{where}), expected one object per line; the "
+        "file may be cut off, mend or drop the line"
+    )
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

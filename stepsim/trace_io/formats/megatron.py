@@ -1,0 +1,132 @@
+"""Megatron-Core router traces: JSONL with one record per step and layer, one file per rank.
+
+A record has ``step, layer, rank, num_tokens, topk, top_indices`` and, in later versions, ``block``
+(``decoder`` or ``mtp``). Read is one file, or a folder of ``router_trace_rank*.jsonl``: the tokens
+of a layer and step are then those of rank 0, rank 1 and so on. Records of one layer and step in a
+file (micro-batches) follow each other. Records of the block ``mtp``, whose layer numbers collide
+with those of the decoder, are skipped. Steps must not decrease within a file.
+
+Sources: megatron/core/transformer/moe/router_trace.py of NVIDIA/Megatron-LM,
+https://github.com/NVIDIA/Megatron-LM/pull/5220 and
+https://github.com/NVIDIA/Megatron-LM/pull/5428.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
+from stepsim.trace_io.formats.json_lines import integer, json_records
+from stepsim.trace_io.formats.sequences import nested_ids
+
+__all__ = ["read", "trace_files"]
+
+_NAME = re.compile(r"router_trace_rank(\d+)\.jsonl")
+_DECODER = "decoder"
+
+_Record = tuple[Path, int, dict[str, Any], int]
+
+
+def trace_files(folder: Path) -> list[Path]:
+    """The trace files of a folder, by rank."""
+    ranks = {
+        int(found.group(1)): path
+        for path in folder.iterdir()
+        if (found := _NAME.fullmatch(path.name)) is not None
+    }
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def read(job: ImportJob) -> Iterator[RoutingChunk]:
+    """Read router traces of Megatron-Core.
+
+    Raises:
+        TraceError: a file is unreadable, a record lacks a field, holds an invalid value, or comes
+            after a later step.
+    """
+    files = trace_files(job.path) if job.path.is_dir() else [job.path]
+    if not files:
+        raise TraceError(
+            f"{job.path}: the folder has no files router_trace_rank*.jsonl; name the folder that "
+            "--moe-routing-trace-path was set to"
+        )
+    read_bytes = dict.fromkeys(files, 0)
+    skipped = 0
+    for step, records in _by_step([_records(path) for path in files]):
+        tokens: Counter[int] = Counter()
+        for path, line, record, size in records:
+            read_bytes[path] = size
+            if record.get("block", _DECODER) != _DECODER:
+                skipped += 1
+                continue
+            chunk = _chunk(job, path, line, record, step, tokens)
+            tokens[chunk.layer] += len(chunk.experts)
+            yield chunk
+        job.done(sum(read_bytes.values()))
+    if skipped:
+        job.notes.append(f"skipped {skipped} records of other blocks than the decoder")
+
+
+def _records(path: Path) -> Iterator[tuple[int, _Record]]:
+    last = 0
+    for line, record, size in json_records(path):
+        step = integer(record, "step", path, line)
+        if step < last:
+            raise TraceError(
+                f"{path}: line {line}: `step` is {step}, expected at least {last}, that of a line "
+                "before; sort the file by step"
+            )
+        last = step
+        yield step, (path, line, record, size)
+
+
+def _by_step(
+    files: list[Iterator[tuple[int, _Record]]],
+) -> Iterator[tuple[int, Iterator[_Record]]]:
+    """Records of all files, step by step and within a step file by file."""
+    heads = [next(file, None) for file in files]
+
+    def of_step(step: int) -> Iterator[_Record]:
+        for index, file in enumerate(files):
+            head = heads[index]
+            while head is not None and head[0] == step:
+                yield head[1]
+                head = heads[index] = next(file, None)
+
+    while any(head is not None for head in heads):
+        step = min(head[0] for head in heads if head is not None)
+        yield step, of_step(step)
+
+
+def _chunk(
+    job: ImportJob,
+    path: Path,
+    line: int,
+    record: dict[str, Any],
+    step: int,
+    tokens: Counter[int],
+) -> RoutingChunk:
+    where = f"{path}: line {line}"
+    layer = integer(record, "layer", path, line)
+    integer(record, "rank", path, line)
+    shape = (
+        integer(record, "num_tokens", path, line),
+        integer(record, "topk", path, line, minimum=1),
+    )
+    if "top_indices" not in record:
+        raise TraceError(
+            f"{where}: has no field `top_indices`, expected the experts of each token; check the "
+            "format, or drop the line"
+        )
+    ids = nested_ids(record["top_indices"], where, "top_indices")
+    if ids.shape != shape:
+        raise TraceError(
+            f"{where}: `top_indices` has shape {ids.shape}, expected {shape} by `num_tokens` and "
+            "`topk`; the record is damaged, drop the line"
+        )
+    return job.chunk(ids, source=where, layer=layer, step=step, first_token=tokens[layer])

@@ -1,0 +1,86 @@
+"""Arrays [tokens, layers, k], the routing of one sequence, as chunks of one layer each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
+from stepsim.trace_io.validate import check_integer_dtype
+
+__all__ = ["nested_ids", "sequence_chunks"]
+
+
+def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
+    """A nested list of expert ids as an array.
+
+    Raises:
+        TraceError: the lists are of different lengths, or hold something else than integers.
+    """
+    try:
+        ids = np.array(value)
+    except ValueError as error:
+        raise TraceError(
+            f"{source}: `{field}` has lists of different lengths, expected a regular nesting of "
+            "[tokens, layers, k]; record it again"
+        ) from error
+    check_integer_dtype(ids, source, f"`{field}`")
+    return ids
+
+
+def sequence_chunks(
+    job: ImportJob,
+    ids: npt.NDArray[Any],
+    *,
+    source: str,
+    field: str,
+    step: int,
+    first_token: int,
+    first_row: int = 0,
+    weights: npt.NDArray[Any] | None = None,
+) -> Iterator[RoutingChunk]:
+    """Split ids [tokens, layers, k] by layer.
+
+    With ``job.drop_missing``, tokens whose ids are all negative are left out and those after them
+    move up. ``first_row`` is the row of the source that the first token comes from.
+
+    Raises:
+        TraceError: another number of dims or layers than expected, or an invalid id.
+    """
+    if ids.ndim != 3:
+        raise TraceError(
+            f"{source}: `{field}` has {ids.ndim} dims, shape {ids.shape}, expected "
+            "[tokens, layers, k]; record it again"
+        )
+    if job.layers is not None and ids.shape[1] != job.layers:
+        raise TraceError(
+            f"{source}: `{field}` has {ids.shape[1]} layers (shape {ids.shape}), expected "
+            f"{job.layers}; check that the trace belongs to this model"
+        )
+    if ids.shape[1] == 0:
+        raise TraceError(
+            f"{source}: `{field}` has 0 layers (shape {ids.shape}), expected at least 1; "
+            "record it again"
+        )
+    rows = None
+    if job.drop_missing:
+        kept = (ids >= 0).any(axis=(1, 2))
+        ids, rows = ids[kept], np.flatnonzero(kept)
+        weights = None if weights is None else weights[kept]
+        if not len(ids):
+            return
+    for layer in range(ids.shape[1]):
+        yield job.chunk(
+            ids[:, layer],
+            source=source,
+            layer=layer,
+            step=step,
+            first_token=first_token,
+            rows=rows,
+            first_row=first_row,
+            weights=None if weights is None else weights[:, layer],
+        )

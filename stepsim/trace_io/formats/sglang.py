@@ -1,0 +1,149 @@
+"""SGLang: routed experts in responses, one per line, as base64 of flat int32.
+
+The ids stand in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
+OpenAI endpoints, as ``sgl_ext.routed_experts`` or ``routed_experts``. Their logical shape is
+[tokens, layers, k], little-endian, for all tokens but the last: seqlen - 1, which is
+prompt_tokens + completion_tokens - 1, or fewer when the request set ``routed_experts_start_len``.
+Layers and k are not in the response: k must be given, layers unless the token counts tell.
+
+Each response becomes one step, as if its sequence had gone through the model in one pass.
+
+Sources: https://github.com/sgl-project/sglang/pull/12162 (``meta_info.routed_experts``),
+https://github.com/sgl-project/sglang/pull/17434 (the OpenAI endpoints),
+docs/basic_usage/openai_api_completions.md of sgl-project/sglang (``sgl_ext``, base64 of int32,
+logical shape, [0, seqlen - 1)), quoted in https://github.com/ai-dynamo/dynamo/pull/15114.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
+from stepsim.trace_io.formats.json_lines import json_records
+from stepsim.trace_io.formats.sequences import sequence_chunks
+
+__all__ = ["payloads", "read"]
+
+_FIELD = "routed_experts"
+
+
+def read(job: ImportJob) -> Iterator[RoutingChunk]:
+    """Read responses of SGLang.
+
+    Raises:
+        TraceError: the file is unreadable, a response has no routed experts, or holds an invalid
+            value, or the shape of the ids is not known.
+    """
+    if job.k is None:
+        raise job.unsupported(
+            "--k (experts per token) or --model", "SGLang does not record the shape of the ids"
+        )
+    step = 0
+    for line, record, read_bytes in json_records(job.path):
+        where = f"{job.path}: line {line}"
+        found = payloads(record)
+        if not found:
+            raise TraceError(
+                f"{where}: has no `meta_info.{_FIELD}` or `choices[i].sgl_ext.{_FIELD}`, expected "
+                "base64 of int32; send return_routed_experts to a server started with "
+                "--enable-return-routed-experts, or drop the line"
+            )
+        for field, text, tokens in found:
+            ids = _reshape(job, _decode(text, where, field), where, field, tokens)
+            yield from sequence_chunks(
+                job, ids, source=where, field=field, step=step, first_token=0
+            )
+            step += 1
+        job.done(read_bytes)
+
+
+def payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
+    """The routed experts of a response: (field, value, tokens that were counted or None)."""
+    meta = record.get("meta_info")
+    if isinstance(meta, dict) and meta.get(_FIELD) is not None:
+        return [(f"meta_info.{_FIELD}", meta[_FIELD], _tokens(meta))]
+    found = []
+    choices = record.get("choices")
+    usage = record.get("usage")
+    counted = _tokens(usage) if isinstance(usage, dict) else None
+    if not isinstance(choices, list):
+        return []
+    for index, choice in enumerate(choices):
+        if not isinstance(choice, dict):
+            continue
+        extra = choice.get("sgl_ext")
+        if isinstance(extra, dict) and extra.get(_FIELD) is not None:
+            value, name = extra[_FIELD], f"choices[{index}].sgl_ext.{_FIELD}"
+        elif choice.get(_FIELD) is not None:
+            value, name = choice[_FIELD], f"choices[{index}].{_FIELD}"
+        else:
+            continue
+        # The usage of several completions is their sum, which tells nothing of each.
+        found.append((name, value, counted if len(choices) == 1 else None))
+    return found
+
+
+def _tokens(counts: dict[str, Any]) -> int | None:
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    if isinstance(prompt, int) and isinstance(completion, int):
+        return prompt + completion - 1
+    return None
+
+
+def _decode(text: object, where: str, field: str) -> npt.NDArray[np.int32]:
+    if not isinstance(text, str):
+        raise TraceError(
+            f"{where}: `{field}` is {type(text).__name__}, expected base64 of int32; nested lists "
+            "are what vLLM sends: --format vllm"
+        )
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise TraceError(
+            f"{where}: `{field}` is not base64 ({error}); the line may be cut off, drop it"
+        ) from error
+    if len(data) % 4:
+        raise TraceError(
+            f"{where}: `{field}` has {len(data)} bytes, expected a multiple of 4 (int32); the "
+            "line may be cut off, drop it"
+        )
+    return np.frombuffer(data, dtype="<i4")
+
+
+def _reshape(
+    job: ImportJob, ids: npt.NDArray[np.int32], where: str, field: str, tokens: int | None
+) -> npt.NDArray[np.int32]:
+    k = job.k or 1
+    layers = job.layers
+    if layers is None:
+        if tokens is None or tokens < 1:
+            raise TraceError(
+                f"{where}: `{field}` has {ids.size} ids and the response does not count its "
+                "tokens, so the number of layers is not known; give --layers"
+            )
+        if ids.size % (tokens * k):
+            raise TraceError(
+                f"{where}: `{field}` has {ids.size} ids, expected a multiple of {tokens} tokens "
+                f"x k = {k}; check --k, and give --layers if only a part of the tokens was asked "
+                "for"
+            )
+        layers = ids.size // (tokens * k)
+    if not ids.size or ids.size % (layers * k):
+        raise TraceError(
+            f"{where}: `{field}` has {ids.size} ids, expected a multiple of {layers} layers x "
+            f"k = {k}; check --layers and --k"
+        )
+    shaped = ids.reshape(-1, layers, k)
+    if tokens is not None and len(shaped) > tokens:
+        raise TraceError(
+            f"{where}: `{field}` has {len(shaped)} tokens of {layers} layers x k = {k}, expected "
+            f"at most {tokens} (prompt + completion - 1); check --layers and --k"
+        )
+    return shaped

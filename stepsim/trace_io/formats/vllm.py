@@ -1,0 +1,154 @@
+"""vLLM: routed experts as arrays [len, layers, k], in NumPy files or in API responses.
+
+``prompt_routed_experts`` of the response holds the prompt tokens, ``choices[i].routed_experts`` the
+tokens of a completion: nested lists (vLLM 0.21) or a base64 .npy file (later, then often prompt and
+completion in one). A file holds one response per line, or a single response. ``CompletionOutput``
+saved with NumPy is a .npy file, or an archive with arrays of these two names.
+
+Each completion becomes one step, as if its sequence had gone through the model in one pass; the
+prompt comes before the first completion only, since it is processed once. Tokens that came from
+the prefix cache are marked -1; `ImportJob.drop_missing` leaves them out.
+
+Sources: docs/training/routed_experts_replay.md of vllm-project/vllm (field names, shapes, int16,
+-1 marks), https://github.com/vllm-project/vllm/pull/28284 (``CompletionOutput.routed_experts``),
+https://github.com/vllm-project/vllm/pull/51906 (base64 of NumPy, int32),
+https://github.com/PrimeIntellect-ai/verifiers/pull/1363 (a client of the base64 form).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.formats import numpy_arrays
+from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
+from stepsim.trace_io.formats.json_lines import json_records
+from stepsim.trace_io.formats.sequences import nested_ids, sequence_chunks
+from stepsim.trace_io.validate import check_integer_dtype
+
+__all__ = ["FIELD", "PROMPT_FIELD", "read"]
+
+FIELD = "routed_experts"
+PROMPT_FIELD = "prompt_routed_experts"
+
+
+def read(job: ImportJob) -> Iterator[RoutingChunk]:
+    """Read routed experts of vLLM.
+
+    Raises:
+        TraceError: the file is unreadable, has no routed experts, or holds an invalid value.
+    """
+    kind = detect_format(job.path)
+    if kind == "npy":
+        yield from _arrays(job, kind, [(None, FIELD)])
+    elif kind == "npz":
+        names = numpy_arrays.archive_names(job.path)
+        present = [name for name in (PROMPT_FIELD, FIELD) if name in names]
+        if not present:
+            listed = ", ".join(f"`{name}`" for name in names) or "none"
+            raise TraceError(
+                f"{job.path}: holds no array `{FIELD}` or `{PROMPT_FIELD}` (found {listed}); "
+                "rename it, or read it with --format numpy"
+            )
+        yield from _arrays(job, kind, [(name, name) for name in present])
+    else:
+        yield from _responses(job)
+
+
+def _arrays(
+    job: ImportJob, kind: str, members: list[tuple[str | None, str]]
+) -> Iterator[RoutingChunk]:
+    """The arrays ``members`` (name in the archive, name for messages), one after the other."""
+    token = done = 0
+    for name, field in members:
+        with ExitStack() as stack:
+            stream = numpy_arrays.open_array(stack, job.path, kind, name)
+            check_integer_dtype(np.empty(0, stream.dtype), str(job.path), f"`{field}`")
+            row = 0
+            for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
+                kept = 0
+                for chunk in _emit(job, block, str(job.path), field, 0, token, row):
+                    kept = len(chunk.experts)
+                    yield chunk
+                token += kept
+                row += len(block)
+                done += len(block) * stream.row_bytes
+                job.done(done)
+
+
+def _responses(job: ImportJob) -> Iterator[RoutingChunk]:
+    step = 0
+    for line, record, read_bytes in json_records(job.path):
+        where = f"{job.path}: line {line}"
+        choices = record.get("choices")
+        if not isinstance(choices, list) or not choices:
+            raise TraceError(
+                f"{where}: `choices` is {type(choices).__name__}, expected the list of "
+                "completions of a vLLM response; check the format, or drop the line"
+            )
+        prompt = record.get(PROMPT_FIELD)
+        for index, choice in enumerate(choices):
+            parts = [(PROMPT_FIELD, prompt)] if index == 0 and prompt is not None else []
+            value = choice.get(FIELD) if isinstance(choice, dict) else None
+            if value is not None:
+                parts.append((f"choices[{index}].{FIELD}", value))
+            elif job.drop_missing:
+                job.notes.append(f"line {line}: choices[{index}] has no {FIELD}")
+            else:
+                raise TraceError(
+                    f"{where}: `choices[{index}].{FIELD}` is missing, expected "
+                    "[tokens, layers, k]; serve with --enable-return-routed-experts, or leave "
+                    "such completions out with --drop-missing (a preempted request has none)"
+                )
+            token = 0
+            for name, array in parts:
+                last = token
+                for chunk in _emit(job, _decode(array, where, name), where, name, step, token, 0):
+                    yield chunk
+                    last = chunk.first_token + len(chunk.experts)
+                token = last
+            step += 1 if token else 0
+        job.done(read_bytes)
+
+
+def _decode(value: object, where: str, field: str) -> npt.NDArray[Any]:
+    if not isinstance(value, str):
+        return nested_ids(value, where, field)
+    try:
+        ids = np.load(io.BytesIO(base64.b64decode(value, validate=True)), allow_pickle=False)
+    except (ValueError, EOFError, OSError, binascii.Error) as error:
+        raise TraceError(
+            f"{where}: `{field}` is text, but not a .npy file in base64 ({error}); the line may "
+            "be cut off, and flat int32 is what SGLang sends: --format sglang"
+        ) from error
+    check_integer_dtype(ids, where, f"`{field}`")
+    return np.asarray(ids)
+
+
+def _emit(
+    job: ImportJob,
+    ids: npt.NDArray[Any],
+    source: str,
+    field: str,
+    step: int,
+    token: int,
+    row: int,
+) -> Iterator[RoutingChunk]:
+    if not job.drop_missing and ids.ndim == 3 and (ids == -1).all(axis=(1, 2)).any():
+        first = row + int(np.argmax((ids == -1).all(axis=(1, 2))))
+        raise TraceError(
+            f"{source}: token {first} of `{field}` is marked -1, its experts were not recorded "
+            "(prefix cache); record without prefix caching, or use --drop-missing"
+        )
+    return sequence_chunks(
+        job, ids, source=source, field=field, step=step, first_token=token, first_row=row
+    )

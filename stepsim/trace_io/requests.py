@@ -1,0 +1,273 @@
+"""`RequestTrace`: the requests a serving system received, with their lengths in tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stepsim.errors import ArgError, TraceError
+from stepsim.trace_io.arrow_columns import index_column, list_column
+from stepsim.trace_io.files import detect_format, read_arrow
+from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
+from stepsim.trace_io.schema import check_version
+from stepsim.trace_io.writer import ParquetStream
+
+__all__ = ["RequestTrace", "read_requests", "request_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class RequestTrace:
+    """Requests in order of arrival; checked, immutable, hashable by content.
+
+    Attributes:
+        context_tokens: int64 [requests], tokens of each prompt, read-only.
+        generated_tokens: int64 [requests], or None when not recorded.
+        arrival_seconds: float64 [requests], seconds after the first request of the trace, never
+            decreasing; None when not recorded, the order is then all that is known.
+        prefix_hashes: ids of the blocks of each prompt, one int64 array per request, or None.
+        source: where the trace comes from, for messages; not part of its content.
+
+    Raises:
+        TraceError: no requests, arrays of different lengths, a negative length, or a time that is
+            negative, not finite or before its predecessor; the message has the row (from 0).
+    """
+
+    context_tokens: npt.NDArray[np.int64]
+    generated_tokens: npt.NDArray[np.int64] | None = None
+    arrival_seconds: npt.NDArray[np.float64] | None = None
+    prefix_hashes: tuple[npt.NDArray[np.int64], ...] | None = None
+    source: str = "array"
+
+    def __post_init__(self) -> None:
+        for name in ("context_tokens", "generated_tokens"):
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, self._lengths(name, np.asarray(values)))
+        if self.arrival_seconds is not None:
+            object.__setattr__(self, "arrival_seconds", self._times(self.arrival_seconds))
+        if self.prefix_hashes is not None:
+            self._check_count("prefix_hashes", len(self.prefix_hashes))
+            hashes = tuple(_frozen(np.asarray(ids, dtype=np.int64)) for ids in self.prefix_hashes)
+            object.__setattr__(self, "prefix_hashes", hashes)
+
+    def __len__(self) -> int:
+        return int(self.context_tokens.shape[0])
+
+    @property
+    def requests(self) -> int:
+        """Number of requests."""
+        return len(self)
+
+    def window(self, first: int, last: int) -> RequestTrace:
+        """The requests ``first`` to ``last``, both included and counted from 1.
+
+        Times stay those of the whole trace.
+
+        Raises:
+            ArgError: not 1 <= first <= last <= requests.
+        """
+        if not 1 <= first <= last <= len(self):
+            raise ArgError(
+                f"window: {first}..{last} is not within the {len(self)} requests of {self.source}; "
+                f"requests count from 1 to {len(self)}, both ends are included"
+            )
+        rows = slice(first - 1, last)
+        return RequestTrace(
+            self.context_tokens[rows],
+            None if self.generated_tokens is None else self.generated_tokens[rows],
+            None if self.arrival_seconds is None else self.arrival_seconds[rows],
+            None if self.prefix_hashes is None else self.prefix_hashes[rows],
+            self.source,
+        )
+
+    def identity(self) -> str:
+        """SHA-256 (hex) of the content, but not the source; the same on every machine."""
+        digest = hashlib.sha256()
+        digest.update(repr(("requests", REQUESTS_SCHEMA_VERSION, len(self))).encode())
+        digest.update(self.context_tokens.astype("<i8").tobytes())
+        if self.generated_tokens is not None:
+            digest.update(b"generated" + self.generated_tokens.astype("<i8").tobytes())
+        if self.arrival_seconds is not None:
+            digest.update(b"arrival" + self.arrival_seconds.astype("<f8").tobytes())
+        if self.prefix_hashes is not None:
+            digest.update(b"prefixes")
+            for ids in self.prefix_hashes:
+                digest.update(len(ids).to_bytes(8, "little") + ids.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def to_arrow(self) -> pa.Table:
+        """The trace in the schema of :func:`stepsim.trace_io.requests_schema`."""
+        return request_rows(
+            0, self.context_tokens, self.generated_tokens, self.arrival_seconds, self.prefix_hashes
+        )
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to one Parquet file, whole or not at all.
+
+        Raises:
+            OutputError: the file cannot be written; an existing file is then left as it was.
+        """
+        with ParquetStream(path) as file:
+            file.write(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """Export to any consumer of the Arrow PyCapsule interface."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RequestTrace):
+            return NotImplemented
+        return self.identity() == other.identity()
+
+    def __hash__(self) -> int:
+        return hash(self.identity())
+
+    def __repr__(self) -> str:
+        return f"RequestTrace(requests={len(self)}, source={self.source!r})"
+
+    def _lengths(self, name: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise TraceError(
+                f"{self.source}: {name} are {values.dtype} of shape {values.shape}, expected "
+                "integers (requests,); convert them with .astype(np.int64)"
+            )
+        if name == "context_tokens" and not values.size:
+            raise TraceError(
+                f"{self.source}: the trace is empty, it has 0 requests, expected at least 1; "
+                "record it again"
+            )
+        self._check_count(name, len(values))
+        bad = (values < 0) | (values > np.iinfo(np.int64).max)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise TraceError(
+                f"{self.source}: row {row}: {name} is {int(values[row])}, expected at least 0 "
+                "tokens; drop the request or record it again"
+            )
+        return _frozen(values.astype(np.int64))
+
+    def _times(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        times = np.asarray(values, dtype=np.float64)
+        self._check_count("arrival_seconds", len(times))
+        bad = ~np.isfinite(times) | (times < 0)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise TraceError(
+                f"{self.source}: row {row}: arrival_seconds is {times[row]}, expected seconds "
+                "after the first request, at least 0; drop the request or record it again"
+            )
+        back = np.flatnonzero(np.diff(times) < 0)
+        if back.size:
+            row = int(back[0]) + 1
+            raise TraceError(
+                f"{self.source}: row {row}: arrival_seconds is {times[row]}, before the "
+                f"{times[row - 1]} of row {row - 1}, expected the order of arrival; sort the trace"
+            )
+        return _frozen(times)
+
+    def _check_count(self, name: str, count: int) -> None:
+        if count != self.context_tokens.shape[0]:
+            raise TraceError(
+                f"{self.source}: {count} {name}, but {self.context_tokens.shape[0]} "
+                "context_tokens; each request needs one of each"
+            )
+
+
+def read_requests(source: object) -> RequestTrace:
+    """Read a request trace in our schema: a Parquet or Arrow IPC file, or an Arrow object.
+
+    Other formats are read by :func:`stepsim.trace_io.import_trace`, which writes such a file.
+
+    Raises:
+        TraceError: the source is unreadable, of another schema, or holds an invalid value.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        name, kind = str(path), detect_format(path)
+        if kind not in ("parquet", "ipc file", "ipc stream"):
+            raise TraceError(
+                f"{path}: is no Arrow file ({kind or 'no known first bytes'}), expected Parquet or "
+                "Arrow IPC in the request schema; convert it with: stepsim trace import"
+            )
+        table = read_arrow(path, kind)
+    else:
+        name = type(source).__name__
+        try:
+            table = pa.table(source)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise TraceError(
+                f"{name}: is not an Arrow table ({error}); pass a path or a table with a column "
+                "`context_tokens`"
+            ) from error
+    return _from_table(table, name)
+
+
+def request_rows(
+    first: int,
+    context: npt.NDArray[np.int64],
+    generated: npt.NDArray[np.int64] | None,
+    arrival: npt.NDArray[np.float64] | None,
+    hashes: tuple[npt.NDArray[np.int64], ...] | None,
+) -> pa.Table:
+    """Rows in the request schema, numbered from ``first``, from values checked before."""
+    schema = requests_schema(
+        arrival=arrival is not None,
+        generated=generated is not None,
+        prefix_hashes=hashes is not None,
+    )
+    columns = [pa.array(np.arange(first, first + len(context), dtype=np.int64))]
+    if arrival is not None:
+        columns.append(pa.array(arrival))
+    columns.append(pa.array(context))
+    if generated is not None:
+        columns.append(pa.array(generated))
+    if hashes is not None:
+        offsets = np.cumsum([0, *(len(ids) for ids in hashes)], dtype=np.int32)
+        values = pa.array(np.concatenate(hashes), pa.int64())
+        kind = schema.field("prefix_hashes").type
+        columns.append(pa.ListArray.from_arrays(pa.array(offsets), values, type=kind))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _from_table(table: pa.Table, name: str) -> RequestTrace:
+    check_version(table.schema, name, newest=REQUESTS_SCHEMA_VERSION, what="request")
+    present = table.column_names
+    if "context_tokens" not in present:
+        listed = ", ".join(f"`{column}`" for column in present) or "none"
+        raise TraceError(
+            f"{name}: has no column `context_tokens` (found {listed}), expected a request trace; "
+            "import it first with: stepsim trace import"
+        )
+    if table.num_rows == 0:
+        raise TraceError(
+            f"{name}: the trace is empty, it has 0 requests, expected at least 1; record it again"
+        )
+    times = hashes = None
+    if "arrival_seconds" in present:
+        column = table.column("arrival_seconds")
+        if not pa.types.is_floating(column.type) or column.null_count:
+            raise TraceError(
+                f"{name}: column `arrival_seconds` is {column.type} with {column.null_count} "
+                "nulls, expected floats without nulls; cast it before reading"
+            )
+        times = column.to_numpy()
+    if "prefix_hashes" in present:
+        lists = list_column(table, "prefix_hashes", name, floating=False)
+        hashes = tuple(np.split(lists.values, lists.starts[1:]))
+    generated = (
+        index_column(table, "generated_tokens", name) if ("generated_tokens" in present) else None
+    )
+    return RequestTrace(index_column(table, "context_tokens", name), generated, times, hashes, name)
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    own = np.array(values, order="C", copy=True)
+    own.flags.writeable = False
+    return own

@@ -1,0 +1,147 @@
+"""The load of the experts over a whole trace, counted piece by piece in constant memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepsim.errors import ArgError
+from stepsim.trace_io.formats.job import RoutingChunk
+
+__all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary"]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerLoad:
+    """Load of the experts of one layer over all steps. A load is a number of tokens.
+
+    Attributes:
+        layer: index of the layer.
+        tokens: tokens of all steps.
+        counts: the load of each expert, int64 [experts], read-only.
+    """
+
+    layer: int
+    tokens: int
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def idle(self) -> int:
+        """Experts that no token chose."""
+        return int((self.counts == 0).sum())
+
+    @property
+    def max(self) -> int:
+        """Highest load."""
+        return int(self.counts.max())
+
+    @property
+    def mean(self) -> float:
+        """Mean load over all experts, idle ones included."""
+        return float(self.counts.mean())
+
+    @property
+    def imbalance(self) -> float:
+        """max / mean; 1 is balanced."""
+        return self.max / self.mean
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation: population standard deviation / mean."""
+        return float(self.counts.std()) / self.mean
+
+
+@dataclass(frozen=True)
+class RoutingSummary:
+    """What a routing trace holds.
+
+    Attributes:
+        layers: the load of each layer, by index.
+        steps: distinct forward passes.
+        rows: tokens of all layers and steps.
+        k: experts per token.
+        experts: experts of each layer; without a number given, the highest id + 1.
+    """
+
+    layers: tuple[LayerLoad, ...]
+    steps: int
+    rows: int
+    k: int
+    experts: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the layer that has most; all layers have the same in a whole trace."""
+        return max(layer.tokens for layer in self.layers)
+
+    @property
+    def idle(self) -> int:
+        """Idle experts, summed over the layers."""
+        return sum(layer.idle for layer in self.layers)
+
+    @property
+    def worst(self) -> LayerLoad:
+        """The layer with the highest imbalance."""
+        return max(self.layers, key=lambda layer: layer.imbalance)
+
+    @property
+    def mean_imbalance(self) -> float:
+        """max / mean of the loads of a layer, mean over the layers."""
+        return float(np.mean([layer.imbalance for layer in self.layers]))
+
+    @property
+    def mean_cv(self) -> float:
+        """Coefficient of variation of the loads of a layer, mean over the layers."""
+        return float(np.mean([layer.cv for layer in self.layers]))
+
+
+class RoutingCounter:
+    """Adds up the chunks of a trace.
+
+    Args:
+        experts: number of experts of the model; None: as many as the ids tell.
+    """
+
+    def __init__(self, experts: int | None = None) -> None:
+        self._experts = experts
+        self._counts: dict[int, npt.NDArray[np.int64]] = {}
+        self._tokens: dict[int, int] = {}
+        self._steps: set[int] = set()
+        self._rows = 0
+        self._k = 0
+
+    def add(self, chunk: RoutingChunk) -> None:
+        """Count the ids of a chunk."""
+        size = self._experts or 0
+        found = np.bincount(chunk.experts.ravel(), minlength=size).astype(np.int64)
+        known = self._counts.get(chunk.layer)
+        if known is None:
+            self._counts[chunk.layer] = found
+        elif len(known) < len(found):
+            found[: len(known)] += known
+            self._counts[chunk.layer] = found
+        else:
+            known[: len(found)] += found
+        tokens, self._k = chunk.experts.shape
+        self._tokens[chunk.layer] = self._tokens.get(chunk.layer, 0) + tokens
+        self._steps.add(chunk.step)
+        self._rows += tokens
+
+    def summary(self) -> RoutingSummary:
+        """What was counted.
+
+        Raises:
+            ArgError: nothing was.
+        """
+        if not self._counts:
+            raise ArgError("RoutingCounter: no chunks were added, expected at least 1")
+        experts = max(len(counts) for counts in self._counts.values())
+        layers = []
+        for layer in sorted(self._counts):
+            counts = np.zeros(experts, dtype=np.int64)
+            counts[: len(self._counts[layer])] = self._counts[layer]
+            counts.flags.writeable = False
+            layers.append(LayerLoad(layer, self._tokens[layer], counts))
+        return RoutingSummary(tuple(layers), len(self._steps), self._rows, self._k, experts)
