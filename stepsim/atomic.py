@@ -34,9 +34,9 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         for part, place in zip(parts, places, strict=True):
             part.replace(place)
     except OSError as error:
-        names = ", ".join(str(place) for place in places[:1])
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise OutputError(
-            f"cannot write {names}: {error.strerror or error}; "
+            f"cannot write {places[0]}: {reason}; "
             "choose a folder that exists, is writable and has space"
         ) from error
     finally:

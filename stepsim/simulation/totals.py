@@ -74,10 +74,11 @@ def totals_of(execution: Execution, timing: TimingParams) -> Totals:
 
 def _status(execution: Execution) -> tuple[str, str]:
     """Status of the run, and the limit that ended it."""
-    if execution.timed_out:
-        return "limit", "max_wall_seconds"
-    if execution.state in _LIMITS:
-        return "limit", _LIMITS[execution.state]
+    if not execution.finished:
+        if execution.timed_out:
+            return "limit", "max_wall_seconds"
+        if execution.state in _LIMITS:
+            return "limit", _LIMITS[execution.state]
     if (execution.units["state"] == Status.FAILED).any():
         return "failed", ""
     return ("ok", "") if execution.finished else ("deadlock", "")
