@@ -177,3 +177,14 @@ def test_zip(program):
         st.zip(tiles(n, 2), tiles(n, 3))
     with pytest.raises(DTypeError, match="buffers cannot be zipped"):
         st.zip(tiles(2, 2).bufferize(1), tiles(2))
+
+
+def test_padding_below_outer_dims_is_dropped_into_unknown_sizes(program):
+    """Every vector is padded on its own: only the run tells the valid rows of a pack."""
+    packed = tiles(3, 5).reshape(4, pad=0).accum(st.fn.pack_rows, 1)
+    rows = packed.flat_map(st.fn.unpack_rows(drop_padding=True))
+    assert shape(rows) == ["3", "~v"]
+    assert rows.shape[1].bound == 8
+    assert shape(packed.flat_map(st.fn.unpack_rows())) == ["3", "8"]
+    exact = tiles(3, 8).reshape(4).accum(st.fn.pack_rows, 1)
+    assert shape(exact.flat_map(st.fn.unpack_rows(drop_padding=True))) == ["3", "8"]

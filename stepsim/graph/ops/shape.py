@@ -9,7 +9,7 @@ from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringEr
 from stepsim.graph.dims import Dim, flatten_dims, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, active, ceil_div, product
-from stepsim.graph.stream import Padding, Stream
+from stepsim.graph.stream import Padding, SplitPadding, Stream
 from stepsim.graph.types import Buffer, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -236,15 +236,13 @@ def reshape(
     shape = (*lead, *x.shape[:position], chunks, Dim(chunk), *x.shape[position + 1 :])
     out = Output.like(x, shape)
     tile = x.type
-    if dim == 0 and x.rank == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
-        padded = product((chunks.expr, chunk, tile.rows.expr))
-        valid = Dim(product((size.expr, tile.rows.expr)))
-        out = Output(
-            out.shape,
-            out.type,
-            out.counts,
-            Padding(valid, padded, product((chunk, tile.rows.expr))),
-        )
+    if dim == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
+        known: Padding | SplitPadding = SplitPadding()  # each vector is padded on its own
+        if x.rank == 0:
+            padded = product((chunks.expr, chunk, tile.rows.expr))
+            valid = Dim(product((size.expr, tile.rows.expr)))
+            known = Padding(valid, padded, product((chunk, tile.rows.expr)))
+        out = Output(out.shape, out.type, out.counts, known)
     op = Reshape(
         chunk=chunk, dim=dim, pad=None if exact else pad, add_outer=add_outer, write_back=write_back
     )
