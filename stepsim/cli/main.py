@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from stepsim._version import __version__
-from stepsim.cli import demo, inspect, machines, run, system, trace
+from stepsim.cli import demo, inspect, machines, reproduce, run, system, trace
 from stepsim.errors import StepSimError
 
 __all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
@@ -41,6 +41,8 @@ app.command()(machines.machines)
 app.command()(system.env)
 app.command()(system.warmup)
 app.command()(demo.demo)
+app.command()(reproduce.reproduce)
+app.command()(reproduce.validate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -159,12 +159,12 @@ def _attention(trace: KVTrace, strategy: str, batch: int | None = None) -> Run:
 
 
 def _gains() -> Iterable[Point]:
-    windows = [t for t in KV_TRACES if t.requests == 64]
-    for kv_class in ("low", "med", "high"):
-        for trace in (t for t in windows if t.kv_class == kv_class):
-            for strategy in ("interleaved", "dynamic"):
-                name = f"f14_{trace.first}_{_STRATEGIES[strategy]}"
-                yield Point("14", name, strategy, _attention(trace, strategy), kv_class)
+    windows = {t.first: t for t in KV_TRACES if t.requests == 64}
+    for first in (4185, 2019, 271, 4007, 3123, 733, 3239, 1727, 961):
+        trace = windows[first]
+        for strategy in ("interleaved", "dynamic"):
+            name = f"f14_{first}_{_STRATEGIES[strategy]}"
+            yield Point("14", name, strategy, _attention(trace, strategy), trace.kv_class)
 
 
 def _batches() -> Iterable[Point]:

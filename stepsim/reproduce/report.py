@@ -78,10 +78,12 @@ def headline_cells(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def signed_percent(value: float | None) -> str:
-    """A relative difference for people; a dash when there is none, plain 0 when it is nothing."""
+    """A relative difference for people: a dash for none, plain 0 only when it is nothing."""
     if value is None or value != value:
         return "-"
-    return "0" if value == 0 else f"{100 * value:+.3g} %"
+    if 0 < abs(value) < 5e-6:
+        return "< 0.001 %"
+    return "0" if value == 0 else f"{100 * value:+.3f} %"
 
 
 def _numbers(values: Sequence[float], digits: int) -> str:

@@ -39,7 +39,12 @@ _OURS: Final = (
     _field("flops", _INT, "FLOPs", "work with padding, in the convention of the figure"),
     _field("padded_flops", _INT, "FLOPs", "the part of flops spent on padding rows"),
     _field("allocated_flops_per_cycle", _INT, "FLOPs/cycle", "compute bandwidth allocated"),
-    _field("compute_utilization", _FLOAT, "fraction", "flops / cycles / allocated"),
+    _field(
+        "compute_utilization",
+        _FLOAT,
+        "fraction",
+        "flops / cycles / allocated; above 1 where the figures count more than is done",
+    ),
     _field("bandwidth_utilization", _FLOAT, "fraction", "offchip_bytes / cycles / peak"),
     _field("ratio", _FLOAT, "", "normalized value: see ratio_of"),
     _field("ratio_of", _TEXT, "", "what ratio means"),

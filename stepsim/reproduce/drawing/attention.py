@@ -28,10 +28,10 @@ def draw_gains(figure: str, rows: Rows) -> Figure:
     for kv_class, name in _SPREADS.items():
         places = [a for a, row in zip(x, own, strict=True) if row["kv_class"] == kv_class]
         axes.annotate(
-            f"{name} spread", (sum(places) / len(places), -0.19),
+            f"{name} spread", (sum(places) / len(places), -0.16),
             xycoords=("data", "axes fraction"), ha="center", annotation_clip=False,
         )  # fmt: skip
-    axes.set_xlabel("first request of the window, by spread of the KV lengths", labelpad=20)
+    axes.set_xlabel("first request of the window, by spread of the KV lengths", labelpad=22)
     axes.set_ylabel("speedup of dynamic sharing")
     axes.axhline(1, color="#333333", linewidth=0.8)
     axes.set_ylim(0, 1.15 * max(ratios))

@@ -57,10 +57,12 @@ def draw(figure: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
 def _name_tilings(
     axes: Any, rows: Sequence[Mapping[str, Any]], x: list[float], y: list[float], colour: str
 ) -> None:
-    """Columns per tile beside the points that lie off the diagonal by a tenth and more."""
+    """Name the points that lie off the diagonal by a twelfth and more, on their side of it."""
     for row, left, top in zip(rows, x, y, strict=True):
-        if abs(top / left - 1) > 0.08:
+        if abs(top / left - 1) > 1 / 12:
+            above = top > left
             axes.annotate(
-                f"{row['tile_inter']} columns", (left, top), xytext=(8, -3),
-                textcoords="offset points", fontsize=8, color=colour, va="center",
+                f"tile {row['tile']} x {row['tile_inter']}", (left, top),
+                xytext=(-6, 7) if above else (4, -16), textcoords="offset points",
+                fontsize=8, color=colour, ha="center" if above else "right",
             )  # fmt: skip

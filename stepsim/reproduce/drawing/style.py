@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 __all__ = [
@@ -68,7 +69,8 @@ def panels(
     columns: int, rows: int = 1, *, width: float = 4.2, height: float = 3.5, title: str
 ) -> tuple[Figure, list[Axes]]:
     """A figure with a title and a grid of axes, row by row."""
-    figure = Figure(figsize=(width * columns, height * rows + 0.7), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
+    figure = Figure(figsize=(width * columns, height * rows + 0.7), layout=layout)
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 

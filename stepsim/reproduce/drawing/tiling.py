@@ -70,8 +70,10 @@ def _logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
     """A logarithmic axis with plain numbers and room for the labels."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    (axes.set_xlim if which == "x" else axes.set_ylim)(min(found) / 1.35, max(found) * 1.35)
-    few = max(found) / min(found) < 12
+    span = max(found) / min(found)
+    margin = span**0.14
+    (axes.set_xlim if which == "x" else axes.set_ylim)(min(found) / margin, max(found) * margin)
+    few = span < 12
     axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if few else (1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())

@@ -1,0 +1,207 @@
+"""``stepsim reproduce`` and ``stepsim validate``: the figures of the STeP paper again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepsim.cli.console import note, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stepsim.reproduce.reproduction import Reproduction
+
+__all__ = ["reproduce", "validate"]
+
+_NONE = "-"
+Rows = Sequence[Mapping[str, Any]]
+
+_Jobs = Annotated[
+    int | None, typer.Option(metavar="N", help="Processes. (default: one for each core)")
+]
+
+
+def reproduce(
+    figures: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIG...", help="Any of 8, 9, 10, 12, 13, 14, 15, 17, 19, 20, 21, or all."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Recorded traces and published values; synthetic traces without it.",
+        ),
+    ] = None,
+    jobs: _Jobs = None,
+    closure_slack: Annotated[
+        int, typer.Option(metavar="N", min=0, max=16, help="Of the machine; 0 is canonical.")
+    ] = 0,
+) -> None:
+    """Simulate figures of the STeP paper, compare with what is published, draw and report."""
+    from stepsim.cli.heartbeat import Heartbeat
+
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        from stepsim.reproduce.reproduction import reproduce as run
+
+        result = run(
+            figures, out, data=data, jobs=_processes(jobs), closure_slack=closure_slack,
+            notice=heartbeat.phase,
+        )  # fmt: skip
+    _show(result)
+    note(f"wrote {out / 'report.md'}, and tables and pictures beside it")
+    if result.problems:
+        from stepsim.cli.main import RUN_FAILED
+
+        for text in result.problems:
+            note(f"run failed: {text}")
+        raise typer.Exit(RUN_FAILED)
+
+
+def validate(
+    data: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Recorded traces and published values.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE.md", help="Where to write the page.")],
+    jobs: _Jobs = None,
+) -> None:
+    """Simulate every recorded point, with several closure slacks, and write a page on it."""
+    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.cli.options import check_output
+
+    check_output(out)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        from stepsim.reproduce.validation import write_validation
+
+        write_validation(out, data, jobs=_processes(jobs), notice=heartbeat.phase)
+    note(f"wrote {out}")
+
+
+def _processes(jobs: int | None) -> int:
+    return jobs if jobs is not None else os.cpu_count() or 1
+
+
+def _show(result: Reproduction) -> None:
+    from stepsim.reproduce.compare import hardware_agreement
+
+    if result.compared:
+        show("= equal to the published value, ! different\n")
+    for figure, rows in result.figures.items():
+        show(_points_table(figure, rows, result))
+        if figure == "8":
+            show(*hardware_agreement(rows))
+        show("")
+    show(
+        _headlines_table(result),
+        f"\n{result.runs} runs in {result.elapsed:.1f} s with {result.jobs} processes",
+        _times_table(result),
+    )
+
+
+def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
+    """Every point of a figure; columns in which nothing is known are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from stepsim.reproduce.report import signed_percent
+
+    columns: dict[str, list[str]] = {
+        "cycles": [_whole(row.get("cycles")) for row in rows],
+        "published": [_whole(row.get("published_cycles")) for row in rows],
+        "difference": [signed_percent(row.get("cycles_relative")) for row in rows],
+        "canonical": [_canonical(row) for row in rows],
+        "HDL": [_whole(row.get("hdl_cycles")) for row in rows],
+    }
+    if rows[0]["workload"] != "attention":
+        columns["off-chip MB"] = [_bytes(row, "offchip_bytes") for row in rows]
+        columns["on-chip MB"] = [_bytes(row, "onchip_bytes") for row in rows]
+    if figure in ("12", "13"):
+        columns["compute"] = [_percent(row.get("compute_utilization")) for row in rows]
+        columns["bandwidth"] = [_percent(row.get("bandwidth_utilization")) for row in rows]
+    if figure == "17":
+        columns["kFLOPs/cycle"] = [
+            _marked(row, "allocated_flops_per_cycle", 1e3, 0) for row in rows
+        ]
+    columns["ratio"] = [_ratio(row.get("ratio")) for row in rows]
+    columns["published ratio"] = [_ratio(row.get("published_ratio")) for row in rows]
+    known = {name: cells for name, cells in columns.items() if set(cells) != {_NONE}}
+    title = f"Figure {figure}: {result.seconds[figure]:.2f} s of runs"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("point", no_wrap=True)
+    for name in known:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row, *cells in zip(rows, *known.values(), strict=True):
+        style = "" if row.get("status") in (None, "ok") else "bold red"
+        table.add_row(Text(row["point_id"], style), *cells)
+    return table
+
+
+def _headlines_table(result: Reproduction) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from stepsim.reproduce.report import headline_cells
+
+    table = Table(title="Headlines", title_justify="left", box=None, pad_edge=False)
+    table.add_column("figure")
+    table.add_column("headline")
+    table.add_column("unit")
+    headings = ("ours", "printed", "published data", "deviation")
+    for heading in headings if result.compared else headings[:1]:
+        table.add_column(heading, justify="right", max_width=16)
+    for row in result.headlines:
+        cells = headline_cells(row)
+        shown = cells if result.compared else cells[:1]
+        table.add_row(row["figure"], Text(row["claim"]), row["unit"], *shown)
+    return table
+
+
+def _times_table(result: Reproduction) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("figure")
+    for figure in result.figures:
+        table.add_column(figure, justify="right")
+    table.add_row("seconds of runs", *(f"{s:.2f}" for s in result.seconds.values()))
+    return table
+
+
+def _whole(value: int | None) -> str:
+    return _NONE if value is None else f"{value:,}"
+
+
+def _canonical(row: Mapping[str, Any]) -> str:
+    canonical = row.get("canonical_cycles")
+    return "equal" if canonical is not None and canonical == row["cycles"] else _whole(canonical)
+
+
+def _bytes(row: Mapping[str, Any], name: str) -> str:
+    return _marked(row, name, 1e6, 2)
+
+
+def _marked(row: Mapping[str, Any], name: str, scale: float, digits: int) -> str:
+    """A number, and whether it equals the published one."""
+    value, published = row.get(name), row.get(f"published_{name}")
+    if value is None:
+        return _NONE
+    mark = "" if published is None else " =" if published == value else " !"
+    return f"{value / scale:,.{digits}f}{mark}"
+
+
+def _percent(value: float | None) -> str:
+    return _NONE if value is None else f"{100 * value:.2f} %"
+
+
+def _ratio(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.4f}"

@@ -1,0 +1,205 @@
+"""The page on validation: every recorded point, ours beside canonical and published cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from stepsim._version import MODEL_VERSION
+from stepsim.reproduce.compare import hardware_agreement, headline_rows
+from stepsim.reproduce.families import FIGURES, archived_points, points_of
+from stepsim.reproduce.files import write_file
+from stepsim.reproduce.points import Run, RunKey
+from stepsim.reproduce.pool import workers
+from stepsim.reproduce.published import Published, PublishedRow
+from stepsim.reproduce.report import agreement, headline_cells, signed_percent
+from stepsim.reproduce.reproduction import Notice, check_inputs, make_runs
+from stepsim.reproduce.rows import figure_rows
+from stepsim.reproduce.runs import Outcome
+
+__all__ = ["recorded_points", "write_validation"]
+
+_SLACKS: Final = (0, 1, 2)
+
+_HEAD: Final = """\
+# Validation
+
+Every recorded run of the STeP paper's simulator that is at hand, simulated again. Written by
+`stepsim validate` with model version {version}; do not edit.
+
+*Published* cycles were read from the plots of the paper, or from recorded tables (`aug_`, \
+`stepcsv`) of
+earlier runs. The published simulator runs on threads and is not deterministic. *Canonical* cycles
+are those of an independent implementation of the same rules. No value below was tuned or fitted.
+
+## Agreement
+
+{agreement}
+
+Bytes are off-chip traffic and on-chip memory. The largest difference is that of cycles from the
+published ones. Of figure 17, neither the graph nor cycles are published: ours is inferred from
+totals, and only its compute can be expected to be equal.
+
+## Against hardware
+
+{hardware}
+
+## Headlines
+
+Each ratio of the paper, recomputed from our runs and from the published data. Deviations of
+percentages above 100 are those of the whole.
+
+{headlines}
+
+## Closure slack
+
+The published simulator notices the end of a stream a cycle or two earlier or later, depending on
+how the host schedules its threads; where many loads compete for the memory, that can change who
+wins from then on. `closure_slack` of a machine moves that moment ({{doc}}`timing`); 0 is canonical.
+It moves these points, and no other:
+
+{slack}
+
+## All points
+
+{points}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPoint:
+    """A published point with cycles, and the run that it is."""
+
+    published: PublishedRow
+    canonical: int | None
+    run: Run
+
+
+def recorded_points(published: Published) -> list[RecordedPoint]:
+    """Published points that we can run, in the order of their table, archived ones included."""
+    known: dict[RunKey, Run] = {}
+    points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
+    for point in points:
+        known.setdefault(point.run.key, point.run)
+    return [
+        RecordedPoint(row, published.canonical.get(row.point_id), known[row.key])
+        for row in published.rows
+        if row.key in known and row.cycles is not None
+    ]
+
+
+def write_validation(
+    path: Path, data: Path, *, jobs: int = 1, notice: Notice = lambda text: None
+) -> None:
+    """Run every recorded point with several closure slacks, and write the page.
+
+    Raises
+    ------
+    TraceError : a file of ``data`` is missing or cannot be used.
+    OutputError : the page cannot be written.
+    """
+    figures = {figure: points_of(figure) for figure in FIGURES}
+    plain = [point.run for points in figures.values() for point in points]
+    inputs, published = check_inputs(data, FIGURES, plain)
+    assert published is not None
+    recorded = recorded_points(published)
+    runs = [replace(p.run, closure_slack=slack) for p in recorded for slack in _SLACKS]
+    notice("loading the engine (compiled on first use)")
+    with workers(jobs) as pool:
+        outcomes = make_runs(pool, [*plain, *runs], inputs, notice)
+    rows = {figure: figure_rows(points, outcomes, published) for figure, points in figures.items()}
+    headlines = headline_rows([row for own in rows.values() for row in own], published)
+    page = _HEAD.format(
+        version=MODEL_VERSION,
+        agreement=_agreement_table(rows, recorded, outcomes),
+        hardware="\n".join(f"* {line}" for line in hardware_agreement(rows["8"])),
+        headlines=_headline_table(headlines),
+        slack=_slack_table(recorded, outcomes),
+        points=_points_table(recorded, outcomes),
+    )
+    write_file(path, page.encode())
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Markdown; the first ``left`` columns and notes are aligned left, the others right."""
+    numbers = [f"---{'' if name == 'note' else ':'}" for name in heading[left:]]
+    rule = ["---"] * left + numbers
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows))
+
+
+def _agreement_table(
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    recorded: Sequence[RecordedPoint],
+    outcomes: Mapping[Run, Outcome],
+) -> str:
+    table = []
+    for figure, own in rows.items():
+        found = agreement(own)
+        table.append([
+            figure, str(found["points"]), _of(found["same"], found["canonical"]),
+            _of(found["exact"], found["published"]),
+            signed_percent(found["worst"]) if found["published"] else "-",
+            _of(found["same_bytes"], found["bytes"]),
+        ])  # fmt: skip
+    archived = [p for p in recorded if p.published.archived]
+    known = [p for p in archived if p.canonical is not None]
+    differences = [_relative(p, outcomes) for p in archived]
+    same = sum(outcomes[p.run].cycles == p.canonical for p in known)
+    exact = sum(outcomes[p.run].cycles == p.published.cycles for p in archived)
+    table.append([
+        "archived runs", str(len({p.run for p in archived})), _of(same, len(known)),
+        _of(exact, len(archived)), signed_percent(max(differences, key=abs, default=None)), "-",
+    ])  # fmt: skip
+    heading = (
+        "figure", "points", "equal to canonical", "equal to published", "largest difference",
+        "bytes equal",
+    )  # fmt: skip
+    return _table(heading, table)
+
+
+def _headline_table(headlines: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [row["figure"], row["claim"], row["unit"], *headline_cells(row), row["note"]]
+        for row in headlines
+    ]
+    heading = (
+        "figure", "headline", "unit", "ours", "printed", "from published data", "deviation", "note",
+    )  # fmt: skip
+    return _table(heading, rows, left=3)
+
+
+def _slack_table(recorded: Sequence[RecordedPoint], outcomes: Mapping[Run, Outcome]) -> str:
+    rows = []
+    for point in recorded:
+        cycles = [outcomes[replace(point.run, closure_slack=k)].cycles for k in _SLACKS]
+        if len(set(cycles)) > 1:
+            published = point.published.cycles
+            cells = [f"**{c:,}**" if c == published else f"{c:,}" for c in cycles]
+            rows.append([f"`{point.published.point_id}`", f"{published:,}", *cells])
+    heading = ("point", "published", *(f"slack {k}" for k in _SLACKS))
+    count = f"{len(rows)} of {len(recorded)} points; equal to published ones in bold."
+    return f"{_table(heading, rows)}\n\n{count}"
+
+
+def _points_table(recorded: Sequence[RecordedPoint], outcomes: Mapping[Run, Outcome]) -> str:
+    rows = []
+    for point in recorded:
+        ours, published = outcomes[point.run].cycles, point.published.cycles or 0
+        canonical = "-" if point.canonical is None else f"{point.canonical:,}"
+        rows.append([
+            f"`{point.published.point_id}`", f"{ours:,}", canonical, f"{published:,}",
+            f"{ours - published:+,}" if ours != published else "0",
+            signed_percent(_relative(point, outcomes)),
+        ])  # fmt: skip
+    heading = ("point", "ours", "canonical", "published", "ours - published", "relative")
+    return _table(heading, rows)
+
+
+def _relative(point: RecordedPoint, outcomes: Mapping[Run, Outcome]) -> float:
+    return outcomes[point.run].cycles / (point.published.cycles or 1) - 1
+
+
+def _of(part: float, whole: float) -> str:
+    return f"{part} of {whole}" if whole else "-"
