@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import stepsim.functional.ops  # noqa: F401  (registers the evaluators)
 from stepsim.errors import EvaluationError
+from stepsim.functional import ops  # noqa: F401  (registers the evaluators)
 from stepsim.functional.decisions import Decisions
 from stepsim.functional.measure import Sizes, collapsed, sizes_of
 from stepsim.functional.network import Node, Port, Reader, run_nodes
