@@ -18,6 +18,7 @@ from stepsim.trace_io.importing import (
     summarize_routing,
 )
 from stepsim.trace_io.kv import read_kv_lengths
+from stepsim.trace_io.replay import DecodeStep, replay, replay_rows, replay_schema
 from stepsim.trace_io.requests import RequestTrace, read_requests
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
 from stepsim.trace_io.routing import (
@@ -31,31 +32,42 @@ from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
 from stepsim.trace_io.summary import LayerLoad, RoutingSummary
 from stepsim.trace_io.synthetic import synthetic_routing
 from stepsim.trace_io.table import RoutingTable, write_routing
+from stepsim.trace_io.windows import Window, disjoint, select_windows, window_stdevs
+from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [
     "FORMATS",
     "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
+    "DecodeStep",
     "ImportProgress",
     "ImportSummary",
     "LayerLoad",
+    "ParquetStream",
     "RequestTrace",
     "RoutingPart",
     "RoutingStatistics",
     "RoutingSummary",
     "RoutingTable",
+    "Window",
     "detect_trace_format",
+    "disjoint",
     "import_trace",
     "load_requests",
     "read_kv_lengths",
     "read_requests",
     "read_routing",
     "read_routing_batches",
+    "replay",
+    "replay_rows",
+    "replay_schema",
     "requests_schema",
     "routing_parts",
     "routing_schema",
     "routing_statistics",
+    "select_windows",
     "summarize_routing",
     "synthetic_routing",
+    "window_stdevs",
     "write_routing",
 ]

@@ -173,9 +173,9 @@ class RequestTrace:
         return _frozen(times)
 
     def _check_count(self, name: str, count: int) -> None:
-        if count != self.context_tokens.shape[0]:
+        if count != len(self.context_tokens):
             raise TraceError(
-                f"{self.source}: {count} {name}, but {self.context_tokens.shape[0]} "
+                f"{self.source}: {count} {name}, but {len(self.context_tokens)} "
                 "context_tokens; each request needs one of each"
             )
 

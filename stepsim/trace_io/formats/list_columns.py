@@ -113,9 +113,11 @@ def _batches(job: ImportJob, kind: str) -> Iterator[tuple[pa.Table, float]]:
             wanted = _wanted(schema, column)
             rows = _BATCH_ROWS[depth(schema.field(column).type)]
             total, done = max(1, file.metadata.num_rows), 0
-            for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                done += batch.num_rows
-                yield pa.Table.from_batches([batch]), done / total
+            for group in range(file.num_row_groups):
+                # One by one: over several row groups pyarrow keeps what it has read.
+                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted):
+                    done += batch.num_rows
+                    yield pa.Table.from_batches([batch]), done / total
         return
     with pa.OSFile(str(job.path)) as file:
         if kind == "ipc file":
