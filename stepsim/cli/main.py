@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from stepsim._version import __version__
-from stepsim.cli import demo, inspect, machines, reproduce, run, system, trace
+from stepsim.cli import demo, inspect, machines, reproduce, run, sweep, system, trace
 from stepsim.errors import StepSimError
 
 __all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
@@ -43,6 +43,10 @@ app.command()(system.warmup)
 app.command()(demo.demo)
 app.command()(reproduce.reproduce)
 app.command()(reproduce.validate)
+app.command()(sweep.sweep)
+app.command()(sweep.pareto)
+app.command()(sweep.compare)
+app.command()(sweep.query)
 
 
 def _print_version(wanted: bool) -> None:

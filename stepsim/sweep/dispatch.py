@@ -1,0 +1,69 @@
+"""Feed chunks to a backend, a few ahead, and survive the death of workers.
+
+When processes die it is not known whose chunk was to blame. Everything that was under way is then
+run again one by one; a chunk that loses its worker alone, several times, is given up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stepsim.sweep.backends import Backend, WorkerLost
+from stepsim.sweep.plan import Chunk
+from stepsim.sweep.work import ChunkRows
+
+__all__ = ["dispatch"]
+
+_LIVES = 2
+"""Times a chunk may lose its worker while it runs alone."""
+
+
+def dispatch(
+    chunks: Iterable[Chunk], backend: Backend, save: Callable[[ChunkRows], None]
+) -> list[tuple[Chunk, str]]:
+    """Run all chunks and save each as it comes; returns those given up, with the reason."""
+    waiting = iter(chunks)
+    suspects: deque[Chunk] = deque()
+    lost: list[tuple[Chunk, str]] = []
+    active: dict[Any, Chunk] = {}
+    # In the calling process a chunk is done once submitted: more would only pile up rows.
+    ahead = 1 if backend.slots == 1 else backend.slots + 1
+    exhausted = False
+    while True:
+        while not exhausted and not suspects and len(active) < ahead:
+            chunk = next(waiting, None)
+            if chunk is None:
+                exhausted = True
+            else:
+                active[backend.submit(chunk)] = chunk
+        if active:
+            for handle in backend.wait(active.keys()):
+                chunk = active.pop(handle)
+                try:
+                    save(backend.result(handle))
+                except WorkerLost:
+                    suspects.append(chunk)
+        elif suspects:
+            chunk = suspects.popleft()
+            reason = _alone(chunk, backend, save)
+            if reason:
+                lost.append((chunk, reason))
+        elif exhausted:
+            return lost
+
+
+def _alone(chunk: Chunk, backend: Backend, save: Callable[[ChunkRows], None]) -> str:
+    """Run a chunk with nothing beside it; the reason when it is given up."""
+    reason = ""
+    for _ in range(_LIVES):
+        handle = backend.submit(chunk)
+        backend.wait([handle])
+        try:
+            save(backend.result(handle))
+        except WorkerLost as error:
+            reason = str(error) or "its worker died"
+        else:
+            return ""
+    return reason

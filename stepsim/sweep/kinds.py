@@ -1,0 +1,224 @@
+"""The workloads that a sweep knows: their parameters, checks, programs and symbolic totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepsim.errors import ArgError, SweepError
+from stepsim.graph import Program
+from stepsim.machine.problems import did_you_mean
+from stepsim.sweep.problems import describe
+from stepsim.workloads import (
+    ATTENTION_SHAPES,
+    MOE_SHAPES,
+    AttentionShape,
+    MoEShape,
+    attention,
+    moe_layer,
+    published_config,
+    swiglu_layer,
+    time_multiplexed_moe,
+)
+from stepsim.workloads.attention import check_arguments, reserved_tokens
+from stepsim.workloads.moe import check_layer
+from stepsim.workloads.time_multiplexing import check_regions
+
+__all__ = ["Built", "Shape", "build", "check_point", "find_shape", "resolve_parameters"]
+
+Shape = MoEShape | AttentionShape | None
+_Count = Annotated[int, Field(strict=True, ge=1)]
+
+
+class _Parameters(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    compute_bw: _Count | None = Field(default=None, description="FLOPs per cycle of one operator")
+    fifo_depth: _Count | None = Field(default=None, description="tokens each FIFO holds")
+
+
+class _Moe(_Parameters):
+    tile: _Count | Literal["dynamic"] = Field(description="rows per tile, or 'dynamic'")
+    tile_inter: _Count | None = Field(default=None, description="columns per inner tile")
+    regions: _Count | None = Field(default=None, description="regions that experts share")
+    pack_bw: _Count | None = Field(default=None, description="FLOPs per cycle of packing")
+    config: Literal["published"] | None = Field(
+        default=None, description="'published' sets the rest as the published experiments did"
+    )
+
+
+class _Attention(_Parameters):
+    strategy: Literal["coarse", "interleaved", "dynamic"] = Field(
+        default="dynamic", description="how requests are shared among regions"
+    )
+    regions: _Count = Field(default=4, description="parallel regions")
+    kv_tile: _Count = Field(default=32, description="tokens per tile of the cache")
+    max_length: _Count | None = Field(default=None, description="tokens reserved per request")
+
+
+class _Swiglu(_Parameters):
+    batch: _Count = Field(description="rows of the activations")
+    hidden: _Count = Field(description="width of the activations")
+    intermediate: _Count = Field(description="width of the inner layer")
+    tile: _Count = Field(description="rows per tile")
+    tile_inter: _Count = Field(description="columns per inner tile")
+    par_dispatch: _Count = Field(default=4, description="off-chip requests per cycle")
+
+
+_MODELS: Mapping[str, type[_Parameters]] = {
+    "moe": _Moe,
+    "attention": _Attention,
+    "swiglu": _Swiglu,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program ready to be prepared.
+
+    Attributes
+    ----------
+    bindings : of the program, made from a trace's data.
+    symbols : what binds the symbolic metrics, made from a trace's data.
+    on_demand : whether the symbolic metrics count only what the trace uses.
+    """
+
+    program: Program
+    bindings: Callable[[Any], dict[Any, Any]]
+    symbols: Callable[[Any], Mapping[Any, Any]]
+    on_demand: bool = False
+
+
+def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
+    """The model of a specification.
+
+    Raises
+    ------
+    SweepError
+        It is missing, unknown, or an invalid shape.
+    """
+    if workload == "swiglu":
+        if model is not None:
+            raise SweepError("model: workload swiglu has none, its sizes are parameters; remove it")
+        return None
+    known: Mapping[str, Any] = MOE_SHAPES if workload == "moe" else ATTENTION_SHAPES
+    kind: Any = MoEShape if workload == "moe" else AttentionShape
+    names = sorted(known)
+    if model is None:
+        raise SweepError(f"model: missing; workload {workload} knows {', '.join(names)}")
+    if isinstance(model, str):
+        if model not in known:
+            raise SweepError(
+                f"model: unknown model '{model}'{did_you_mean(model, names)} "
+                f"Known: {', '.join(names)}"
+            )
+        return known[model]  # type: ignore[no-any-return]
+    try:
+        return kind(**{"name": "custom", **model})  # type: ignore[no-any-return]
+    except (TypeError, ArgError) as error:
+        text = str(error).replace(f"{kind.__name__}.__init__() ", "")
+        raise SweepError(
+            f"model: {text}; a shape has the keys {', '.join(kind.__dataclass_fields__)}"
+        ) from error
+
+
+def resolve_parameters(
+    workload: str, where: str, given: Mapping[str, Any], shape: Shape
+) -> dict[str, Any]:
+    """Checked parameters of one design point, defaults filled in; ``where`` starts messages.
+
+    Raises
+    ------
+    SweepError
+        Parameters are unknown, missing or mistyped.
+    """
+    try:
+        found = _MODELS[workload].model_validate(dict(given))
+    except ValidationError as error:
+        problems = describe(error, _MODELS[workload])
+        raise SweepError(f"{where}: {'; '.join(problems)}") from None
+    values = found.model_dump()
+    if workload == "moe":
+        return _moe_defaults(where, values, shape)
+    fallback = {"attention": (2048, 1), "swiglu": (4096, 1)}[workload]
+    for name, default in zip(("compute_bw", "fifo_depth"), fallback, strict=True):
+        values[name] = default if values[name] is None else values[name]
+    return values
+
+
+def _moe_defaults(where: str, values: dict[str, Any], shape: Shape) -> dict[str, Any]:
+    assert isinstance(shape, MoEShape)
+    config = values.pop("config")
+    if values["regions"] is None:
+        defaults: dict[str, Any] = {"tile_inter": 64, "compute_bw": 4096, "fifo_depth": 2}
+    else:
+        defaults = {"tile_inter": 48, "compute_bw": 1024, "fifo_depth": 2}
+        if values["pack_bw"] is not None:
+            raise SweepError(f"{where}: pack_bw: regions pack with compute_bw; remove it")
+    if config == "published" and values["regions"] is None:
+        if shape.name not in ("mixtral-8x7b", "qwen3-30b-a3b"):
+            raise SweepError(
+                f"{where}: config: there is no published experiment of {shape.name}; there are of "
+                "mixtral-8x7b and qwen3-30b-a3b"
+            )
+        known = published_config(shape.name, 64, values["tile"])
+        defaults |= {k: known[k] for k in ("tile_inter", "compute_bw", "pack_bw")}
+    merged = {k: defaults.get(k) if v is None else v for k, v in values.items()}
+    if merged["regions"] is None and merged["pack_bw"] is None:
+        merged["pack_bw"] = merged["compute_bw"]
+    return merged
+
+
+def check_point(
+    workload: str, where: str, shape: Shape, parameters: Mapping[str, Any], data: Any
+) -> None:
+    """Check a design point against the batch of a trace, without building its program.
+
+    Raises
+    ------
+    SweepError
+        A size does not divide, or the like.
+    """
+    p = parameters
+    try:
+        if isinstance(shape, MoEShape):
+            check_layer("moe", shape, len(data), p["tile"], p["tile_inter"])
+            if p["regions"] is not None:
+                check_regions("moe", shape, p["regions"])
+        elif isinstance(shape, AttentionShape):
+            check_arguments("attention", len(data), p["strategy"], p["regions"], p["kv_tile"])
+            reserved_tokens("attention", data, p["kv_tile"], p["max_length"])
+        else:
+            swiglu_layer(**p)
+    except ArgError as error:
+        raise SweepError(f"{where}: {error}") from error
+
+
+def build(workload: str, shape: Shape, parameters: Mapping[str, Any], data: Any) -> Built:
+    """The program of a design point. For MoE it serves every trace with as many tokens."""
+    p = dict(parameters)
+    if isinstance(shape, MoEShape):
+        return _moe(shape, p, len(data))
+    if isinstance(shape, AttentionShape):
+        work = attention(shape, np.asarray(data), **p)
+        return Built(work.program, lambda _: {}, lambda _: work.symbols)
+    return Built(swiglu_layer(**p).program, lambda _: {}, lambda _: {})
+
+
+def _moe(shape: MoEShape, p: dict[str, Any], batch: int) -> Built:
+    regions = p.pop("regions")
+    if regions is None:
+        work = moe_layer(shape, batch, **p)
+        on_demand = work.is_dynamic
+    else:
+        p.pop("pack_bw")
+        work = time_multiplexed_moe(shape, batch, regions=regions, **p)
+        on_demand = True
+
+    def bind(data: Any) -> dict[Any, Any]:
+        return {work.routing: data}
+
+    return Built(work.program, bind, bind, on_demand)

@@ -1,0 +1,206 @@
+"""A checked specification as a list of chunks: which runs there are, and which share a program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+
+from stepsim._version import MODEL_VERSION, __version__
+from stepsim.errors import MachineError, SweepError
+from stepsim.machine import Machine, load_machine
+from stepsim.sweep.kinds import Shape, check_point, find_shape, resolve_parameters
+from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
+from stepsim.sweep.spec import SweepSpec
+from stepsim.sweep.traces import NO_TRACE, Trace, kv_traces, routing_traces
+
+__all__ = ["Chunk", "Plan", "Point", "make_plan"]
+
+_LABEL_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One design: everything but the trace.
+
+    Attributes
+    ----------
+    index, label : number and short text, which names the partition of the results.
+    """
+
+    index: int
+    label: str
+    workload: str
+    shape: Shape
+    parameters: Mapping[str, Any]
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Runs that are computed and saved together: one design on several traces of one batch size.
+
+    Attributes
+    ----------
+    key : name of its files.
+    metrics : totals to keep.
+    """
+
+    key: str
+    point: Point
+    traces: tuple[Trace, ...]
+    metrics: frozenset[str]
+    memory_model: str
+    units: bool
+    limits: Mapping[str, int | None]
+
+    def run_key(self, trace: Trace) -> str:
+        """What makes a run what it is, apart from the versions of the software."""
+        content = [
+            self.point.workload, repr(self.point.shape), dict(self.point.parameters),
+            self.point.machine.to_dict(), trace.source, trace.layer, trace.step, trace.identity,
+            dict(self.limits),
+        ]  # fmt: skip
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep."""
+
+    spec: SweepSpec
+    points: tuple[Point, ...]
+    traces: tuple[Trace, ...]
+
+    @property
+    def runs(self) -> int:
+        return len(self.points) * len(self.traces)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Chunks in a fixed order that does not depend on how they are executed."""
+        metrics = frozenset(self.spec.metrics or METRICS)
+        for point in self.points:
+            number = 0
+            for group in self._groups():
+                for first in range(0, len(group), self.spec.chunk):
+                    yield Chunk(
+                        key=f"{point.index:04d}-{number:05d}",
+                        point=point,
+                        traces=tuple(group[first : first + self.spec.chunk]),
+                        metrics=metrics,
+                        memory_model=self.spec.memory_model,
+                        units=self.spec.units,
+                        limits=self.spec.limits.model_dump(),
+                    )
+                    number += 1
+
+    def _groups(self) -> list[list[Trace]]:
+        """Traces by batch size, which decides the program; bad ones come along where they stand."""
+        groups: dict[int | None, list[Trace]] = {}
+        for trace in self.traces:
+            groups.setdefault(None if self.spec.workload == "attention" else trace.rows, [])
+            groups[None if self.spec.workload == "attention" else trace.rows].append(trace)
+        return list(groups.values())
+
+    def digest(self) -> str:
+        """Equal plans give equal rows."""
+        keys = [chunk.run_key(trace) for chunk in self.chunks() for trace in chunk.traces]
+        spec = self.spec.model_dump(include={"metrics", "memory_model", "units", "chunk"})
+        content = [keys, spec, versions(), SWEEP_SCHEMA_VERSION, [p.label for p in self.points]]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the rows of this process depend on."""
+    return {
+        "stepsim": __version__,
+        "model": str(MODEL_VERSION),
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def make_plan(spec: SweepSpec) -> Plan:
+    """Resolve models, machines, parameters and traces, and check all of them.
+
+    Raises
+    ------
+    SweepError
+        Something does not exist or fit; nothing has run yet.
+    TraceError
+        A trace file cannot be opened at all.
+    """
+    shape = find_shape(spec.workload, spec.model)
+    traces = _traces(spec, shape)
+    points: list[Point] = []
+    problems: list[str] = []
+    designs = spec.design_points()
+    for index, design in enumerate(designs):
+        where = f"design point {index}" + (f" ({_text(design)})" if design else "")
+        try:
+            points.append(_point(spec, index, design, shape, where))
+            _check_batches(points[-1], traces, where)
+        except (SweepError, MachineError) as error:
+            text = str(error)
+            problems.append(text if text.startswith(where) else f"{where}: {text}")
+    if problems:
+        shown = "".join(f"\n  {problem}" for problem in problems[:10])
+        more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise SweepError(f"{len(problems)} of {len(designs)} design points are wrong:{shown}{more}")
+    return Plan(spec, tuple(points), tuple(traces))
+
+
+def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
+    if spec.workload == "swiglu":
+        if spec.traces is not None:
+            raise SweepError("traces: workload swiglu depends on no data; remove the key")
+        return [NO_TRACE]
+    if spec.traces is None:
+        raise SweepError(f"traces: missing; workload {spec.workload} needs files or synthetic ones")
+    if spec.workload == "attention":
+        return kv_traces(spec.traces)
+    return routing_traces(spec.traces, shape)  # type: ignore[arg-type]
+
+
+def _point(
+    spec: SweepSpec, index: int, design: Mapping[str, Any], shape: Shape, where: str
+) -> Point:
+    values = {**spec.parameters, **design}
+    overrides = {k.removeprefix("machine."): v for k, v in values.items() if k[:8] == "machine."}
+    base = values.get("machine", spec.machine)
+    machine = load_machine(base, overrides or None)
+    own = {k: v for k, v in values.items() if k != "machine" and k[:8] != "machine."}
+    parameters = resolve_parameters(spec.workload, where, own, shape)
+    return Point(index, _label(index, design), spec.workload, shape, parameters, machine)
+
+
+def _check_batches(point: Point, traces: list[Trace], where: str) -> None:
+    if point.workload == "swiglu":
+        check_point(point.workload, where, point.shape, point.parameters, None)
+    seen: set[int] = set()
+    for trace in traces:
+        # Attention depends on every length, MoE on their number only.
+        if trace.rows is not None and (trace.rows not in seen or point.workload == "attention"):
+            seen.add(trace.rows)
+            check_point(point.workload, where, point.shape, point.parameters, trace.data)
+
+
+def _text(design: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in design.items())
+
+
+def _label(index: int, design: Mapping[str, Any]) -> str:
+    """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
+    text = "_".join(f"{key}-{value}" for key, value in design.items()) or "all"
+    return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

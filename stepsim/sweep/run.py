@@ -1,0 +1,224 @@
+"""``run_sweep``: check, estimate, compute, save, sum up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from stepsim.errors import SweepError
+from stepsim.simulation import warm_up
+from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
+from stepsim.sweep.dispatch import dispatch
+from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
+from stepsim.sweep.spec import SweepSpec, load_spec
+from stepsim.sweep.store import Store, table_files
+from stepsim.sweep.work import ChunkRows, execute_chunk
+
+__all__ = ["SweepProgress", "SweepSummary", "estimate_seconds", "plan_sweep", "run_sweep"]
+
+_PROBES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """What is known while a sweep runs.
+
+    Attributes
+    ----------
+    done, total : runs, those of an earlier start included.
+    seconds : since this start.
+    eta_seconds : estimate of what is left, None before the first chunk of this start.
+    """
+
+    done: int
+    total: int
+    seconds: float
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSummary:
+    """How a sweep ended.
+
+    Attributes
+    ----------
+    runs : of the whole sweep; simulated : rows in ``runs``; failures : rows in ``failures``.
+    errors : failures by kind of error.
+    unfinished : reason by chunk that lost its worker again and again; empty when complete.
+    computed : runs of this start.
+    seconds : of this start.
+    """
+
+    runs: int
+    simulated: int
+    failures: int
+    errors: Mapping[str, int]
+    unfinished: Mapping[str, str]
+    computed: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        return not self.unfinished
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
+    """Read and check a whole specification: models, machines, parameters, traces.
+
+    Raises
+    ------
+    SweepError, TraceError
+        What is wrong; all wrong keys or design points at once.
+    """
+    return make_plan(load_spec(spec))
+
+
+def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
+    """Time of the sweep, from trying one run of a few design points; their rows are dropped."""
+    warm_up()
+    first = {chunk.point.index: chunk for chunk in reversed(list(plan.chunks()))}
+    order = sorted(first)
+    stride = max(1, len(order) // _PROBES)
+    costs: list[tuple[float, float]] = []
+    for index in order[::stride][:_PROBES]:
+        chunk = replace(first[index], traces=first[index].traces[:1])
+        timing = execute_chunk(chunk).timing
+        costs.append((timing["prepare_seconds"], timing["seconds"] - timing["prepare_seconds"]))
+    prepare = sum(cost for cost, _ in costs) / len(costs)
+    run = sum(cost for _, cost in costs) / len(costs)
+    if plan.spec.workload == "attention":
+        return plan.runs * (prepare + run) / jobs
+    # Every worker prepares the program of every design point it meets.
+    return len(plan.points) * prepare + plan.runs * run / jobs
+
+
+def run_sweep(
+    spec: SweepSpec | Mapping[str, Any] | str | Path | Plan,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    backend: str | Backend = "local",
+    address: str | None = None,
+    resume: bool = False,
+    progress: Callable[[SweepProgress], None] | None = None,
+) -> SweepSummary:
+    """Run a sweep into a folder.
+
+    Rows do not depend on ``jobs``, the backend, or on how often the sweep was interrupted.
+
+    Parameters
+    ----------
+    spec : YAML file, mapping, :class:`SweepSpec`, or what :func:`plan_sweep` made of them.
+    out : folder of the results; new, unless ``resume``.
+    jobs : worker processes; ignored for a scheduler that runs elsewhere.
+    backend : "local", "dask", "ray", or an object that computes chunks; that one stays open.
+    address : of a running dask scheduler or ray cluster.
+    resume : continue in a folder that holds this sweep.
+    progress : called after every chunk.
+
+    Raises
+    ------
+    SweepError, TraceError
+        The specification is wrong, or the folder does not fit it; nothing has run then.
+    OutputError
+        A chunk cannot be written. What was saved stays, ``resume`` continues.
+    """
+    plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
+    if jobs < 1:
+        raise SweepError(f"jobs is {jobs}; expected at least 1")
+    with Store(Path(out), plan).open(resume=resume) as store:
+        # Compiled here once, so that workers only load the machine code.
+        warm_up()
+        engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
+        try:
+            return _run(plan, store, engine, progress)
+        finally:
+            if isinstance(backend, str):
+                engine.close()
+
+
+def _backend(name: str, jobs: int, address: str | None) -> Backend:
+    if name not in BACKENDS:
+        raise SweepError(f"unknown backend '{name}'; known are {', '.join(BACKENDS)}")
+    if name == "local":
+        if address is not None:
+            raise SweepError("address: the local backend has none; use --backend dask or ray")
+        return LocalBackend(jobs)
+    return (DaskBackend if name == "dask" else RayBackend)(jobs, address)
+
+
+def _run(
+    plan: Plan, store: Store, backend: Backend, progress: Callable[[SweepProgress], None] | None
+) -> SweepSummary:
+    begin = time.perf_counter()
+    finished = store.finished()
+    by_point: dict[int, list[str]] = {point.index: [] for point in plan.points}
+    sizes: dict[str, int] = {}
+    for chunk in plan.chunks():
+        by_point[chunk.point.index].append(chunk.key)
+        sizes[chunk.key] = len(chunk.traces)
+    before = sum(sizes[key] for key in finished)
+    computed = 0
+    for point in plan.points:
+        # What an earlier start finished but could not join any more.
+        _compact_if_complete(plan, store, by_point, point.index, finished)
+
+    def save(rows: ChunkRows) -> None:
+        nonlocal computed
+        if dict(rows.versions) != versions():
+            raise SweepError(
+                f"chunk {rows.key} was computed with {dict(rows.versions)}, this process has "
+                f"{versions()}; install the same versions on the workers"
+            )
+        store.save(rows)
+        finished.add(rows.key)
+        computed += sizes[rows.key]
+        _compact_if_complete(plan, store, by_point, int(rows.key.split("-")[0]), finished)
+        if progress is not None:
+            seconds = time.perf_counter() - begin
+            left = (plan.runs - before - computed) * seconds / computed
+            progress(SweepProgress(before + computed, plan.runs, seconds, left))
+
+    def missing() -> list[Chunk]:
+        return [chunk for chunk in plan.chunks() if chunk.key not in finished]
+
+    lost = dispatch(missing(), backend, save)
+    summary = SweepSummary(
+        runs=plan.runs,
+        simulated=store.count("runs"),
+        failures=store.count("failures"),
+        errors=_errors(store.folder),
+        unfinished={chunk.key: reason for chunk, reason in lost},
+        computed=computed,
+        seconds=time.perf_counter() - begin,
+    )
+    if summary.complete:
+        kept = {k: v for k, v in summary.to_dict().items() if k not in ("computed", "seconds")}
+        store.write_summary(kept)
+    return summary
+
+
+def _compact_if_complete(
+    plan: Plan, store: Store, by_point: Mapping[int, list[str]], index: int, finished: set[str]
+) -> None:
+    keys = by_point[index]
+    if finished.issuperset(keys):
+        store.compact(plan.points[index], keys)
+
+
+def _errors(folder: Path) -> dict[str, int]:
+    """Failures by kind."""
+    found: dict[str, int] = {}
+    for path in table_files(folder, "failures"):
+        with pq.ParquetFile(path) as file:
+            for error in file.read(columns=["error"])["error"].to_pylist():
+                found[error] = found.get(error, 0) + 1
+    return dict(sorted(found.items()))

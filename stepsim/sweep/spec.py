@@ -1,0 +1,166 @@
+"""What a sweep runs: a validated specification, from YAML, a mapping or keyword arguments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepsim.errors import MachineError, SweepError
+from stepsim.machine.yaml_source import read_yaml
+from stepsim.sweep.problems import describe
+from stepsim.sweep.schema import METRICS
+
+__all__ = ["SweepLimits", "SweepSpec", "SyntheticTraces", "TraceSelection", "load_spec"]
+
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Index = Annotated[int, Field(strict=True, ge=0)]
+_Value = int | float | str | bool | None
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SyntheticTraces(_Section):
+    """Routing drawn by :func:`stepsim.trace_io.synthetic_routing`, one table per layer-step."""
+
+    tokens: _Count = Field(description="rows of every table: the batch")
+    layers: _Count = Field(default=1, description="number of layers")
+    steps: _Count = Field(default=1, description="number of forward passes")
+    seed: _Index = Field(description="seed of the tables")
+    skew: Annotated[float, Field(ge=0, le=64)] = Field(
+        default=1.0, description="Zipf exponent of the experts' popularity"
+    )
+
+
+class TraceSelection(_Section):
+    """Where the traces come from, and which of their layer-steps are run."""
+
+    files: list[str] = Field(default=[], description="files of traces; relative to the spec")
+    synthetic: SyntheticTraces | None = Field(default=None, description="drawn tables")
+    layers: list[_Index] | None = Field(default=None, description="layers to run; all if absent")
+    steps: list[_Index] | None = Field(default=None, description="steps to run; all if absent")
+    tokens: _Count | None = Field(
+        default=None, description="tokens every table must have; others become failures"
+    )
+    sample: _Count | None = Field(default=None, description="how many layer-steps to draw")
+    seed: _Index = Field(default=0, description="seed of the sample")
+
+
+class SweepLimits(_Section):
+    """When a run is given up; it then has the status 'limit'. Both count simulated work."""
+
+    max_cycles: _Count | None = Field(default=None, description="simulated cycles")
+    max_steps: _Count | None = Field(default=None, description="unit firings")
+
+
+class SweepSpec(_Section):
+    """A sweep: every point of the design space on every trace.
+
+    The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
+    ``parameters`` hold for all. A key ``machine`` names a machine, ``machine.hbm.channels`` and the
+    like change it, all others are parameters of the workload.
+    """
+
+    name: str = Field(default="sweep", description="shown in summaries")
+    workload: Literal["moe", "attention", "swiglu"] = Field(description="kind of program")
+    model: str | dict[str, Any] | None = Field(
+        default=None, description="name of a model, or its shape as a mapping"
+    )
+    traces: TraceSelection | None = Field(default=None, description="traces and selection")
+    machine: str = Field(default="sda-1024", description="name or file of the machine")
+    parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
+    grid: dict[str, list[_Value]] = Field(default={}, description="axes of the design space")
+    points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
+    metrics: list[Literal[METRICS]] | None = Field(  # type: ignore[valid-type]
+        default=None, description="totals to keep; the others are null. All if absent"
+    )
+    memory_model: Literal["published", "published2", "paper"] = Field(
+        default="published", description="how the symbolic bytes are counted"
+    )
+    units: bool = Field(default=False, description="keep the accounts of every unit as well")
+    limits: SweepLimits = Field(default=SweepLimits(), description="when to give a run up")
+    chunk: _Count = Field(default=40, description="runs that are computed and saved together")
+
+    def design_points(self) -> list[dict[str, Any]]:
+        """Every design point without the common parameters, in a fixed order.
+
+        Raises
+        ------
+        SweepError
+            An axis is empty or has a value twice, or two points are the same.
+        """
+        for axis, values in self.grid.items():
+            texts = [repr(value) for value in values]
+            if not values or len(set(texts)) != len(texts):
+                what = "holds a value twice" if values else "is empty"
+                raise SweepError(f"grid.{axis}: {what}; give every value of an axis once")
+        names = list(self.grid)
+        product = [
+            dict(zip(names, values, strict=True))
+            for values in itertools.product(*self.grid.values())
+        ]
+        points = (product if names else []) + self.points
+        points = points or [{}]
+        full = [sorted((self.parameters | point).items(), key=str) for point in points]
+        for i, point in enumerate(full):
+            if point in full[:i]:
+                raise SweepError(
+                    f"design points {full.index(point)} and {i} are the same ({points[i]}); "
+                    "take one of them out"
+                )
+        return points
+
+
+def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
+    """Read and check a specification: YAML file, mapping, or one that is checked already.
+
+    Files of traces and machines are looked for relative to the YAML file.
+
+    Raises
+    ------
+    SweepError
+        The file is unreadable, or keys are unknown, missing or mistyped; all are listed at once.
+    """
+    if isinstance(source, SweepSpec):
+        return source
+    where, lines, data = "sweep", {}, source
+    if isinstance(source, str | Path):
+        path = Path(source)
+        where = f"sweep {path}"
+        try:
+            document = read_yaml(path.read_text(encoding="utf-8"), where)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "expected UTF-8 text"
+            raise SweepError(f"{where}: cannot be read: {reason}; name a YAML file") from error
+        except MachineError as error:
+            mend = ("see 'stepsim machines --show sda-1024'", "see the documentation of sweeps")
+            raise SweepError(str(error).replace(*mend)) from error
+        data, lines = document.data, document.lines
+    if not isinstance(data, Mapping):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
+    try:
+        spec = SweepSpec.model_validate(dict(data))
+    except ValidationError as error:
+        problems = describe(error, SweepSpec, lines)
+        if len(problems) == 1:
+            raise SweepError(f"{where}, {problems[0]}") from None
+        listing = "".join(f"\n  {problem}" for problem in problems)
+        raise SweepError(f"{where}: {len(problems)} problems{listing}") from None
+    return _resolved(spec, Path(source).parent) if isinstance(source, str | Path) else spec
+
+
+def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
+    """Paths of traces and machines relative to the folder of the YAML file."""
+    changes: dict[str, Any] = {}
+    if spec.traces is not None and spec.traces.files:
+        files = [str(folder / name) for name in spec.traces.files]
+        changes["traces"] = spec.traces.model_copy(update={"files": files})
+    if spec.machine.endswith((".yaml", ".yml")):
+        changes["machine"] = str(folder / spec.machine)
+    return spec.model_copy(update=changes)

@@ -1,0 +1,220 @@
+"""The folder of a sweep: chunks as they finish, then one file per design point.
+
+::
+
+    sweep.json                          what is run: specification, plan, versions
+    parts/0003-00001.runs.parquet       finished chunks of design points that are not complete
+    runs/design=0003-tile-64/part.parquet
+    failures/design=.../part.parquet    runs without a good end, with the error
+    units/design=.../part.parquet       accounts of the units, when kept
+    timings.jsonl                       seconds and process of every chunk; not part of the results
+    summary.json                        written last: the sweep is complete
+
+Files are written under another name, flushed and renamed, so that whatever carries the final name
+is whole. A chunk counts as finished when its ``.runs.parquet`` is there, which comes last of its
+files; a design point when its file in ``runs`` is there. Its chunks are deleted only afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepsim.atomic import replacing
+from stepsim.errors import OutputError, SweepError
+from stepsim.sweep.plan import Plan, Point, versions
+from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
+from stepsim.sweep.work import ChunkRows
+
+__all__ = ["TABLES", "Store", "table_files"]
+
+TABLES: Mapping[str, pa.Schema] = {
+    # In the order of writing: runs last, because its presence completes the others.
+    "failures": FAILURES_SCHEMA,
+    "units": UNIT_ROWS_SCHEMA,
+    "runs": RUNS_SCHEMA,
+}
+
+
+class Store:
+    """Writes the folder of one sweep. Only one process may hold a folder at a time."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.folder = folder
+        self._plan = plan
+        self._parts = folder / "parts"
+        self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
+
+    @contextmanager
+    def open(self, *, resume: bool) -> Iterator[Store]:
+        """Claim the folder, check that it is new or holds this sweep, and clear what was torn.
+
+        Raises
+        ------
+        SweepError
+            The folder holds a sweep and ``resume`` is false, or holds another one, or is in use.
+        OutputError
+            The folder cannot be written.
+        """
+        try:
+            self._parts.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / ".lock").open("w")
+        except OSError as error:
+            raise OutputError(
+                f"{self.folder}: cannot be written ({error.strerror}); choose another folder"
+            ) from error
+        with lock:
+            _lock(lock, self.folder)
+            self._check(resume=resume)
+            self._clear_torn()
+            yield self
+
+    def finished(self) -> set[str]:
+        """Keys of chunks that need not run again."""
+        done = {path.name.split(".")[0] for path in self._parts.glob("*.runs.parquet")}
+        complete = {p.index for p in self._plan.points if self._final("runs", p).exists()}
+        return done | {c.key for c in self._plan.chunks() if c.point.index in complete}
+
+    def save(self, rows: ChunkRows) -> None:
+        """Put the rows of a finished chunk on disk.
+
+        Raises
+        ------
+        OutputError
+            They cannot be written, as when the disk is full; nothing is left of this chunk.
+        """
+        tables = {name: getattr(rows, name) for name in self._tables}
+        write_tables({self._part(rows.key, name): table for name, table in tables.items()})
+        with (self.folder / "timings.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dict(rows.timing)) + "\n")
+
+    def compact(self, point: Point, chunks: Sequence[str]) -> None:
+        """Join the chunks of a complete design point into one file per table."""
+        if not self._final("runs", point).exists():
+            joined: dict[Path, pa.Table] = {}
+            for name in self._tables:
+                parts = [_read(self._part(key, name)) for key in chunks]
+                joined[self._final(name, point)] = pa.concat_tables(parts).combine_chunks()
+            for path in joined:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_tables(joined)
+        for key in chunks:
+            for name in reversed(self._tables):
+                self._part(key, name).unlink(missing_ok=True)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        write_json(self.folder / "summary.json", summary)
+
+    def count(self, name: str) -> int:
+        """Rows of a table, over all files."""
+        return sum(pq.read_metadata(path).num_rows for path in table_files(self.folder, name))
+
+    def _final(self, name: str, point: Point) -> Path:
+        return self.folder / name / f"design={point.label}" / "part.parquet"
+
+    def _part(self, key: str, name: str) -> Path:
+        return self._parts / f"{key}.{name}.parquet"
+
+    def _check(self, *, resume: bool) -> None:
+        manifest = self.folder / "sweep.json"
+        if not manifest.exists():
+            write_json(manifest, self._manifest())
+            return
+        if not resume:
+            raise SweepError(
+                f"{self.folder}: holds a sweep already; continue it with --resume, or choose "
+                "another folder"
+            )
+        try:
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SweepError(
+                f"{manifest}: cannot be read ({error}); start in a new folder"
+            ) from error
+        mine = self._manifest()
+        if found.get("plan") != mine["plan"]:
+            differing = [k for k in ("versions", "spec", "runs") if found.get(k) != mine[k]]
+            raise SweepError(
+                f"{self.folder}: holds another sweep, it differs in "
+                f"{', '.join(differing) or 'its traces'}; use the specification, traces and "
+                "versions it was started with, or choose another folder"
+            )
+
+    def _manifest(self) -> dict[str, Any]:
+        spec = self._plan.spec.model_dump(mode="json")
+        return {
+            "name": self._plan.spec.name,
+            "plan": self._plan.digest(),
+            "runs": self._plan.runs,
+            "versions": versions(),
+            "spec": spec,
+        }
+
+    def _clear_torn(self) -> None:
+        """Remove what a killed process left under temporary names."""
+        for path in self.folder.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+
+def table_files(folder: Path, name: str) -> list[Path]:
+    """Files of a table: complete design points, then finished chunks of the others, in order."""
+    complete = sorted(path.parent.name for path in (folder / "runs").glob("design=*/part.parquet"))
+    closed = {int(label.removeprefix("design=").split("-")[0]) for label in complete}
+    final = [folder / name / label / "part.parquet" for label in complete]
+    parts = folder / "parts"
+    finished = sorted(path.name.split(".")[0] for path in parts.glob("*.runs.parquet"))
+    return [path for path in final if path.exists()] + [
+        parts / f"{key}.{name}.parquet"
+        for key in finished
+        if int(key.split("-")[0]) not in closed and (parts / f"{key}.{name}.parquet").exists()
+    ]
+
+
+def write_tables(tables: Mapping[Path, pa.Table]) -> None:
+    """Write Parquet files, each whole or not at all, in the given order."""
+    with replacing(*tables) as temporary:
+        for path, table in zip(temporary, tables.values(), strict=True):
+            pq.write_table(table, path, compression="zstd")
+            _flush(path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    with replacing(path) as (temporary,):
+        temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        _flush(temporary)
+
+
+def _read(path: Path) -> pa.Table:
+    # A file, not a data set: the name of its folder must not become a column.
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
+def _flush(path: Path) -> None:
+    """Onto the disk before the rename, so that a power cut leaves no whole name on torn data."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(file: Any, folder: Path) -> None:
+    """The lock goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this platform; two sweeps in one folder are then not noticed
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise SweepError(
+            f"{folder}: another process is running a sweep there; wait for it or stop it"
+        ) from error
