@@ -69,7 +69,7 @@ def choose_figures(names: Iterable[str]) -> list[str]:
     ------
     ArgError : a figure is not known, or none is named.
     """
-    asked = [name.lower().removeprefix("fig").removeprefix("ure").lstrip(".0") for name in names]
+    asked = [name.lower().removeprefix("fig").removeprefix("ure").lstrip(". 0") for name in names]
     unknown = [given for given, name in zip(names, asked, strict=True)
                if name != "all" and name not in FIGURES]  # fmt: skip
     if unknown or not asked:

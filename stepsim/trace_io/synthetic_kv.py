@@ -57,7 +57,7 @@ def synthetic_kv_lengths(
     weights = []
     for number in raw.tolist():
         uniform = context.divide(Decimal(2 * number + 1), Decimal(1 << 65))
-        weights.append(context.power(-context.ln(uniform), exponent))
+        weights.append(context.power(context.minus(context.ln(uniform)), exponent))
     total = weights[0]
     for weight in weights[1:]:
         total = context.add(total, weight)

@@ -1,0 +1,51 @@
+"""``stepsim reproduce`` and ``stepsim validate``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+
+def test_a_figure_on_synthetic_traces(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = cli("reproduce", "15", "--out", out, "--jobs", 1)
+    assert outcome.code == 0, outcome.err
+    assert "\x1b" not in outcome.out
+    assert re.search(r"^Figure 15: \d+\.\d\d s of runs", outcome.out, flags=re.MULTILINE)
+    lines = [line for line in outcome.out.splitlines() if line.startswith("f15_b")]
+    assert len(lines) == 8
+    assert "published" not in outcome.out
+    assert "dynamic vs coarse at batch 16" in outcome.out
+    assert "8 runs in" in outcome.out
+    assert f"wrote {out}/report.md" in outcome.err
+    assert (out / "fig15.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["11"], "error: figures: expected some of 8, 9, 10,"),
+        (["8", "--jobs", 0], "error: jobs: expected a whole number from 1, found 0"),
+        (["8", "--data", "/nowhere"], "error: /nowhere: is no folder"),
+        (["8", "--closure-slack", -1], "--closure-slack"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[object], message: str) -> None:
+    outcome = cli("reproduce", *arguments, "--out", tmp_path / "out")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_validate_without_data(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "page.md")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "ground_truth.csv: is missing" in outcome.err or "fig8_hdl.csv: is miss" in outcome.err
+    outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "no" / "page.md")
+    assert outcome.code == 2
+    assert "does not exist; make it first" in outcome.err

@@ -1,0 +1,45 @@
+"""Every figure can be drawn, with published points and without."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from stepsim.reproduce import FIGURES, points_of
+from stepsim.reproduce.drawing import draw
+from stepsim.reproduce.rows import figure_rows
+from stepsim.reproduce.schema import COMPARED
+from tests.reproduce.conftest import invented
+
+
+def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
+    points = points_of(figure)
+    rows = figure_rows(points, {p.run: invented(p.run) for p in points}, None)
+    if compared:
+        for row in rows[::2]:
+            for field in COMPARED:
+                name = field.name.removeprefix("published_").replace("hdl_", "")
+                if row.get(name) is not None:
+                    row[field.name] = row[name]
+    return rows
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_pictures(figure: str) -> None:
+    files = draw((figure, rows_of(figure, compared=True)))
+    assert files["png"].startswith(b"\x89PNG")
+    text = files["svg"].decode()
+    assert f"Figure {figure}: " in text
+    assert ">published<" in text
+    # Axes have units or say what is counted.
+    assert re.search(r">[^<]*(cycles|bytes|MB|GB|MiB|FLOPs|speedup|time)[^<]*<", text)
+    alone = draw((figure, rows_of(figure, compared=False)))["svg"].decode()
+    assert ">published<" not in alone
+    assert ">HDL<" not in alone
+
+
+def test_the_same_rows_give_the_same_bytes() -> None:
+    rows = rows_of("15", compared=True)
+    assert draw(("15", rows)) == draw(("15", rows))

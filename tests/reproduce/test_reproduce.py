@@ -1,0 +1,136 @@
+"""From runs to files: tables, their schema, pictures and the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.errors import ArgError, OutputError, TraceError
+from stepsim.reproduce.reproduction import reproduce
+from stepsim.reproduce.schema import COMPARED, TIMES, points_schema
+from tests.reproduce.conftest import DATA, needs_data
+
+COMPARED_NAMES = {field.name for field in COMPARED}
+TIME_NAMES = {field.name for field in TIMES}
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("synthetic") / "new" / "folder"
+    reproduce(["8", "fig15"], out)
+    return out
+
+
+def test_files(synthetic: Path) -> None:
+    kinds = ("csv", "parquet", "png", "svg")
+    assert sorted(path.name for path in synthetic.iterdir()) == sorted(
+        [f"fig{n}.{kind}" for n in ("08", "15") for kind in kinds]
+        + ["headlines.csv", "headlines.parquet", "report.md"]
+    )
+
+
+def test_table_without_published_values(synthetic: Path) -> None:
+    table = pq.read_table(synthetic / "fig15.parquet")
+    assert table.schema.names == points_schema(compared=False).names
+    assert not COMPARED_NAMES & set(table.schema.names)
+    assert all(
+        field.metadata.keys() == {b"unit", b"definition"} and field.metadata[b"definition"]
+        for field in table.schema
+    )
+    rows = table.to_pylist()
+    assert [row["batch"] for row in rows] == [16, 16, 32, 32, 48, 48, 64, 64]
+    assert {row["status"] for row in rows} == {"ok"}
+    assert {row["trace"] for row in rows} == {"synthetic"}
+    for coarse, dynamic in zip(rows[::2], rows[1::2], strict=True):
+        assert coarse["ratio"] == dynamic["ratio"] == coarse["cycles"] / dynamic["cycles"]
+    assert all(0 < row["bandwidth_utilization"] <= 1 for row in rows)
+    assert all(0 < row["wall_seconds"] <= row["seconds"] for row in rows)
+    total = float(table.schema.metadata[b"seconds"])
+    assert total == pytest.approx(sum(row["seconds"] for row in rows), abs=1e-3)
+    provenance = json.loads(table.schema.metadata[b"provenance"])
+    assert [machine["name"] for machine in provenance["machines"]] == ["sda-1024"]
+
+
+def test_csv_has_the_same_numbers_but_no_times(synthetic: Path) -> None:
+    rows = pq.read_table(synthetic / "fig08.parquet").to_pylist()
+    with (synthetic / "fig08.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert not TIME_NAMES & set(lines[0])
+    assert [int(line["cycles"]) for line in lines] == [row["cycles"] for row in rows]
+    assert [line["point_id"] for line in lines] == [row["point_id"] for row in rows]
+
+
+def test_report_shows_figures_and_headlines(synthetic: Path) -> None:
+    text = (synthetic / "report.md").read_text()
+    assert "![Figure 8](fig08.png)" in text
+    assert "![Figure 15](fig15.png)" in text
+    assert "| 15 | dynamic vs coarse at batch 16 |" in text
+    assert "synthetic traces, nothing to compare with" in text
+
+
+def test_number_of_processes_changes_nothing(synthetic: Path, tmp_path: Path) -> None:
+    result = reproduce(["15", "8"], tmp_path, jobs=2)
+    assert result.jobs == 2
+    for path in synthetic.iterdir():
+        if path.suffix in (".csv", ".png", ".svg"):
+            assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_closure_slack_is_recorded(tmp_path: Path) -> None:
+    result = reproduce(["8"], tmp_path, closure_slack=1)
+    assert result.closure_slack == 1
+    assert {row["closure_slack"] for row in result.figures["8"]} == {1}
+    metadata = pq.read_schema(tmp_path / "fig08.parquet").metadata
+    assert json.loads(metadata[b"provenance"])["machines"][0]["closure_slack"] == 1
+
+
+def test_notices_count_the_runs(tmp_path: Path) -> None:
+    heard: list[str] = []
+    reproduce(["8"], tmp_path, notice=heard.append)
+    assert "simulating: 15 of 15 runs done" in heard
+    assert heard[-1] == "writing"
+
+
+@needs_data
+def test_comparison(tmp_path: Path) -> None:
+    result = reproduce(["15", "8"], tmp_path, data=DATA)
+    assert result.compared
+    table = pq.read_table(tmp_path / "fig08.parquet")
+    assert set(table.schema.names) >= COMPARED_NAMES
+    rows = [row for row in table.to_pylist() if row["published_cycles"] is not None]
+    assert len(rows) >= 10
+    for row in rows:
+        assert row["cycles"] == row["canonical_cycles"]
+        assert row["cycles_difference"] == row["cycles"] - row["published_cycles"]
+        assert row["cycles_relative"] == pytest.approx(row["cycles"] / row["published_cycles"] - 1)
+        assert row["offchip_bytes"] == row["published_offchip_bytes"]
+        assert row["hdl_cycles"] > 0
+    for headline in result.headlines:
+        assert abs(headline["deviation"]) < 0.01, headline["claim"]
+    assert "against HDL cycles" in (tmp_path / "report.md").read_text()
+    headlines = pq.read_table(tmp_path / "headlines.parquet").to_pylist()
+    assert {row["figure"] for row in headlines} >= {"8", "15", "abstract", "setup"}
+
+
+@needs_data
+def test_missing_trace_is_named(tmp_path: Path) -> None:
+    for name in ("ground_truth.csv", "canonical_cycles.csv", "paper_headlines.csv"):
+        (tmp_path / name).write_bytes((DATA / name).read_bytes())
+    expected = r"azure_trace/b64/conv_stdev0996_4007_4070\.npy: is missing; the figures asked"
+    with pytest.raises(TraceError, match=expected):
+        reproduce(["15"], tmp_path / "out", data=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ArgError, match="jobs: expected a whole number from 1, found 0"):
+        reproduce(["8"], tmp_path, jobs=0)
+    with pytest.raises(TraceError, match="nowhere: is no folder; name one with published values"):
+        reproduce(["8"], tmp_path, data=tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be used as a folder for results"):
+        reproduce(["8"], tmp_path / "file" / "out")
