@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stepsim.cli.case import Case
+from stepsim.cli.options import check_counts, check_divisor, resolve_depth
 from stepsim.errors import ArgError
 from stepsim.report.summary import ProgramNumbers
 
@@ -14,7 +17,16 @@ if TYPE_CHECKING:
     from stepsim.trace_io import RoutingTable
     from stepsim.workloads import MoEShape, MoEWorkload
 
-__all__ = ["MoeSettings", "build", "program_numbers", "resolve_settings", "routing_facts"]
+__all__ = [
+    "MoeSettings",
+    "build",
+    "check_tile_inter",
+    "moe_case",
+    "padding_flops",
+    "program_numbers",
+    "resolve_settings",
+    "routing_facts",
+]
 
 _TILE_INTER = 64
 _COMPUTE_BW = 4096
@@ -32,6 +44,7 @@ class MoeSettings:
     tile_inter : columns per tile of the inner dimension.
     compute_bw, pack_bw : FLOPs per cycle of each operator, and of those that pack rows.
     fifo_depth : tokens each FIFO holds.
+    regions : regions that the experts share; None is one for each, counted as if none shared.
     """
 
     tile: int | str
@@ -39,9 +52,17 @@ class MoeSettings:
     compute_bw: int
     pack_bw: int
     fifo_depth: int
+    regions: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
+
+    def describe(self) -> str:
+        """In words, but for the tile."""
+        return (
+            f"tile-inter {self.tile_inter}, compute {self.compute_bw} FLOPs/cycle "
+            f"(packing {self.pack_bw}), FIFO depth {self.fifo_depth}"
+        )
 
 
 def resolve_settings(
@@ -54,44 +75,77 @@ def resolve_settings(
     tile_inter: int | None = None,
     compute_bw: int | None = None,
     fifo_depth: int | None = None,
+    regions: int | None = None,
 ) -> MoeSettings:
     """Fill in what is not given: an option, else the machine, else ``config``, else a default.
 
     Raises
     ------
-    ArgError : a value is out of range, or does not divide the model's inner dimension.
+    ArgError : a value is out of range, or does not divide the model's experts or inner dimension.
     """
-    for name, value in (("compute-bw", compute_bw), ("fifo-depth", fifo_depth)):
-        if value is not None and value < 1:
-            raise ArgError(f"--{name}: expected a whole number from 1, found {value}")
-    known: dict[str, Any] = {}
-    if config == "published":
-        from stepsim.workloads import published_config
-
-        if shape.name not in _PUBLISHED:
-            raise ArgError(
-                f"--config published: there is no published experiment of {shape.name}; "
-                f"there are of {' and '.join(_PUBLISHED)}"
-            )
-        known = published_config(shape.name, batch, tile)
+    check_counts(compute_bw=compute_bw, fifo_depth=fifo_depth)
+    if regions is not None:
+        experts = f"the {shape.experts} experts of {shape.name}"
+        check_divisor("--regions", regions, shape.experts, experts)
+    known = _published(shape, batch, tile, regions) if config == "published" else {}
     inner = tile_inter if tile_inter is not None else known.get("tile_inter", _TILE_INTER)
-    common = math.gcd(shape.inner_dim, shape.shared_inner)
-    if inner < 1 or common % inner:
-        divisors = [n for n in range(8, common + 1) if common % n == 0]
-        near = sorted(sorted(divisors, key=lambda n: abs(n - inner))[:3])
-        raise ArgError(
-            f"--tile-inter: expected a divisor of the inner dimension {common} of "
-            f"{shape.name}, found {inner}; near ones are {', '.join(map(str, near))}"
-        )
-    # Presets leave the depth open, so one in the machine was put there for this run.
-    depths = (fifo_depth, machine.fifo.depth, known.get("fifo_depth"), _FIFO_DEPTH)
+    check_tile_inter(shape, inner)
     bandwidth = compute_bw if compute_bw is not None else known.get("compute_bw", _COMPUTE_BW)
     return MoeSettings(
         tile=tile,
         tile_inter=inner,
         compute_bw=bandwidth,
         pack_bw=known.get("pack_bw", bandwidth),
-        fifo_depth=next(depth for depth in depths if depth is not None),
+        fifo_depth=resolve_depth(fifo_depth, machine, known.get("fifo_depth"), _FIFO_DEPTH),
+        regions=regions,
+    )
+
+
+def check_tile_inter(shape: MoEShape, tile_inter: int) -> None:
+    """Refuse a tile width that does not divide the inner dimensions of all experts."""
+    common = math.gcd(shape.inner_dim, shape.shared_inner)
+    what = f"the inner dimension {common} of {shape.name}"
+    check_divisor("--tile-inter", tile_inter, common, what)
+
+
+def _published(shape: MoEShape, batch: int, tile: int | str, regions: int | None) -> dict[str, Any]:
+    from stepsim.workloads import published_config, published_time_multiplexing_config
+
+    models = _PUBLISHED if regions is None else _PUBLISHED[1:]
+    if shape.name not in models:
+        shared = "" if regions is None else " with shared regions"
+        raise ArgError(
+            f"--config published: there is no published experiment of {shape.name}{shared}; "
+            f"there {'are' if len(models) > 1 else 'is one'} of {' and '.join(models)}"
+        )
+    if regions is None:
+        return published_config(shape.name, batch, tile)
+    return published_time_multiplexing_config(tile, regions)
+
+
+def moe_case(
+    shape: MoEShape,
+    tokens: int,
+    settings: MoeSettings,
+    routing: RoutingTable | None,
+    memory_model: str,
+    *,
+    symbolic: bool = False,
+) -> Case:
+    """The layer for a routing; ``symbolic`` keeps its shapes and metrics formulas."""
+    workload = build(shape, tokens, settings, None if symbolic else routing)
+    shared = settings.regions is not None
+    regions = f", {settings.regions} regions" if shared else ""
+    return Case(
+        workload="moe",
+        program=workload.program,
+        title=f"{shape.name}, {tokens} tokens, tile {settings.tile}{regions}",
+        settings=settings.describe(),
+        parameters={"model": shape.name, "tokens": tokens, **settings.to_dict()},
+        inputs={"routing": None if routing is None else routing_facts(routing, shape)},
+        numbers=None if routing is None else program_numbers(workload, routing, memory_model),
+        bindings={} if routing is None else {workload.routing: routing.experts},
+        on_demand=memory_model == "published" and (shared or workload.is_dynamic),
     )
 
 
@@ -99,14 +153,16 @@ def build(
     shape: MoEShape, batch: int, settings: MoeSettings, routing: RoutingTable | None
 ) -> MoEWorkload:
     """The layer as a program; without a routing its shapes stay symbolic."""
-    from stepsim.workloads import moe_layer
+    from stepsim.workloads import moe_layer, time_multiplexed_moe
 
-    return moe_layer(
-        shape,
-        batch,
-        indices=None if routing is None else routing.experts,
-        **settings.to_dict(),
-    )
+    arguments = settings.to_dict()
+    arguments["indices"] = None if routing is None else routing.experts
+    if settings.regions is None:
+        del arguments["regions"]
+        return moe_layer(shape, batch, **arguments)
+    # Regions that experts share have one bandwidth for all operators, packing included.
+    del arguments["pack_bw"]
+    return time_multiplexed_moe(shape, batch, **arguments)
 
 
 def program_numbers(
@@ -133,16 +189,22 @@ def program_numbers(
         offchip_bytes=metrics.off_chip_traffic,
         onchip_bytes=metrics.on_chip_memory,
         flops=metrics.flops,
-        padded_flops=_padding_flops(workload, routing),
+        padded_flops=padding_flops(
+            workload.shape, workload.tile, workload.routing.counts_of(routing.experts)
+        ),
         allocated_flops_per_cycle=metrics.allocated_compute,
     )
 
 
-def _padding_flops(workload: MoEWorkload, routing: RoutingTable) -> int:
-    """FLOPs that the operators spend on rows that only fill up tiles."""
-    shape, tile = workload.shape, workload.tile
-    routed = workload.padded_rows(routing.experts) - routing.experts.size
-    shared = 0 if isinstance(tile, str) else -workload.batch % tile
+def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int:
+    """FLOPs that the operators spend on rows that only fill up tiles.
+
+    ``loads`` are the rows of each routed expert.
+    """
+    if isinstance(tile, str):
+        return 0
+    routed = sum(-rows % tile for rows in loads)
+    shared = -(sum(loads) // shape.active) % tile
     # Three products of a row with D x F weights; SiLU (8) and a product (1) per inner element.
     per_inner = 6 * shape.model_dim + 9
     return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)

@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stepsim.cli.console import note, print_json, show
+from stepsim.cli.execution import RunOptions, run_case
 from stepsim.cli.options import (
+    DEFAULT_MACHINE,
+    AttentionBw,
+    AttentionDepth,
+    AttentionRegions,
+    Block,
     ComputeBw,
     Config,
+    DataType,
+    DecoderStrategy,
+    DecoderTile,
+    ExpertRegions,
     FifoDepth,
+    Hidden,
+    Intermediate,
     Json,
+    KvBatch,
+    KvColumn,
+    KvTile,
     Layer,
     MachineName,
+    MaxCycles,
+    MaxLength,
+    MaxSeconds,
     MemoryModel,
+    MicroBatches,
     ModelName,
+    MoeBw,
+    MoeRegions,
+    Out,
     Overrides,
+    ParDispatch,
+    QkvBw,
+    Regions,
     Step,
+    Strategy,
+    SwigluBatch,
+    SwigluDepth,
     Tile,
+    TileColumns,
     TileInter,
-    check_output,
+    TileRows,
+    Variant,
     find_model,
     parse_tile,
-    resolve_machine,
 )
 
 if TYPE_CHECKING:
-    from stepsim.cli.moe import MoeSettings
+    from stepsim.cli.case import Case
     from stepsim.machine import Machine
-    from stepsim.report.summary import RunSummary
-    from stepsim.results import Result
 
-__all__ = ["app", "run_record"]
+__all__ = ["app"]
 
 app = typer.Typer(help="Simulate a workload.", no_args_is_help=True)
+
+Routing = Annotated[Path, typer.Option(metavar="FILE", help="Routing trace of the batch.")]
+KvLengths = Annotated[
+    Path, typer.Option(metavar="FILE", help="Cached tokens of each request of the batch.")
+]
+_BUILDING = "building the program"
 
 
 @app.callback()
@@ -47,38 +79,29 @@ def _group() -> None:
 @app.command()
 def moe(
     model: ModelName,
-    routing: Annotated[Path, typer.Option(metavar="FILE", help="Routing trace of the batch.")],
+    routing: Routing,
     tile: Tile,
+    regions: MoeRegions = None,
     tile_inter: TileInter = None,
     compute_bw: ComputeBw = None,
     fifo_depth: FifoDepth = None,
-    machine: MachineName = "sda-1024",
+    machine: MachineName = None,
     overrides: Overrides = None,
     memory_model: MemoryModel = "published",
     config: Config = None,
     layer: Layer = None,
     step: Step = None,
-    max_cycles: Annotated[int | None, typer.Option(help="Stop after this many cycles.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Stop after this wall time.")] = None,
+    max_cycles: MaxCycles = None,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the result's tables.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Simulate a mixture-of-experts layer on recorded or synthetic routing."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     rows = parse_tile(tile)
-    limits = _check_limits(max_cycles, max_seconds)
-    if out is not None:
-        check_output(out)
-    with Heartbeat() as heartbeat:
-        heartbeat.phase("loading")
+
+    def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
         shape = find_model(model)
-        target = resolve_machine(machine, overrides)
-        from stepsim.cli.moe import build, program_numbers, resolve_settings, routing_facts
-        from stepsim.report.summary import summarize
-        from stepsim.simulation import Limits, simulate, warm_up
+        from stepsim.cli.moe import moe_case, resolve_settings
         from stepsim.trace_io import read_routing
 
         trace = read_routing(routing, experts=shape.experts, k=shape.active, layer=layer, step=step)
@@ -91,74 +114,173 @@ def moe(
             tile_inter=tile_inter,
             compute_bw=compute_bw,
             fifo_depth=fifo_depth,
+            regions=regions,
         )
-        heartbeat.phase("building the program")
-        workload = build(shape, trace.tokens, settings, trace)
-        numbers = program_numbers(workload, trace, memory_model)
-        heartbeat.phase(LOADING_ENGINE)
-        warm_up()
-        heartbeat.phase("simulating")
-        result = simulate(
-            workload.program, machine=target, limits=Limits(**limits), progress=heartbeat.progress
+        phase(_BUILDING)
+        return moe_case(shape, trace.tokens, settings, trace, memory_model)
+
+    run_case(
+        prepare,
+        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
+    )
+
+
+@app.command()
+def attention(
+    model: ModelName,
+    kv_lengths: KvLengths,
+    strategy: Strategy,
+    batch: KvBatch = None,
+    kv_column: KvColumn = None,
+    regions: Regions = None,
+    kv_tile: KvTile = None,
+    block: Block = None,
+    micro_batches: MicroBatches = None,
+    max_length: MaxLength = None,
+    compute_bw: AttentionBw = None,
+    fifo_depth: AttentionDepth = None,
+    machine: MachineName = None,
+    overrides: Overrides = None,
+    memory_model: MemoryModel = "published",
+    config: Config = None,
+    max_cycles: MaxCycles = None,
+    max_seconds: MaxSeconds = None,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Simulate decode attention of one KV head on requests with caches of different lengths."""
+
+    def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
+        from stepsim.cli.attention import AttentionChoice, attention_case, requests_of
+
+        requests = requests_of(kv_lengths, batch, kv_column)
+        choice = AttentionChoice(
+            model,
+            strategy,
+            regions,
+            kv_tile,
+            block,
+            micro_batches,
+            max_length,
+            compute_bw,
+            fifo_depth,
+            config,
         )
-        if out is not None:
-            heartbeat.phase("writing")
-            result.to_parquet(out)
+        phase(_BUILDING)
+        return attention_case(choice, requests, target, memory_model)
 
-    summary = summarize(result, numbers)
-    title = f"{shape.name}, {trace.tokens} tokens, tile {tile}"
-    if json:
-        note(f"machine {target.summary()}")
-        print_json(
-            {
-                **summary.to_dict(),
-                **run_record(result, settings, target),
-                "workload": "moe",
-                "model": shape.name,
-                "memory_model": memory_model,
-                "config": config,
-                "routing": routing_facts(trace, shape),
-                "busiest_units": [asdict(unit) for unit in summary.busiest],
-            }
+    run_case(
+        prepare,
+        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
+    )
+
+
+@app.command()
+def swiglu(
+    tile: TileRows,
+    tile_inter: TileColumns,
+    batch: SwigluBatch = None,
+    hidden: Hidden = None,
+    intermediate: Intermediate = None,
+    compute_bw: ComputeBw = None,
+    par_dispatch: ParDispatch = None,
+    fifo_depth: SwigluDepth = None,
+    dtype: DataType = "f32",
+    machine: MachineName = None,
+    overrides: Overrides = None,
+    memory_model: MemoryModel = "published",
+    config: Config = None,
+    max_cycles: MaxCycles = None,
+    max_seconds: MaxSeconds = None,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Simulate a gated feed-forward layer; --config published also takes machine sda-hdl."""
+    from stepsim.cli.swiglu import PUBLISHED_MACHINE, SwigluChoice, swiglu_case
+
+    def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
+        choice = SwigluChoice(
+            tile,
+            tile_inter,
+            batch,
+            hidden,
+            intermediate,
+            compute_bw,
+            par_dispatch,
+            fifo_depth,
+            dtype,
+            config,
         )
-    else:
-        _show_run(summary, target, settings, title)
-    if result.status != "ok":
-        from stepsim.cli.main import RUN_FAILED
+        phase(_BUILDING)
+        return swiglu_case(choice, target, memory_model)
 
-        note(f"run failed, status {result.status}: {result.diagnosis}")
-        raise typer.Exit(RUN_FAILED)
-
-
-def run_record(result: Result, settings: MoeSettings, machine: Machine) -> dict[str, Any]:
-    """What a run depended on, for JSON."""
-    return {
-        "machine": {**machine.to_dict(), "peak_bandwidth": machine.peak_bandwidth},
-        **settings.to_dict(),
-        "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
-        "provenance": dict(result.provenance),
-    }
+    run_case(
+        prepare,
+        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
+        DEFAULT_MACHINE if config is None else PUBLISHED_MACHINE,
+    )
 
 
-def _check_limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
-    from stepsim.errors import ArgError
+@app.command()
+def decoder(
+    model: ModelName,
+    routing: Routing,
+    kv_lengths: KvLengths,
+    variant: Variant = None,
+    batch: KvBatch = None,
+    kv_column: KvColumn = None,
+    tile: DecoderTile = None,
+    strategy: DecoderStrategy = None,
+    tile_inter: TileInter = None,
+    expert_regions: ExpertRegions = None,
+    attention_regions: AttentionRegions = None,
+    kv_tile: KvTile = None,
+    max_length: MaxLength = None,
+    moe_bw: MoeBw = None,
+    attention_bw: AttentionBw = None,
+    qkv_bw: QkvBw = None,
+    fifo_depth: FifoDepth = None,
+    machine: MachineName = None,
+    overrides: Overrides = None,
+    memory_model: MemoryModel = "published",
+    config: Config = None,
+    layer: Layer = None,
+    step: Step = None,
+    max_cycles: MaxCycles = None,
+    max_seconds: MaxSeconds = None,
+    json: Json = False,
+    out: Out = None,
+) -> None:
+    """Simulate a decoder layer: QKV generation, decode attention of all heads, experts."""
 
-    if max_cycles is not None and max_cycles < 1:
-        raise ArgError(f"--max-cycles: expected a whole number from 1, found {max_cycles}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise ArgError(f"--max-seconds: expected a number above 0, found {max_seconds:g}")
-    given = {"max_cycles": max_cycles, "max_wall_seconds": max_seconds}
-    return {name: value for name, value in given.items() if value is not None}
+    def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
+        shape = find_model(model)
+        from stepsim.cli.attention import requests_of
+        from stepsim.cli.decoder import DecoderChoice, decoder_case
+        from stepsim.trace_io import read_routing
 
+        trace = read_routing(routing, experts=shape.experts, k=shape.active, layer=layer, step=step)
+        requests = requests_of(kv_lengths, batch, kv_column)
+        choice = DecoderChoice(
+            model,
+            variant,
+            tile,
+            tile_inter,
+            strategy,
+            expert_regions,
+            attention_regions,
+            kv_tile,
+            max_length,
+            moe_bw,
+            attention_bw,
+            qkv_bw,
+            fifo_depth,
+            config,
+        )
+        phase(_BUILDING)
+        return decoder_case(choice, requests, trace, target, memory_model)
 
-def _show_run(summary: RunSummary, machine: Machine, settings: MoeSettings, title: str) -> None:
-    from stepsim.report.tables import run_table, units_table
-
-    show(
-        f"machine {machine.summary()}",
-        f"tile-inter {settings.tile_inter}, compute {settings.compute_bw} FLOPs/cycle "
-        f"(packing {settings.pack_bw}), FIFO depth {settings.fifo_depth}\n",
-        run_table(summary, title),
-        "",
-        units_table(summary.busiest, summary.cycles),
+    run_case(
+        prepare,
+        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
     )

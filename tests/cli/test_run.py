@@ -233,7 +233,7 @@ def test_settings(given: dict[str, Any], expected: dict[str, Any]) -> None:
     given = dict(given)
     machine = load_machine("sda-1024", given.pop("machine", None))
     settings = resolve_settings(QWEN, given.pop("batch", 64), machine=machine, **given)
-    assert settings.to_dict() == {"tile": given["tile"], **expected}
+    assert settings.to_dict() == {"tile": given["tile"], "regions": None, **expected}
 
 
 @pytest.mark.parametrize("inner", [0, -8, 50, 1000])

@@ -1,0 +1,113 @@
+"""One simulated run from the command line: checks, progress, output, exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import DEFAULT_MACHINE, check_output, resolve_machine
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.cli.case import Case
+    from stepsim.machine import Machine
+    from stepsim.report.summary import RunSummary
+
+__all__ = ["Prepare", "RunOptions", "run_case"]
+
+Prepare = Callable[["Machine", Callable[[str], None]], "Case"]
+"""Builds the case for a machine; the second argument takes the name of the step that begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options that all runs share, as given."""
+
+    machine: str | None
+    overrides: list[str] | None
+    memory_model: str
+    config: str | None
+    max_cycles: int | None
+    max_seconds: float | None
+    json: bool
+    out: Path | None
+
+
+def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHINE) -> None:
+    """Build, simulate and print; ``machine`` is the one to take when none is given."""
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+
+    limits = _limits(options.max_cycles, options.max_seconds)
+    if options.out is not None:
+        check_output(options.out)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        target = resolve_machine(options.machine, options.overrides, machine)
+        case = prepare(target, heartbeat.phase)
+        from stepsim.report.summary import summarize
+        from stepsim.simulation import Limits, simulate, warm_up
+
+        if case.numbers is None:
+            raise AssertionError("a case that runs has all its inputs")
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
+        heartbeat.phase("simulating")
+        result = simulate(
+            case.program, machine=target, limits=Limits(**limits), progress=heartbeat.progress
+        )
+        if options.out is not None:
+            heartbeat.phase("writing")
+            result.to_parquet(options.out)
+
+    summary = summarize(result, case.numbers)
+    if options.json:
+        note(f"machine {target.summary()}")
+        print_json(
+            {
+                **summary.to_dict(),
+                "machine": {**target.to_dict(), "peak_bandwidth": target.peak_bandwidth},
+                **case.parameters,
+                "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
+                "provenance": dict(result.provenance),
+                "workload": case.workload,
+                "memory_model": options.memory_model,
+                "config": options.config,
+                **case.inputs,
+                "busiest_units": [asdict(unit) for unit in summary.busiest],
+            }
+        )
+    else:
+        _show(summary, target, case)
+    for remark in case.remarks:
+        note(remark)
+    if result.status != "ok":
+        from stepsim.cli.main import RUN_FAILED
+
+        note(f"run failed, status {result.status}: {result.diagnosis}")
+        raise typer.Exit(RUN_FAILED)
+
+
+def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
+    if max_cycles is not None and max_cycles < 1:
+        raise ArgError(f"--max-cycles: expected a whole number from 1, found {max_cycles}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ArgError(f"--max-seconds: expected a number above 0, found {max_seconds:g}")
+    given = {"max_cycles": max_cycles, "max_wall_seconds": max_seconds}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _show(summary: RunSummary, machine: Machine, case: Case) -> None:
+    from stepsim.report.tables import run_table, units_table
+
+    show(
+        f"machine {machine.summary()}",
+        f"{case.settings}\n",
+        run_table(summary, case.title),
+        "",
+        units_table(summary.busiest, summary.cycles),
+    )
