@@ -23,13 +23,13 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         When a target cannot be written. Whatever ends the block early, no temporary file stays and
         files that were there before are untouched.
     """
-    places = [Path(target) for target in targets]
+    places = [_followed(Path(target)) for target in targets]
     token = secrets.token_hex(6)
     parts = [place.with_name(f".{place.name}.{token}.tmp") for place in places]
     try:
         for place in places:
-            if place.is_dir():
-                raise IsADirectoryError(f"{place} is a folder")
+            if place.exists() and not place.is_file():
+                raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
         yield parts
         for part, place in zip(parts, places, strict=True):
             part.replace(place)
@@ -43,3 +43,8 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         for part in parts:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+
+
+def _followed(path: Path) -> Path:
+    """The file behind a link, so that the link itself stays."""
+    return path.resolve() if path.is_symlink() else path

@@ -63,27 +63,39 @@ def retain(S, token):
 
 
 @kernel
-def _release_block(S, F, g, first):
+def _is_dropped(S, g, first):
+    # One reference less; whether it was the last one.
     header = S[first]
     header.off -= 1
-    if header.off == 0 and g.history == 0:
-        free_block(S, F, first, header.level)
-        return True
-    return False
+    return header.off == 0 and g.history == 0
 
 
 @kernel
 def release(S, F, g, token):
-    """One token less refers to the block of ``token``; a block nobody refers to is freed."""
+    """One token less refers to the block of ``token``; a block nobody refers to is freed.
+
+    Tuples whose elements are to be released wait in a chain through the ``stamp`` of their headers.
+    """
     if token.kind == _BUFFER:
-        _release_block(S, F, g, token.value)
-    elif token.kind == _TUPLE:
-        first = token.value
-        if _release_block(S, F, g, first):
+        if _is_dropped(S, g, token.value):
+            free_block(S, F, token.value, S[token.value].level)
+    elif token.kind == _TUPLE and _is_dropped(S, g, token.value):
+        chain = token.value
+        S[chain].stamp = -1
+        while chain >= 0:
+            first = chain
+            chain = S[first].stamp
             for i in range(2):
                 element = S[first + 1 + i]
-                if element.kind == _BUFFER:
-                    _release_block(S, F, g, element.value)
+                if element.kind == _BUFFER or element.kind == _TUPLE:
+                    block = element.value
+                    if _is_dropped(S, g, block):
+                        if element.kind == _TUPLE:
+                            S[block].stamp = chain
+                            chain = block
+                        else:
+                            free_block(S, F, block, S[block].level)
+            free_block(S, F, first, S[first].level)
 
 
 @kernel
@@ -91,10 +103,10 @@ def grow_ring(S, F, g, ch):
     """Make room for one more token in the ring of ``ch``; False when the arena is full.
 
     A bounded ring holds the last ``cap`` tokens, because their release times are needed; an
-    unbounded one only what is in flight; with ``g.history`` nothing is ever overwritten.
+    unbounded one only what is in flight; with ``ch.keep`` nothing is ever overwritten.
     """
     length = ch.mask + 1
-    if ch.cap >= INFINITY and g.history == 0 and ch.sent - ch.removed < length:
+    if ch.cap >= INFINITY and ch.keep == 0 and ch.sent - ch.removed < length:
         ch.grow_at = ch.removed + length
         return True
     order = 0
@@ -120,9 +132,9 @@ def grow_ring(S, F, g, ch):
     free_block(S, F, ch.start, order)
     ch.start = fresh
     ch.mask = mask
-    if ch.cap >= INFINITY and g.history == 0:
+    if ch.cap >= INFINITY and ch.keep == 0:
         ch.grow_at = ch.removed + mask + 1
-    elif mask + 1 >= ch.cap and g.history == 0:
+    elif mask + 1 >= ch.cap and ch.keep == 0:
         ch.grow_at = INFINITY
     else:
         ch.grow_at = mask + 1

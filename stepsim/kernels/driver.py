@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels.engine import run
-from stepsim.kernels.jit import cache_directory
 from stepsim.kernels.layout import INFINITY, RunState, Status
 
-__all__ = ["Execution", "ImageArrays", "engine_is_compiled", "execute"]
+__all__ = ["Execution", "ImageArrays", "execute"]
 
 _PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
@@ -80,7 +79,7 @@ def execute(
     max_cycles: int = INFINITY,
     max_steps: int = INFINITY,
     max_wall_seconds: float = float("inf"),
-    history: bool = False,
+    history: bool | Collection[int] = False,
     on_pause: Callable[[Any, NDArray[np.void], float], None] | None = None,
     pause_steps: int = _PAUSE_STEPS,
 ) -> Execution:
@@ -89,7 +88,8 @@ def execute(
     Parameters
     ----------
     max_cycles, max_steps, max_wall_seconds : limits; the state reached is returned.
-    history : keep every token, so that all stamps can be read afterwards.
+    history : keep every token, so that all stamps can be read afterwards; or the numbers of the
+        channels whose tokens are kept, without the contents of their buffers and tuples.
     on_pause : called with the globals record, the units and the seconds so far, a few times per
         second.
     pause_steps : firings between two pauses; results do not depend on it.
@@ -102,9 +102,11 @@ def execute(
     g.arena_end = len(slots)
     g.max_cycles = min(max_cycles, INFINITY)
     g.limit_steps = min(max_steps, INFINITY)
-    g.history = int(history)
-    if history:
-        channels["grow_at"] = channels["mask"] + 1
+    g.history = int(history is True)
+    if history is not False:
+        kept = slice(None) if history is True else list(history)
+        channels["keep"][kept] = 1
+        channels["grow_at"][kept] = channels["mask"][kept] + 1
     work = np.zeros(g.qmask + 1, np.int64)
     work[: len(units)] = np.arange(len(units))
     free = np.full(_FREE_LISTS, -1, np.int64)
@@ -149,8 +151,3 @@ def _compile_for(arguments: tuple[Any, ...]) -> None:
     """Compile or load the engine before the clock starts."""
     if not numba.config.DISABLE_JIT:
         run.compile(tuple(numba.typeof(argument) for argument in arguments))
-
-
-def engine_is_compiled() -> bool:
-    """Whether the compiled engine is in the cache; if not, the first run compiles it."""
-    return any(cache_directory().glob("*.nbc"))

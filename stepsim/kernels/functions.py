@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.jit import kernel
-from stepsim.kernels.layout import MAX_TILE_SIDE, Abort, Fn, Payload
+from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Abort, Fn, Payload
 from stepsim.kernels.queues import abort
 
 __all__ = [
@@ -42,6 +42,8 @@ _NO_ROOM = int(Abort.NO_ROOM)
 _TOO_LARGE = int(Abort.TILE_TOO_LARGE)
 _ACC_SHAPE = int(Abort.ACC_SHAPE)
 _PARTLY_VALID = int(Abort.PARTLY_VALID)
+_OFFSET_RANGE = int(Abort.OFFSET_RANGE)
+_TOO_MUCH_WORK = int(Abort.TOO_MUCH_WORK)
 
 
 @kernel
@@ -88,6 +90,9 @@ def _shape(y, rows, cols, off, bpe):
 @kernel
 def _cost(un, flops, bw):
     un.flops += flops
+    if un.flops >= INFINITY:
+        abort(un, _TOO_MUCH_WORK, un.fires, 0)
+        return -1
     if bw <= 0:
         return 0
     return ceil_div(flops, bw)
@@ -175,6 +180,9 @@ def binary(un, fn, transposed, stride, bw, x1, x2, y):
         _shape(y, x1.rows, x1.cols, x1.off + x2.rows, x1.bpe)
         return 1
     if fn == _SET_OFFSET:
+        if x2.value < 0 or x2.value > x1.rows:
+            abort(un, _OFFSET_RANGE, x2.value, x1.rows)
+            return -1
         _shape(y, x1.rows, x1.cols, x2.value, x1.bpe)
         return 1
     _shape(y, 1, 1, 1, 8)
@@ -198,7 +206,8 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         y.rd = wb
         return _cost(un, _area(rows, cols), bw)
     if fn == _RETILE_ROW:
-        if x.cols != acc.cols:
+        # A state of 0x0 takes the columns of its first tile.
+        if x.cols != acc.cols and acc.rows + acc.cols > 0:
             abort(un, _INNER_DIMS, x.cols, acc.cols)
             return -1
         if x.off > 0 and x.off < x.rows:
@@ -207,7 +216,7 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         if acc.rows + x.rows > MAX_TILE_SIDE:
             abort(un, _TOO_LARGE, acc.rows + x.rows, MAX_TILE_SIDE)
             return -1
-        _shape(y, acc.rows + x.rows, acc.cols, acc.off + x.off, x.bpe)
+        _shape(y, acc.rows + x.rows, x.cols, acc.off + x.off, x.bpe)
         y.rd = x.rd
         return 0
     if fn == _RETILE_COL:

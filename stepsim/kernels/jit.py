@@ -26,6 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 __all__ = ["cache_directory", "cached_entry", "kernel", "source_digest"]
 
 _log = logging.getLogger("stepsim")
+_COMPILER_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _HERE = Path(__file__).resolve().parent
 
 kernel: Callable[..., Any] = numba.njit(
@@ -40,7 +41,7 @@ from Python, call it from a function of your own that is compiled with ``numba.n
 
 
 def source_digest(folder: Path = _HERE) -> str:
-    """Digest of all kernel sources below ``folder`` and of the compiler's versions."""
+    """Digest of all kernel sources below ``folder``, of the compiler's versions and settings."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode())
@@ -48,7 +49,8 @@ def source_digest(folder: Path = _HERE) -> str:
         digest.update(path.read_bytes())
         digest.update(b"\0")
     versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version)
-    digest.update(repr(versions).encode())
+    settings = [(name, getattr(numba.config, name, None)) for name in _COMPILER_SETTINGS]
+    digest.update(repr((versions, settings)).encode())
     return digest.hexdigest()
 
 

@@ -70,6 +70,7 @@ CHANNEL = np.dtype(
         ("pwait", np.int8),  # producer is blocked here
         ("closed", np.int8),  # producer has ended
         ("gone", np.int8),  # consumer has ended
+        ("keep", np.int8),  # keep every token: the ring is never reused
     ],
     align=True,
 )
@@ -155,7 +156,7 @@ GLOBAL = np.dtype(
         ("mem_model", np.int64),
         ("mem_table_rows", np.int64),  # where the period rows begin in the table
         ("mem_table_size", np.int64),  # how many there are
-        ("history", np.int8),  # keep every token: rings are never reused
+        ("history", np.int8),  # keep every block: buffers and tuples are never freed
     ],
     align=True,
 )
@@ -272,3 +273,5 @@ class Abort(IntEnum):
     ACC_SHAPE = 20
     SELECTOR_WIDTH = 21
     PARTLY_VALID = 22
+    OFFSET_RANGE = 23
+    TOO_MUCH_WORK = 24

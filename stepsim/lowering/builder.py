@@ -16,9 +16,11 @@ from stepsim.kernels.layout import (
     PORT,
     SLOT,
     UNIT,
+    Kind,
     Payload,
 )
 from stepsim.kernels.memory.ports import MEMORY_MODELS
+from stepsim.kernels.units import flatmaps
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
 from stepsim.lowering.registry import REGISTRY, Row
@@ -29,7 +31,12 @@ _FIRST_RING: Final = 16
 """Rings start with at most this many slots and grow with what is sent."""
 
 _MAX_PARAM: Final = 1 << 53
+_MAX_VALUE: Final = (1 << 63) - 1
+_MAX_LEVEL: Final = 1000
+_MAX_BUNDLE: Final = 1 << 16
+_MAX_DEPTH: Final = 1 << 40
 _MAX_PERIOD_ROWS: Final = 2048
+_MAX_TABLE_WORDS: Final = 1 << 22
 
 
 class ImageBuilder:
@@ -70,10 +77,14 @@ class ImageBuilder:
     def _token(self, spec: UnitSpec, token: Mapping[str, Any]) -> tuple[int, ...]:
         """One row of SLOT without its times: value, rows, cols, off, level, bpe, kind, rd."""
         level = int(token.get("level", 0))
+        self._check_range(spec, "stop level of a token", level, 0, _MAX_LEVEL)
         if "tile" in token:
             rows, cols, bpe, rd, off = (int(n) for n in token["tile"])
             self._check_tile(spec, rows, cols, bpe)
-            return (int(token.get("value", 0)), rows, cols, off, level, bpe, Payload.TILE, rd)
+            value = int(token.get("value", 0))
+            self._check_range(spec, "valid rows of a tile", off, 0, rows)
+            self._check_range(spec, "value of a token", value, -_MAX_VALUE, _MAX_VALUE)
+            return (value, rows, cols, off, level, bpe, Payload.TILE, rd)
         if "selector" in token:
             width = int(token["width"])
             chosen = self.selector_id(width, token["selector"])
@@ -101,6 +112,13 @@ class ImageBuilder:
         block.extend([(0,) * 8] * ((1 << order) - len(block)))
         self._slots.extend(block)
         return first
+
+    @staticmethod
+    def _check_range(spec: UnitSpec, what: str, value: int, least: int, most: int) -> None:
+        if not least <= value <= most:
+            raise LoweringError(
+                f"{spec.op} '{spec.name}': {what} is {value}; expected {least}..{most}"
+            )
 
     @staticmethod
     def _check_tile(spec: UnitSpec, rows: int, cols: int, bpe: int) -> None:
@@ -211,7 +229,10 @@ class ImageBuilder:
         except KeyError as error:
             raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
         for value in params:
-            if not -_MAX_PARAM < value < _MAX_PARAM:
+            # Negative numbers stand for the sides of a tile in a generic FlatMap only.
+            if value < (flatmaps.SIDE_VALID if row.kind is Kind.FLAT_MAP else 0):
+                raise LoweringError(f"{spec.op} '{spec.name}': parameter {value} is negative")
+            if value >= _MAX_PARAM:
                 raise LoweringError(f"{spec.op} '{spec.name}': parameter {value} is too large")
         unit["kind"] = row.kind
         unit["port"] = port
@@ -249,6 +270,11 @@ class ImageBuilder:
                 raise LoweringError(
                     f"channel '{spec.name}' has depth {capacity}; a FIFO needs at least 1 slot"
                 )
+            if spec.capacity is not None and capacity > _MAX_DEPTH:
+                raise LoweringError(
+                    f"channel '{spec.name}' has depth {capacity}; up to {_MAX_DEPTH} slots are "
+                    "supported, None is unbounded"
+                )
             ring = 1
             while ring < min(capacity, _FIRST_RING):
                 ring *= 2
@@ -275,6 +301,11 @@ def _bundle(spec: UnitSpec) -> int:
             f"{spec.op} '{spec.name}': par_dispatch is {bundle}; expected at least 1 request "
             "per cycle"
         )
+    if bundle > _MAX_BUNDLE:
+        raise LoweringError(
+            f"{spec.op} '{spec.name}': par_dispatch is {bundle}; at most {_MAX_BUNDLE} requests "
+            "per cycle are supported"
+        )
     return bundle
 
 
@@ -282,7 +313,7 @@ def _memory_table(timing: TimingParams, bundles: int) -> tuple[np.ndarray, int, 
     """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
     k = np.arange(bundles + 1, dtype=np.int64)
     triangular = (k * (k + 1) // 2) % timing.hbm_channels
-    rows = min(bundles + 1, _MAX_PERIOD_ROWS)
+    rows = min(bundles + 1, _MAX_PERIOD_ROWS, _MAX_TABLE_WORDS // (2 * timing.hbm_channels))
     empty = np.full(rows * 2 * timing.hbm_channels, -1, np.int64)
     return np.concatenate([triangular, empty]), bundles + 1, rows
 

@@ -31,11 +31,13 @@ def network_of(wiring: Wiring, machine: Machine, fifo_depth: int | None = None) 
     """Units and channels with their depths: the stream's own, else ``fifo_depth``, else the
     program's, else the machine's."""
     program = wiring.program
-    if fifo_depth is not None and fifo_depth < 1:
-        raise ArgError(
-            f"FIFO depth is {fifo_depth}; expected an int >= 1 "
-            "(depth 1 halves the peak rate of a stage, depth 2 sustains it)"
-        )
+    if fifo_depth is not None:
+        whole = isinstance(fifo_depth, int) and not isinstance(fifo_depth, bool)
+        if not whole or fifo_depth < 1:
+            raise ArgError(
+                f"FIFO depth is {fifo_depth!r}; expected an int >= 1 "
+                "(depth 1 halves the peak rate of a stage, depth 2 sustains it)"
+            )
     default = fifo_depth or program.fifo_depth or machine.fifo_depth
     return Network(
         units=tuple(UnitSpec(u.name, u.kind, u.inputs, u.outputs, u.params) for u in wiring.units),

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.layout import Fn, Kind
+from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Fn, Kind
 from stepsim.kernels.units import flatmaps, sources
 
 if TYPE_CHECKING:
@@ -213,6 +213,12 @@ def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
 
     rows, cols = spec.params["tile"]
     dims = [side(dim) for dim in spec.params["dims"]]
+    largest = prod(dim if dim >= 0 else MAX_TILE_SIDE for dim in dims)
+    if largest >= INFINITY:
+        raise LoweringError(
+            f"FlatMap '{spec.name}': up to {largest} pieces per token; fewer than 2**62 can be "
+            "counted"
+        )
     return [int(spec.params.get("cycles", 0)), side(rows), side(cols), len(dims), *dims]
 
 

@@ -61,8 +61,12 @@ class Result:
 
     @property
     def bandwidth_utilization(self) -> float | None:
-        """Useful off-chip bytes per cycle over the machine's peak; None for an empty run."""
-        if self.cycles == 0:
+        """Useful off-chip bytes per cycle over the machine's peak.
+
+        None for a run that is not ok: bytes are counted when they are asked for, cycles when they
+        have passed.
+        """
+        if self.cycles == 0 or self.status != "ok":
             return None
         return self.traffic_bytes / self.cycles / self.peak_bandwidth
 

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stepsim.errors import AssumptionError
 from stepsim.functional.measure import sizes_of
 from stepsim.functional.symbols import Symbols, broken_assumption
 from stepsim.functional.values import Token
-from stepsim.graph import Stream, Wiring
+from stepsim.graph import Dim, Stream, Wiring
 from stepsim.kernels.driver import Execution
 
-__all__ = ["check_assumptions"]
+__all__ = ["channels_to_keep", "check_assumptions"]
+
+
+def _symbols(dims: Iterable[Dim]) -> set[Any]:
+    found: set[Any] = set()
+    for dim in dims:
+        sizes = (dim.expr, dim.total, dim.bound) if dim.is_ragged else (dim.expr,)
+        for size in sizes:
+            if not isinstance(size, int):
+                found |= size.free_symbols
+    return found
+
+
+def channels_to_keep(wiring: Wiring) -> frozenset[int]:
+    """Channels whose tokens tell whether the assumptions of the program hold."""
+    assumed = _symbols(
+        dim for stated in wiring.program.assumptions for dim in (stated.left, stated.right)
+    )
+    return frozenset(
+        wiring.channel_of(stream)
+        for op in wiring.program.operators
+        for stream in (*op.outputs, *op.inputs)
+        if assumed & _symbols(stream.shape)
+    )
 
 
 def check_assumptions(
@@ -20,11 +43,15 @@ def check_assumptions(
 ) -> AssumptionError | None:
     """The first ``assume_equal`` or ``assume_shape`` that the measured dims contradict.
 
-    Needs an execution that kept its history.
+    Needs an execution that kept the tokens of :func:`channels_to_keep`.
     """
+    kept = channels_to_keep(wiring)
 
-    def measure(stream: Stream) -> tuple[list[list[int]], list[Token]]:
-        channel = execution.channels[wiring.channel_of(stream)]
+    def measure(stream: Stream) -> tuple[list[list[int]], list[Token]] | None:
+        number = wiring.channel_of(stream)
+        if number not in kept:
+            return None
+        channel = execution.channels[number]
         first = int(channel["start"])
         levels = execution.slots["level"][first : first + int(channel["sent"])]
         return sizes_of(levels.tolist(), stream.rank), []

@@ -38,18 +38,29 @@ class _State:
             source=self.source(unit),
         )
 
+    def awaited_together(self, record: Any) -> list[int]:
+        """Inputs whose heads a merge or a reassemble looks at before it takes any."""
+        first = int(record["in0"])
+        if record["kind"] == Kind.EAGER_MERGE and record["pc"] == 0:
+            return [int(c) for c in self.params[first : first + int(record["nin"])]]
+        if record["kind"] == Kind.REASSEMBLE and record["pc"] == 1:
+            entry = int(record["a"])
+            chosen = self.params[entry + 1 : entry + 1 + self.params[entry]]
+            return [int(self.params[first + v]) for v in chosen]
+        return []
+
     def waits(self, unit: int) -> Iterator[tuple[int, Wait]]:
         """Whom a blocked unit waits for; a merge without tokens waits for all its open inputs."""
         record = self.units[unit]
         if record["state"] == Status.WAIT_OUTPUT:
             yield self.wait(unit, int(record["wait_channel"]), "slot")
         elif record["state"] == Status.WAIT_INPUT:
-            if record["kind"] == Kind.EAGER_MERGE and record["pc"] == 0:
-                first = int(record["in0"])
-                for channel in self.params[first : first + int(record["nin"])]:
-                    if not self.channels[channel]["closed"]:
-                        yield self.wait(unit, int(channel), "token")
-            else:
+            several = self.awaited_together(record)
+            for channel in several:
+                ch = self.channels[channel]
+                if ch["sent"] == ch["removed"] and not ch["closed"]:
+                    yield self.wait(unit, int(channel), "token")
+            if not several:
                 yield self.wait(unit, int(record["wait_channel"]), "token")
 
 

@@ -16,6 +16,7 @@ from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image, lower
 from stepsim.lowering.rebind import ImageTemplate
 from stepsim.machine import Machine, load_machine
+from stepsim.simulation.assumptions import channels_to_keep, check_assumptions
 from stepsim.simulation.collect import unit_table
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits
@@ -62,6 +63,8 @@ class Prepared:
             table: np.tile(np.arange(table.k), (table.rows, 1)) for table in program.routings
         }
         wiring, network = lower(program, machine, anything, fifo_depth)
+        self._wiring = wiring
+        self._keep = channels_to_keep(wiring) if program.assumptions else frozenset[int]()
         self._timing = network.timing
         self._origins = [unit.source for unit in wiring.units]
         self._sources = {
@@ -96,14 +99,14 @@ class Prepared:
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> Totals:
         """Simulate with the given routing; totals only."""
-        return self._totals(*self._execute(bindings, limits))
+        return self._totals(*self._execute(bindings, limits), bindings)
 
     def run_with_units(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> tuple[Totals, Any]:
         """As :meth:`run`, with the Arrow table of the accounts of every unit."""
         image, execution = self._execute(bindings, limits)
-        totals = self._totals(image, execution)
+        totals = self._totals(image, execution, bindings)
         return totals, unit_table(image, execution, totals.cycles)
 
     def _execute(
@@ -115,12 +118,21 @@ class Prepared:
             max_cycles=bounds.max_cycles or INFINITY,
             max_steps=bounds.max_steps or INFINITY,
             max_wall_seconds=bounds.max_wall_seconds or float("inf"),
+            history=self._keep or False,
         )
         return image, execution
 
-    def _totals(self, image: Image, execution: Execution) -> Totals:
+    def _totals(
+        self, image: Image, execution: Execution, bindings: Mapping[Any, Any] | None
+    ) -> Totals:
         totals = totals_of(execution, self._timing)
         reason = ""
+        if totals.status == "ok" and self.program.assumptions:
+            broken = check_assumptions(self._wiring, execution, bindings)
+            if broken is not None:
+                return replace(
+                    totals, image_hash=image.digest(), status="failed", reason=str(broken)
+                )
         if totals.status != "ok":
             found = diagnose(
                 image, execution, totals.status, totals.limit, self._origins.__getitem__

@@ -75,6 +75,10 @@ def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
             f"a tile with {a} of {b} valid rows cannot be packed, its padding would come to lie "
             "between rows; drop the padding first"
         ),
+        Abort.OFFSET_RANGE: lambda: f"{a} rows cannot be valid in a tile of {b} rows",
+        Abort.TOO_MUCH_WORK: lambda: (
+            f"its FLOPs passed 2**62 in firing {a}; split the program or its tiles"
+        ),
         Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} ports",
     }
     return sentences[Abort(code)]()

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import llvmlite
@@ -21,7 +21,7 @@ from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image, lower
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Diagnosis, Result
-from stepsim.simulation.assumptions import check_assumptions
+from stepsim.simulation.assumptions import channels_to_keep, check_assumptions
 from stepsim.simulation.collect import channel_table, unit_table
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits, Progress
@@ -78,10 +78,13 @@ def simulate(
     beat = None
     if progress is not None:
         beat = _heartbeat(progress, lambda: _expected_traffic(program, bindings))
-    check = None
+    check, keep = None, frozenset[int]()
     if program.assumptions:
         check = functools.partial(check_assumptions, wiring, bindings=bindings)
-    return _run(network, program.name, target, limits, beat, provenance, sources.__getitem__, check)
+        keep = channels_to_keep(wiring)
+    return _run(
+        network, program.name, target, limits, beat, provenance, sources.__getitem__, check, keep
+    )
 
 
 def simulate_network(
@@ -105,8 +108,10 @@ def _run(
     provenance: Mapping[str, Any],
     source: Callable[[int], str],
     check: Callable[[Execution], StepSimError | None] | None = None,
+    keep: Collection[int] = (),
 ) -> Result:
-    """Run a network; ``check`` may object to an execution that went well and kept its history."""
+    """Run a network; ``check`` may object to an execution that went well, by the tokens of the
+    channels that it asks to ``keep``."""
     image = build_image(network)
     bounds = limits or Limits()
     execution = execute(
@@ -115,7 +120,7 @@ def _run(
         max_steps=bounds.max_steps or INFINITY,
         max_wall_seconds=bounds.max_wall_seconds or float("inf"),
         on_pause=on_pause,
-        history=check is not None,
+        history=keep or False,
     )
     totals = totals_of(execution, network.timing)
     status, diagnosis = totals.status, None

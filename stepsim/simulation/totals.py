@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepsim.kernels.driver import Execution
-from stepsim.kernels.layout import RunState, Status
+from stepsim.kernels.layout import INFINITY, RunState, Status
 from stepsim.lowering import TimingParams
 from stepsim.simulation.collect import run_length
 
@@ -77,6 +77,8 @@ def _status(execution: Execution) -> tuple[str, str]:
     if not execution.finished:
         if execution.timed_out:
             return "limit", "max_wall_seconds"
+        if execution.state is RunState.CYCLE_LIMIT and execution.globals.max_cycles >= INFINITY:
+            return "limit", "of 64-bit time, 2**62 cycles"
         if execution.state in _LIMITS:
             return "limit", _LIMITS[execution.state]
     if (execution.units["state"] == Status.FAILED).any():

@@ -240,3 +240,12 @@ def test_an_edit_in_another_kernel_file_is_never_missed(tmp_path: Path) -> None:
     assert run() == (False, 49)
     queues.write_text(text)
     assert run() == (True, 42)
+
+
+@pytest.mark.parametrize(("setting", "value"), [("BOUNDSCHECK", 1), ("OPT", 1)])
+def test_compiler_settings_are_part_of_the_key(
+    monkeypatch: pytest.MonkeyPatch, setting: str, value: int
+) -> None:
+    before = source_digest()
+    monkeypatch.setattr(numba.config, setting, value)
+    assert source_digest() != before

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepsim.lowering import Network
+from stepsim.kernels.driver import execute
+from stepsim.lowering import Network, build_image
 from tests.engine_backend import run_engine
 from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import interpret
@@ -44,3 +45,15 @@ def test_order_free_units_may_enter_in_any_order(network: Network, seed: int) ->
 def test_pausing_changes_nothing(network: Network) -> None:
     paused = run_engine(network, pause_steps=3)
     assert_same(run_engine(network), paused, accounts=True, names=("in one go", "paused"))
+
+
+@profile(100)
+@given(st.one_of(random_networks(max_slack=1), faulty_networks()))
+def test_reused_slots_change_nothing(network: Network) -> None:
+    """The runs of users do not keep their tokens: rings and blocks are used again."""
+    image = build_image(network)
+    kept, reused = execute(image, history=True), execute(image)
+    for field in ("clk", "h", "busy", "before", "after", "memory", "fires", "state", "flops"):
+        assert (kept.units[field] == reused.units[field]).all(), field
+    for field in ("sent", "removed", "wait_in", "wait_out"):
+        assert (kept.channels[field] == reused.channels[field]).all(), field

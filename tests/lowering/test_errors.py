@@ -172,10 +172,32 @@ def test_bytes_per_element(bpe: int) -> None:
     assert text == f"Accum 'u': {bpe} bytes per element, expected 1..1024"
 
 
-@pytest.mark.parametrize("value", [1 << 53, -(1 << 53)])
-def test_large_parameters(value: int) -> None:
-    text = refused(one_unit("ExpertAddrGen", n=2, base=value))
-    assert text == f"ExpertAddrGen 'u': parameter {value} is too large"
+def test_large_parameters() -> None:
+    text = refused(one_unit("ExpertAddrGen", n=2, base=1 << 53))
+    assert text == f"ExpertAddrGen 'u': parameter {1 << 53} is too large"
+
+
+def test_negative_parameters() -> None:
+    text = refused(one_unit("Hold", outputs=0, n=-15))
+    assert text == "Hold 'u': parameter -15 is negative"
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ({"tile": [4, 4, 2, 0, 5]}, "valid rows of a tile is 5; expected 0..4"),
+        ({"tile": [4, 4, 2, 0, -1]}, "valid rows of a tile is -1; expected 0..4"),
+        ({"tile": [4, 4, 2, 0, 4], "level": 70000}, "stop level of a token is 70000; expected"),
+        ({"tile": [1, 1, 8, 0, 1], "value": 1 << 63}, f"value of a token is {1 << 63}; expected"),
+    ],
+)
+def test_tokens_that_do_not_fit(token: dict[str, object], expected: str) -> None:
+    assert f"Gen 'u': {expected}" in refused(one_unit("Gen", inputs=0, tokens=[token]))
+
+
+def test_more_pieces_than_can_be_counted() -> None:
+    dims = ["rows", "cols", "rows", 1 << 10]
+    assert "up to" in refused(one_unit("FlatMap", dims=dims, tile=[1, 1], cycles=0))
     build_image(one_unit("ExpertAddrGen", n=2, base=(1 << 53) - 1))
 
 

@@ -109,11 +109,11 @@ def accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool) -> Result
         out_rows, out_cols = _broadcast(rows, acc_rows), _broadcast(cols, acc_cols)
         return ceil_div(out_rows * out_cols, bw), tile(out_rows, out_cols, bpe, wb, out_rows)
     if name == "RetileRow":
-        if cols != acc_cols:
+        if cols != acc_cols and acc_rows + acc_cols > 0:
             raise Abort(f"RetileRow: column counts {cols} and {acc_cols} differ")
         if 0 < off < rows:
             raise Abort(f"RetileRow: a tile without content has {off} of {rows} rows valid")
-        return 0, tile(acc_rows + rows, acc_cols, bpe, rd, acc_off + off)
+        return 0, tile(acc_rows + rows, cols, bpe, rd, acc_off + off)
     if name == "RetileCol":
         if rows != acc_rows and acc_cols > 0:
             raise Abort(f"RetileCol: row counts {rows} and {acc_rows} differ")

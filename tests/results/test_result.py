@@ -81,7 +81,7 @@ def test_a_file_in_place_of_the_folder(result: Result, tmp_path: Path) -> None:
 
 def test_a_folder_in_place_of_a_file(result: Result, tmp_path: Path) -> None:
     (tmp_path / "run.channels.parquet").mkdir()
-    with pytest.raises(OutputError, match=r"run\.channels\.parquet is a folder"):
+    with pytest.raises(OutputError, match=r"run\.channels\.parquet: it is a folder or a device"):
         result.to_parquet(tmp_path / "run.parquet")
     assert files(tmp_path) == ["run.channels.parquet"]
 

@@ -56,7 +56,7 @@ def test_wall_time() -> None:
 
 def test_limits_that_are_not_reached_change_nothing() -> None:
     whole = simulate_network(long_network())
-    wide = Limits(max_cycles=whole.cycles, max_steps=whole.engine_steps, max_wall_seconds=1e9)
+    wide = Limits(max_cycles=whole.cycles, max_steps=whole.engine_steps + 1, max_wall_seconds=1e9)
     result = simulate_network(long_network(), limits=wide)
     assert result.status == "ok"
     assert result.units.equals(whole.units)

@@ -1,6 +1,6 @@
 """The port interface between units and a memory model.
 
-A memory model offers three functions over the port records; the engine knows nothing else of it.
+A memory model offers two functions over the port records; the engine knows nothing else of it.
 
 ``issue(port, s, n)``
     The operator of ``port`` starts an access of ``n`` requests at its clock ``s``; the first bundle
@@ -9,8 +9,6 @@ A memory model offers three functions over the port records; the engine knows no
     Run the memory up to and including cycle ``limit``, but not past the first completion it
     creates. Every access completed is entered in the calendar with its operator and clock. Called
     only when no unit can run, so all requests still to come are issued at or after ``limit``.
-``idle()``
-    Whether no access is in flight.
 
 To add a model: one module with these functions, one branch in each function below, one name in
 ``MEMORY_MODELS``.
@@ -23,7 +21,7 @@ from typing import Final
 from stepsim.kernels.jit import kernel
 from stepsim.kernels.memory import channel, uncontended
 
-__all__ = ["MEMORY_MODELS", "advance", "idle", "issue"]
+__all__ = ["MEMORY_MODELS", "advance", "issue"]
 
 MEMORY_MODELS: Final = {"channel": 0, "uncontended": 1}
 """Names of the memory models and their codes."""
@@ -45,8 +43,3 @@ def issue(U, H, M, Q, g, port, clock, requests):
 def advance(U, H, M, Q, A, B, T, g, limit):
     if g.mem_model == 0:
         _channel_advance(U, H, M, Q, A, B, T, g, limit)
-
-
-@kernel
-def idle(g):
-    return g.mem_active == 0 and g.mem_pending == 0

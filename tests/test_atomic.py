@@ -1,0 +1,62 @@
+"""Files are complete or absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepsim.atomic import replacing
+from stepsim.errors import OutputError
+
+
+def test_all_targets_appear_together(tmp_path: Path) -> None:
+    targets = [tmp_path / "a", tmp_path / "b"]
+    with replacing(*targets) as parts:
+        for part in parts:
+            part.write_text("new")
+        assert not any(target.exists() for target in targets)
+    assert [target.read_text() for target in targets] == ["new", "new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def _write_half(part: Path) -> None:
+    part.write_text("half")
+    raise KeyError(part)
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    target.write_text("old")
+    with pytest.raises(KeyError), replacing(target) as (part,):
+        _write_half(part)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert target.read_text() == "old"
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("old")
+    link.symlink_to(real)
+    with replacing(link) as (part,):
+        part.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "."])
+def test_devices_and_folders_are_refused(target: str) -> None:
+    message = "it is a folder or a device; name a file"
+    with pytest.raises(OutputError, match=message), replacing(target):
+        pass
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "none" / "a"
+    with pytest.raises(OutputError) as caught, replacing(target) as (part,):
+        part.write_text("new")
+    assert str(caught.value) == (
+        f"cannot write {target}: No such file or directory; "
+        "choose a folder that exists, is writable and has space"
+    )
