@@ -42,7 +42,7 @@ def draw(figure: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
     first.set_xlim(0)
     first.set_ylim(0)
     if hardware:
-        most = 1.05 * max(v for v in style.values(rows, "hdl_cycles", 1e3) if not math.isnan(v))
+        most = 1.15 * max(v for v in style.values(rows, "hdl_cycles", 1e3) if not math.isnan(v))
         axes[1].plot([0, most], [0, most], color="#333333", linewidth=0.8, zorder=1)
         axes[1].set_xlim(0, most)
         axes[1].set_ylim(0, most)
@@ -63,6 +63,6 @@ def _name_tilings(
             above = top > left
             axes.annotate(
                 f"tile {row['tile']} x {row['tile_inter']}", (left, top),
-                xytext=(-6, 7) if above else (4, -16), textcoords="offset points",
-                fontsize=8, color=colour, ha="center" if above else "right",
+                xytext=(-6, 7) if above else (0, -16), textcoords="offset points",
+                fontsize=8, color=colour, ha="center",
             )  # fmt: skip

@@ -73,7 +73,10 @@ def _logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
     span = max(found) / min(found)
     margin = span**0.14
     (axes.set_xlim if which == "x" else axes.set_ylim)(min(found) / margin, max(found) * margin)
-    few = span < 12
-    axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7) if few else (1, 2, 5)))
+    if span < 3:
+        marks: tuple[float, ...] = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
+    else:
+        marks = (1, 1.5, 2, 3, 5, 7) if span < 12 else (1, 2, 5)
+    axis.set_major_locator(LogLocator(subs=marks))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
