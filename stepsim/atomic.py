@@ -24,12 +24,12 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         files that were there before are untouched.
     """
     places = [_followed(Path(target)) for target in targets]
+    for place in places:
+        if place.exists() and not place.is_file():
+            raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
     token = secrets.token_hex(6)
     parts = [place.with_name(f".{place.name}.{token}.tmp") for place in places]
     try:
-        for place in places:
-            if place.exists() and not place.is_file():
-                raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
         yield parts
         for part, place in zip(parts, places, strict=True):
             part.replace(place)
