@@ -1,0 +1,144 @@
+"""A specification is checked as a whole before anything runs, and says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from stepsim.errors import SweepError, TraceError
+from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
+from tests.sweep.support import tiny
+
+
+def message(spec: Any) -> str:
+    with pytest.raises(SweepError) as caught:
+        plan_sweep(spec)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"chunks": 3}, "chunks: unknown key 'chunks'; did you mean 'chunk'?"),
+        ({"workload": "mou"}, "workload: input should be 'moe', 'attention' or 'swiglu'"),
+        ({"metrics": ["cycle"]}, "metrics[0]: input should be 'cycles'"),
+        ({"chunk": 0}, "chunk: input should be greater than or equal to 1, found 0"),
+        ({"traces": {"synthetic": {"tokens": 4}}}, "traces.synthetic.seed: missing"),
+        ({"traces": None}, "traces: missing"),
+        ({"traces": {}}, "expected either files or synthetic, found neither"),
+        ({"model": "qwen3-30b-a3"}, "did you mean 'qwen3-30b-a3b'?"),
+        ({"model": None}, "model: missing; workload moe knows deepseek-r1"),
+        ({"model": {"experts": 2, "activ": 1}}, "a shape has the keys name, experts, active"),
+        ({"grid": {"tyle": [1]}}, "unknown key 'tyle'; did you mean 'tile'?"),
+        ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),
+        ({"grid": {"tile": []}}, "grid.tile: is empty"),
+        ({"grid": {}}, "tile: missing (rows per tile, or 'dynamic')"),
+        ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
+        ({"grid": {"tile": [4], "regions": [4]}}, "regions must divide the 6 experts of tiny"),
+        ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter a divisor of 64, found 12, 33"),
+        ({"grid": {"tile": [4], "machine.hbm.chanels": [4]}}, "did you mean 'hbm.channels'?"),
+        ({"machine": "sda-124"}, "sda-1024"),
+        ({"points": [{"tile": 2, "machine.hbm.channels": 8}]}, "design points 0 and 4 are the"),
+    ],
+)
+def test_problems_name_key_finding_and_remedy(changes: dict[str, Any], expected: str) -> None:
+    assert expected in message(tiny(**changes))
+
+
+def test_all_problems_are_listed_at_once_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("workload: moe\nmodle: x\nchunk: none\n")
+    text = message(path)
+    assert "2 problems" in text
+    assert "line 2, modle: unknown key 'modle'; did you mean 'model'?" in text
+    assert "line 3, chunk: input should be a valid integer" in text
+    many = message(tiny(grid={"tile": [0, -1, 4]}))
+    assert "2 of 3 design points are wrong" in many
+    assert "design point 1 (tile=-1)" in many
+
+
+def test_files_that_are_no_specification(tmp_path: Path) -> None:
+    assert "cannot be read" in message(tmp_path / "absent.yaml")
+    path = tmp_path / "sweep.yaml"
+    path.write_text("- a\n")
+    assert "expected a mapping with the key 'workload', found a list" in message(path)
+    path.write_text("a: 1\na: 2\n")
+    assert "key 'a' is given twice" in message(path)
+
+
+def test_selection_of_traces(tmp_path: Path) -> None:
+    drawn = {"tokens": 12, "layers": 3, "steps": 4, "seed": 1}
+
+    def labels(**selection: Any) -> list[tuple[int | None, int | None]]:
+        plan = plan_sweep(tiny(traces={"synthetic": drawn, **selection}))
+        return [(trace.layer, trace.step) for trace in plan.traces]
+
+    assert len(labels()) == 12
+    assert labels(layers=[2], steps=[0, 3]) == [(2, 0), (2, 3)]
+    sample = labels(sample=5, seed=3)
+    assert sample == labels(sample=5, seed=3) == sorted(sample)
+    assert len(set(sample)) == 5
+    assert sample != labels(sample=5, seed=4)
+    with pytest.raises(SweepError, match=r"the sources hold layers 0\.\.2 and steps 0\.\.3"):
+        labels(layers=[3])
+    with pytest.raises(SweepError, match="13 traces wanted, but only 12 are selected"):
+        labels(sample=13)
+
+
+def test_trace_files_are_relative_to_the_specification(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.array([[0, 1], [2, 5], [3, 4]]))
+    spec = tiny(traces={"files": ["t.npy"]}, grid={"tile": [2]})
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    (trace,) = plan_sweep(path).traces
+    assert (trace.source, trace.rows) == ("t.npy", 3)
+    with pytest.raises(TraceError, match=r"t.npy"):
+        plan_sweep(spec)
+
+
+def test_design_points_are_grid_then_list() -> None:
+    spec = load_spec(tiny(points=[{"tile": 3}]))
+    assert isinstance(spec, SweepSpec)
+    plan = plan_sweep(spec)
+    assert [p.label for p in plan.points] == [
+        "0000-tile-2_machine.hbm.channels-8",
+        "0001-tile-2_machine.hbm.channels-32",
+        "0002-tile-dynamic_machine.hbm.channels-8",
+        "0003-tile-dynamic_machine.hbm.channels-32",
+        "0004-tile-3",
+    ]
+    assert plan.points[0].machine.hbm.channels == 8
+    assert plan.points[4].machine.hbm.channels == 32
+    assert plan.runs == 30
+
+
+def test_chunks_hold_every_run_once() -> None:
+    plan = plan_sweep(tiny())
+    chunks = list(plan.chunks())
+    keys = [chunk.run_key(trace) for chunk in chunks for trace in chunk.traces]
+    assert len(set(keys)) == len(keys) == plan.runs == 24
+    assert [len(chunk.traces) for chunk in chunks] == [4, 2] * 4
+
+
+def test_estimates_shrink_with_workers() -> None:
+    plan = plan_sweep(tiny())
+    assert estimate_seconds(plan, 1) > 0
+
+
+def test_other_workloads(tmp_path: Path) -> None:
+    np.save(tmp_path / "kv.npy", np.array([3, 40, 12, 9]))
+    files = {"files": [str(tmp_path / "kv.npy")]}
+    attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
+    plan = plan_sweep({**attention, "grid": {"strategy": ["coarse", "dynamic"], "regions": [2]}})
+    assert plan.runs == 2
+    assert "Choose regions <= 4" in message({**attention, "grid": {"regions": [8]}})
+    assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
+    swiglu = {"batch": 8, "hidden": 16, "intermediate": 32, "tile_inter": 8}
+    spec = {"workload": "swiglu", "parameters": swiglu, "grid": {"tile": [4, 8]}}
+    assert plan_sweep(spec).runs == 2
+    assert "tile must divide batch" in message({**spec, "grid": {"tile": [3]}})
+    assert "depends on no data" in message({**spec, "traces": files})
