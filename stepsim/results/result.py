@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stepsim.errors import ArgError
 from stepsim.results.diagnosis import Diagnosis
 from stepsim.results.schema import RUN_SCHEMA
 from stepsim.results.writing import write_tables
@@ -33,6 +34,8 @@ class Result:
     traffic_bytes : useful off-chip bytes that were moved.
     bus_bytes : bytes on the memory bus, every tile row rounded up to whole requests.
     memory_requests, flops, tokens : totals over all units and channels. Padding rows count.
+    undelivered_tokens : tokens that no one took before the run ended, for example data for which
+        there was no selector.
     engine_steps : unit firings executed, the cost of the run in machine-independent terms.
     wall_seconds : time of the simulation alone.
     units, channels : Arrow tables (schemas in :mod:`stepsim.results.schema`). The accounts of a
@@ -51,6 +54,7 @@ class Result:
     memory_requests: int
     flops: int
     tokens: int
+    undelivered_tokens: int
     engine_steps: int
     wall_seconds: float
     units: pa.Table
@@ -70,8 +74,28 @@ class Result:
             return None
         return self.traffic_bytes / self.cycles / self.peak_bandwidth
 
-    def to_arrow(self) -> pa.Table:
-        """One row with the totals and the provenance as JSON."""
+    def to_arrow(self, table: str = "run") -> pa.Table:
+        """An Arrow table of the result.
+
+        Parameters
+        ----------
+        table : "run" for one row with the totals and the provenance as JSON, "units" or "channels"
+            for the accounts.
+
+        Raises
+        ------
+        ArgError
+            For another name.
+        """
+        if table == "run":
+            return self._run_table()
+        if table == "units":
+            return self.units
+        if table == "channels":
+            return self.channels
+        raise ArgError(f"a result has the tables run, units and channels; found {table!r}")
+
+    def _run_table(self) -> pa.Table:
         row = {
             "program": self.program,
             "status": self.status,
@@ -82,6 +106,7 @@ class Result:
             "flops": self.flops,
             "bandwidth_utilization": self.bandwidth_utilization,
             "tokens": self.tokens,
+            "undelivered_tokens": self.undelivered_tokens,
             "engine_steps": self.engine_steps,
             "wall_seconds": self.wall_seconds,
             "provenance": json.dumps(self.provenance, sort_keys=True, default=str),
@@ -91,9 +116,9 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self) -> Any:
-        """The per-unit table as a pandas DataFrame. Raises ImportError without pandas."""
-        return self.units.to_pandas()
+    def to_pandas(self, table: str = "run") -> Any:
+        """The same tables as :meth:`to_arrow` as pandas DataFrames; ImportError without pandas."""
+        return self.to_arrow(table).to_pandas()
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write the totals to ``path`` and the accounts beside it.
@@ -112,9 +137,10 @@ class Result:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
+        left = f", {self.undelivered_tokens:,} tokens left over" if self.undelivered_tokens else ""
         return (
             f"{head}, {self.traffic_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
-            f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s)"
+            f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"
         )
 
     def _repr_html_(self) -> str:

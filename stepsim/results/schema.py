@@ -72,6 +72,7 @@ RUN_SCHEMA: Final = pa.schema(
             "bandwidth_utilization", pa.float64(), "fraction", "traffic / cycles / peak", null=True
         ),
         _field("tokens", pa.int64(), "tokens", "tokens sent on all channels"),
+        _field("undelivered_tokens", pa.int64(), "tokens", "tokens sent that no one took"),
         _field("engine_steps", pa.int64(), "firings", "unit firings executed"),
         _field("wall_seconds", pa.float64(), "seconds", "simulation alone, without compilation"),
         _field("provenance", pa.string(), "JSON", "program, machine, versions, seed"),

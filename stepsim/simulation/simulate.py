@@ -138,6 +138,7 @@ def _run(
         memory_requests=totals.memory_requests,
         flops=totals.flops,
         tokens=totals.tokens,
+        undelivered_tokens=int((execution.channels["sent"] - execution.channels["removed"]).sum()),
         engine_steps=totals.engine_steps,
         wall_seconds=totals.wall_seconds,
         units=unit_table(image, execution, totals.cycles),

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim import Result
-from stepsim.errors import OutputError
+from stepsim.errors import ArgError, OutputError
 from stepsim.results import CHANNELS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network
@@ -128,7 +128,7 @@ def test_arrow_stream(result: Result) -> None:
 
 
 def test_pandas(result: Result) -> None:
-    frame = result.to_pandas()
+    frame = result.to_pandas("units")
     assert list(frame.columns) == UNITS_SCHEMA.names
     assert len(frame) == result.units.num_rows
     assert frame["traffic_bytes"].sum() == result.traffic_bytes
@@ -178,3 +178,10 @@ def test_diagnosis_as_json(stuck: Result) -> None:
         "broadcast(x#0)", "slot", 2, 2
     )  # fmt: skip
     assert len(data["waits"]) == 8
+
+
+def test_tables_by_name(result: Result) -> None:
+    assert result.to_arrow("units").equals(result.units)
+    assert result.to_arrow("channels").equals(result.channels)
+    with pytest.raises(ArgError, match="run, units and channels; found 'rows'"):
+        result.to_arrow("rows")
