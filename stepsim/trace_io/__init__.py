@@ -8,7 +8,7 @@ checked on the way in. :func:`import_trace` converts the formats of other tools 
 
 from __future__ import annotations
 
-from stepsim.trace_io.detection import detect_trace_format
+from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format, is_routing_table
 from stepsim.trace_io.formats import FORMATS
 from stepsim.trace_io.importing import (
     ImportProgress,
@@ -29,7 +29,7 @@ from stepsim.trace_io.routing import (
 )
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
-from stepsim.trace_io.summary import LayerLoad, RoutingSummary
+from stepsim.trace_io.summary import LayerLoad, RoutingCounter, RoutingSummary
 from stepsim.trace_io.synthetic import synthetic_routing
 from stepsim.trace_io.table import RoutingTable, write_routing
 from stepsim.trace_io.windows import Window, disjoint, select_windows, window_stdevs
@@ -37,6 +37,7 @@ from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [
     "FORMATS",
+    "OWN_REQUESTS",
     "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
     "DecodeStep",
@@ -45,6 +46,7 @@ __all__ = [
     "LayerLoad",
     "ParquetStream",
     "RequestTrace",
+    "RoutingCounter",
     "RoutingPart",
     "RoutingStatistics",
     "RoutingSummary",
@@ -53,6 +55,7 @@ __all__ = [
     "detect_trace_format",
     "disjoint",
     "import_trace",
+    "is_routing_table",
     "load_requests",
     "read_kv_lengths",
     "read_requests",

@@ -37,9 +37,10 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.files import choose_array, damaged, detect_format
 from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
 from stepsim.trace_io.formats.json_lines import first_record
+from stepsim.trace_io.formats.list_columns import depth
 from stepsim.trace_io.formats.numpy_arrays import archive_names, array_shape
 
-__all__ = ["OWN_REQUESTS", "detect_trace_format"]
+__all__ = ["OWN_REQUESTS", "detect_trace_format", "is_routing_table"]
 
 OWN_REQUESTS = "requests"
 """What `detect_trace_format` calls a request trace in our own schema."""
@@ -65,7 +66,7 @@ def detect_trace_format(path: Path) -> str:
         main = choose_array(path, names, ("experts", "lengths", "data"), ("weights",))
         return _by_dims(path, len(array_shape(path, kind, main)))
     if kind is not None:
-        return OWN_REQUESTS if "context_tokens" in _columns(path, kind) else "parquet"
+        return OWN_REQUESTS if "context_tokens" in _schema(path, kind).names else "parquet"
     found = _by_text(path)
     if found is None:
         raise TraceError(
@@ -73,6 +74,20 @@ def detect_trace_format(path: Path) -> str:
             f"{', '.join(FORMATS)}; name it with --format"
         )
     return found
+
+
+def is_routing_table(path: Path) -> bool:
+    """Whether :func:`stepsim.trace_io.read_routing` reads the file without an import.
+
+    Raises:
+        TraceError: as `detect_trace_format`.
+    """
+    found = detect_trace_format(path)
+    kind = detect_format(path) if found == "parquet" else None
+    if kind is None:
+        return found == "numpy"
+    schema = _schema(path, kind)
+    return "experts" in schema.names and depth(schema.field("experts").type) == 1
 
 
 def _by_dims(path: Path, dims: int) -> str:
@@ -84,13 +99,13 @@ def _by_dims(path: Path, dims: int) -> str:
     return "lengths" if dims == 1 else "numpy"
 
 
-def _columns(path: Path, kind: str) -> list[str]:
+def _schema(path: Path, kind: str) -> pa.Schema:
     try:
         if kind == "parquet":
-            return list(pq.read_schema(path).names)
+            return pq.read_schema(path)
         with pa.OSFile(str(path)) as file:
             opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
-            return list(opened.schema.names)
+            return opened.schema
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise damaged(path, kind, error) from error
 

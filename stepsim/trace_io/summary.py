@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError
 from stepsim.trace_io.formats.job import RoutingChunk
+from stepsim.trace_io.table import RoutingTable
 
 __all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary"]
 
@@ -112,8 +113,8 @@ class RoutingCounter:
         self._rows = 0
         self._k = 0
 
-    def add(self, chunk: RoutingChunk) -> None:
-        """Count the ids of a chunk."""
+    def add(self, chunk: RoutingChunk | RoutingTable) -> None:
+        """Count the ids of a chunk, or of a whole table."""
         size = self._experts or 0
         found = np.bincount(chunk.experts.ravel(), minlength=size).astype(np.int64)
         known = self._counts.get(chunk.layer)

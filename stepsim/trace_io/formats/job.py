@@ -13,10 +13,13 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
-__all__ = ["CHUNK_BYTES", "ImportJob", "RequestChunk", "RoutingChunk"]
+__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "ImportJob", "RequestChunk", "RoutingChunk"]
 
 CHUNK_BYTES = 32 << 20
 """Bytes of input that a reader takes at a time; bounds the memory of an import."""
+
+MAX_EXPERTS = 1 << 16
+"""Experts a model may have when their number is not given; loads are counted in arrays."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,13 @@ class ImportJob:
         model = self.model if model is None else model
         place = Place(source, layer, step, first_token, model, rows, first_row)
         checked = check_experts(ids, place, experts=self.experts, k=self.k)
+        if self.experts is None and int(checked.max()) >= MAX_EXPERTS:
+            row = int(np.argmax((checked >= MAX_EXPERTS).any(axis=1)))
+            raise TraceError(
+                f"{place.row(row)}: expert id {int(checked[row].max())} is out of range, expected "
+                f"0..{MAX_EXPERTS - 1} when the number of experts is not given; give --experts, "
+                "or check that these are expert ids"
+            )
         gates = None if weights is None else check_weights(weights, checked.shape, place)
         return RoutingChunk(checked, gates, layer, step, first_token, model)
 

@@ -1,0 +1,176 @@
+"""``stepsim trace select`` and ``replay``: batches of decode requests from a request trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Json, check_output
+from stepsim.cli.trace_import import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stepsim.trace_io import Window
+
+__all__ = ["replay", "select"]
+
+_BLOCK_STEPS = 4096
+
+
+def select(
+    file: Annotated[Path, typer.Argument(help="A request trace of any format.")],
+    size: Annotated[int, typer.Option(help="Requests per window.")],
+    by: Annotated[Literal["stdev"], typer.Option(help="What to choose by.")] = "stdev",
+    count: Annotated[int, typer.Option(help="Windows per class, without common requests.")] = 3,
+    requests: Annotated[int, typer.Option(help="Requests from the start; 0 takes all.")] = 5000,
+    stride: Annotated[int, typer.Option(help="Requests from window to window.")] = 2,
+    share: Annotated[float, typer.Option(help="Part of the windows in each class.")] = 0.1,
+    column: Column = None,
+    prefix: Annotated[str, typer.Option(help="Begin of the names of windows.")] = "conv",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write each window as a .npy file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Choose windows of a request trace whose lengths spread little, as usual, or much."""
+    from stepsim.trace_io import disjoint, load_requests, select_windows
+
+    lengths = load_requests(file, column=column).context_tokens
+    classes = select_windows(
+        lengths, size, by=by, requests=requests or None, stride=stride, share=share
+    )
+    chosen = [
+        (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
+    ]
+    if out is not None:
+        _write_windows(lengths, [window for _, window in chosen], prefix, out)
+    if json:
+        windows = [_record(kind, window, lengths, prefix) for kind, window in chosen]
+        print_json({"file": str(file), "windows": windows})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class")
+    for heading in ("first", "last", "stdev", "mean", "sum"):
+        table.add_column(heading, justify="right")
+    table.add_column("name")
+    for kind, window in chosen:
+        found = _record(kind, window, lengths, prefix)
+        table.add_row(
+            kind,
+            *(str(found[key]) for key in ("first", "last")),
+            *(f"{found[key]:.2f}" for key in ("stdev", "mean")),
+            str(found["sum"]),
+            found["name"],
+        )
+    show(table)
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A request trace with generated tokens.")],
+    batch: Annotated[int, typer.Option(help="Most requests of a step.")],
+    step_seconds: Annotated[
+        float | None,
+        typer.Option(help="Duration of a step; without it all requests wait from the start."),
+    ] = None,
+    requests: Annotated[int, typer.Option(help="Requests from the start; 0 takes all.")] = 0,
+    every: Annotated[int, typer.Option(help="Keep one step in so many.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Parquet file of the steps to write.")] = None,
+    json: Json = False,
+) -> None:
+    """Serve a request trace with continuous batching: KV-cache lengths step by step."""
+    from stepsim.errors import ArgError
+    from stepsim.trace_io import ParquetStream, load_requests, replay_rows
+    from stepsim.trace_io import replay as steps_of
+
+    if every < 1:
+        raise ArgError(f"--every {every}: expected at least 1")
+    if out is not None:
+        check_output(out)
+    trace = load_requests(file)
+    if requests:
+        trace = trace.window(1, min(requests, len(trace)))
+    totals = {"steps": 0, "tokens": 0, "kv_tokens": 0, "most_kv_tokens": 0}
+
+    def kept() -> Any:
+        for step in steps_of(trace, batch, step_seconds=step_seconds):
+            length = int(step.kv_lengths.sum())
+            totals["steps"] += 1
+            totals["tokens"] += len(step.requests)
+            totals["kv_tokens"] += length
+            totals["most_kv_tokens"] = max(totals["most_kv_tokens"], length)
+            if step.step % every == 0:
+                yield step
+
+    steps = kept()
+    if out is None:
+        for _ in steps:
+            pass
+    else:
+        with ParquetStream(out) as stream:
+            block = []
+            for step in steps:
+                block.append(step)
+                if len(block) == _BLOCK_STEPS:
+                    stream.write(replay_rows(block))
+                    block = []
+            stream.write(replay_rows(block))
+    count = max(1, totals["steps"])
+    record = {
+        "file": str(file),
+        "requests": len(trace),
+        **totals,
+        "mean_batch": totals["tokens"] / count,
+        "mean_kv_tokens": totals["kv_tokens"] / count,
+    }
+    if json:
+        print_json(record)
+        return
+    show(
+        f"{record['steps']} steps for {record['requests']} requests, "
+        f"{record['mean_batch']:.2f} requests and {record['mean_kv_tokens']:.0f} KV tokens per "
+        f"step, at most {record['most_kv_tokens']}"
+    )
+    if out is not None:
+        note(f"wrote {out}")
+
+
+def _record(
+    kind: str, window: Window, lengths: npt.NDArray[np.int64], prefix: str
+) -> dict[str, Any]:
+    part = window.lengths(lengths)
+    return {
+        "class": kind,
+        "first": window.first,
+        "last": window.last,
+        "stdev": window.stdev,
+        "mean": float(part.mean()),
+        "sum": int(part.sum()),
+        "name": window.name(prefix),
+        "lengths": part.tolist(),
+    }
+
+
+def _write_windows(
+    lengths: npt.NDArray[np.int64], windows: list[Window], prefix: str, folder: Path
+) -> None:
+    import numpy as np
+
+    from stepsim.errors import OutputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for window in windows:
+            np.save(folder / f"{window.name(prefix)}.npy", window.lengths(lengths))
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: cannot be written ({error}); check that it is a folder, writeable and "
+            "has space"
+        ) from error
+    note(f"wrote {len(windows)} files to {folder}")

@@ -1,0 +1,159 @@
+"""How traces are shown: tables, and loads as columns of blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stepsim.trace_io import LayerLoad, RequestTrace, RoutingSummary
+
+__all__ = [
+    "MAX_ROWS",
+    "load_chart",
+    "load_table",
+    "request_lines",
+    "request_record",
+    "routing_lines",
+    "routing_record",
+]
+
+MAX_ROWS = 40
+"""Most rows of a table on the terminal."""
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_CHART_WIDTH = 64
+_CHART_HEIGHT = 4
+
+
+def load_table(summary: RoutingSummary) -> Table:
+    """One row per layer."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    headings = ("layer", "tokens", "experts", "idle", "max load", "mean", "max/mean", "cv")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for layer in summary.layers[:MAX_ROWS]:
+        table.add_row(
+            *(str(value) for value in (layer.layer, layer.tokens, summary.experts)),
+            *(str(value) for value in (layer.idle, layer.max)),
+            *(f"{value:.2f}" for value in (layer.mean, layer.imbalance, layer.cv)),
+        )
+    return table
+
+
+def routing_lines(summary: RoutingSummary) -> list[str]:
+    """The trace in a few words, and the loads of its most uneven layer."""
+    worst = summary.worst
+    layers = len(summary.layers)
+    return [
+        f"{layers} layers, {summary.steps} steps, {summary.tokens} tokens, "
+        f"{summary.experts} experts, {summary.k} per token",
+        f"imbalance (max/mean load) {summary.mean_imbalance:.2f}, at most {worst.imbalance:.2f} "
+        f"in layer {worst.layer}; coefficient of variation {summary.mean_cv:.2f}; "
+        f"{summary.idle} of {layers * summary.experts} experts idle",
+        f"load of each expert of layer {worst.layer}, 0 to {worst.max} tokens, · is idle:",
+        *load_chart(worst),
+    ]
+
+
+def load_chart(layer: LayerLoad) -> list[str]:
+    """Loads as columns, one per expert, in bands of 64 experts."""
+    top = max(1, layer.max)
+    lines = []
+    for first in range(0, len(layer.counts), _CHART_WIDTH):
+        band = [int(load) for load in layer.counts[first : first + _CHART_WIDTH]]
+        # Every expert with load shows at least the lowest block.
+        levels = [
+            0 if load == 0 else max(1, round(8 * _CHART_HEIGHT * load / top)) for load in band
+        ]
+        for row in range(_CHART_HEIGHT - 1, -1, -1):
+            cells = (_BLOCKS[min(8, max(0, level - 8 * row))] for level in levels)
+            text = "".join(
+                "·" if row == 0 and level == 0 else cell
+                for cell, level in zip(cells, levels, strict=True)
+            )
+            label = f"{first:>5} " if row == 0 else " " * 6
+            lines.append(f"{label}{text}".rstrip())
+    return lines
+
+
+def routing_record(summary: RoutingSummary) -> dict[str, Any]:
+    """The summary of a routing trace as JSON."""
+    return {
+        "layers": len(summary.layers),
+        "steps": summary.steps,
+        "tokens": summary.tokens,
+        "rows": summary.rows,
+        "experts": summary.experts,
+        "k": summary.k,
+        "idle": summary.idle,
+        "imbalance": summary.mean_imbalance,
+        "max_imbalance": summary.worst.imbalance,
+        "cv": summary.mean_cv,
+        "per_layer": [
+            {
+                "layer": layer.layer,
+                "tokens": layer.tokens,
+                "idle": layer.idle,
+                "max_load": layer.max,
+                "mean_load": layer.mean,
+                "imbalance": layer.imbalance,
+                "cv": layer.cv,
+                "loads": layer.counts.tolist(),
+            }
+            for layer in summary.layers
+        ],
+    }
+
+
+def request_record(trace: RequestTrace) -> dict[str, Any]:
+    """A request trace in numbers, as JSON; None for what was not recorded."""
+    arrival = trace.arrival_seconds
+    return {
+        "requests": len(trace),
+        "seconds": None if arrival is None else float(arrival[-1]),
+        "context_tokens": _spread(trace.context_tokens),
+        "generated_tokens": _spread(trace.generated_tokens),
+        "prefix_hashes": trace.prefix_hashes is not None,
+        "identity": trace.identity(),
+    }
+
+
+def request_lines(trace: RequestTrace) -> list[str]:
+    """A request trace in a few words."""
+    lines = [f"{len(trace)} requests"]
+    if trace.arrival_seconds is not None:
+        seconds = float(trace.arrival_seconds[-1])
+        rate = f", {len(trace) / seconds:.2f} per second" if seconds else ""
+        lines[0] += f" in {seconds:.1f} s{rate}"
+    for name, values in (
+        ("context tokens", trace.context_tokens),
+        ("generated tokens", trace.generated_tokens),
+    ):
+        spread = _spread(values)
+        if spread is None:
+            lines.append(f"{name}: not recorded")
+            continue
+        stdev = "-" if spread["stdev"] is None else f"{spread['stdev']:.2f}"
+        lines.append(
+            f"{name}: {spread['min']} to {spread['max']}, mean {spread['mean']:.2f}, "
+            f"standard deviation {stdev}, sum {spread['sum']}"
+        )
+    if trace.prefix_hashes is not None:
+        lines.append("with hashes of the prompts' blocks")
+    return lines
+
+
+def _spread(values: Any) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    return {
+        "min": int(values.min()),
+        "max": int(values.max()),
+        "mean": float(values.mean()),
+        "stdev": float(values.std(ddof=1)) if len(values) > 1 else None,
+        "sum": int(values.sum()),
+    }
