@@ -1,0 +1,28 @@
+"""Speed of the graph layer: a 128-expert layer is built and totalled."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from stepsim.workloads import moe_layer
+
+
+def _build_and_total(tile: Any) -> None:
+    metrics = moe_layer("qwen3-30b-a3b", 64, tile).program.metrics(memory="published")
+    assert metrics.off_chip_traffic is not None
+    assert metrics.on_chip_memory is not None
+    assert metrics.flops is not None
+
+
+def test_a_layer_of_128_experts(benchmark: BenchmarkFixture) -> None:
+    def both() -> float:
+        begin = time.perf_counter()
+        _build_and_total(32)
+        _build_and_total("dynamic")
+        return (time.perf_counter() - begin) / 2
+
+    seconds = min(both(), benchmark.pedantic(both, rounds=2))
+    assert seconds < 2.0
