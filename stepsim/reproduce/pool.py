@@ -9,9 +9,11 @@ import gc
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import TypeVar
 
+from stepsim.errors import StepSimError
 from stepsim.simulation import warm_up
 
 __all__ = ["Pool", "workers"]
@@ -38,6 +40,10 @@ class Pool:
         """Answers in the order of the tasks, which are started in that order.
 
         ``done`` hears of each task as it ends. The first error ends it all and is raised.
+
+        Raises
+        ------
+        StepSimError : a process was killed.
         """
         notice = done or (lambda task: None)
         if self._executor is None:
@@ -48,9 +54,14 @@ class Pool:
             return answers
         futures = [self._executor.submit(work, task) for task in tasks]
         which = dict(zip(futures, tasks, strict=True))
-        for future in as_completed(futures):
-            future.result()
-            notice(which[future])
+        try:
+            for future in as_completed(futures):
+                future.result()
+                notice(which[future])
+        except BrokenProcessPool as error:
+            raise StepSimError(
+                "a worker process was killed, most likely for want of memory; use fewer jobs"
+            ) from error
         return [future.result() for future in futures]
 
 
