@@ -1,0 +1,234 @@
+"""Nothing is lost: kills at any point, torn files, full disks and dead workers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.errors import OutputError, SweepError
+from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep import store as store_module
+from stepsim.sweep.backends import LocalBackend
+from tests.sweep.support import die_of_one_chunk, die_once, rows_of, tiny
+
+MANY = tiny(
+    traces={"synthetic": {"tokens": 12, "layers": 5, "steps": 10, "seed": 1}},
+    grid={"tile": [1, 2, 4, "dynamic"]},
+    chunk=1,
+)
+"""200 runs, each a chunk of its own."""
+
+# A sweep that is killed at its n-th write of a file: before, in the middle of, or after the write,
+# which is before the rename. With n = 0 it waits to be killed from outside.
+VICTIM = """
+import json, os, signal, sys
+from stepsim.sweep import run_sweep, store
+spec, folder, count, phase = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+real, writes = store.pq.write_table, [0]
+
+def write_table(table, path, **options):
+    writes[0] += 1
+    hit = writes[0] == count
+    if hit and phase == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(table, path, **options)
+    if hit and phase == "torn":
+        os.truncate(path, os.path.getsize(path) // 2)
+    if hit:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store.pq.write_table = write_table
+print("ready", flush=True)
+run_sweep(spec, folder, resume=True)
+"""
+
+
+def saved(folder: Path) -> set[str]:
+    """Keys of the runs on disk; fails when a file is not whole."""
+    return set(open_table(folder).to_table(columns=["run"])["run"].to_pylist())
+
+
+def run_and_kill(folder: Path, dice: random.Random, *, outside: bool) -> None:
+    count = 0 if outside else dice.randint(2, 30)
+    phase = dice.choice(["before", "torn", "after"])
+    arguments = [json.dumps(MANY), str(folder), str(count), phase]
+    with subprocess.Popen(
+        [sys.executable, "-c", VICTIM, *arguments], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        if outside:
+            time.sleep(dice.uniform(0.05, 0.6))
+            process.kill()
+        assert process.wait() == -signal.SIGKILL
+
+
+def test_ten_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    run_sweep(MANY, undisturbed)
+    dice = random.Random(20)
+    before: set[str] = set()
+    for kill in range(10):
+        run_and_kill(folder, dice, outside=kill % 3 == 2)
+        if (folder / "sweep.json").exists():
+            after = saved(folder)
+            assert before <= after
+            before = after
+    assert 0 < len(before) < 200
+    summary = run_sweep(MANY, folder, resume=True)
+    assert summary.computed == 200 - len(before)
+    assert rows_of(folder) == rows_of(undisturbed)
+    assert (folder / "summary.json").read_bytes() == (undisturbed / "summary.json").read_bytes()
+    assert not list((folder / "parts").iterdir())
+
+
+def test_a_finished_sweep_is_not_run_again(tmp_path: Path) -> None:
+    run_sweep(tiny(), tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("part.parquet")}
+    summary = run_sweep(tiny(), tmp_path, resume=True)
+    assert (summary.computed, summary.simulated) == (0, 24)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("part.parquet")} == before
+
+
+def test_torn_temporary_files_are_ignored_and_removed(tmp_path: Path) -> None:
+    disturb_after(tmp_path, 3)
+    torn = tmp_path / "parts" / ".0001-00001.runs.parquet.abc.tmp"
+    torn.write_bytes(b"PAR1 torn")
+    rows = saved(tmp_path)
+    # The chunk of a kill between the renames of its files: no runs, so it does not count.
+    (tmp_path / "parts" / "0003-00000.failures.parquet").write_bytes(b"PAR1 torn")
+    assert saved(tmp_path) == rows
+    run_sweep(tiny(), tmp_path, resume=True)
+    assert not torn.exists()
+    assert_as_undisturbed(tmp_path)
+
+
+def disturb_after(folder: Path, chunks: int) -> None:
+    """A sweep that stops after some chunks."""
+
+    def stop(progress: Any) -> None:
+        nonlocal chunks
+        chunks -= 1
+        if not chunks:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(tiny(), folder, progress=stop)
+
+
+def assert_as_undisturbed(folder: Path) -> None:
+    other = folder.with_name(folder.name + "-undisturbed")
+    run_sweep(tiny(), other)
+    assert rows_of(folder) == rows_of(other)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5, 6, 7])
+def test_a_full_disk_loses_the_chunk_in_flight_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    folder = tmp_path / "out"
+    real, writes = pq.write_table, []
+
+    def write_table(table: pa.Table, path: Path, **options: Any) -> None:
+        writes.append(path)
+        if len(writes) == failing:
+            Path(path).write_bytes(b"PAR1")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(table, path, **options)
+
+    monkeypatch.setattr(store_module.pq, "write_table", write_table)
+    with pytest.raises(OutputError, match="No space left on device"):
+        run_sweep(tiny(), folder)
+    monkeypatch.undo()
+    assert not list(folder.rglob("*.tmp"))
+    # Two files per chunk; the fifth and sixth write join the chunks of the first design point.
+    expected = {1: 0, 2: 0, 5: 6, 6: 6, 7: 6}[failing]
+    assert len(saved(folder)) == expected
+    summary = run_sweep(tiny(), folder, resume=True)
+    assert summary.computed == 24 - expected
+    assert_as_undisturbed(folder)
+
+
+def test_a_kill_between_joining_and_cleaning_leaves_no_row_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        if self.name.startswith("0001"):
+            raise KeyboardInterrupt
+        real(self, missing_ok=missing_ok)
+
+    real = Path.unlink
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(tiny(), folder)
+    monkeypatch.undo()
+    assert len(list((folder / "parts").glob("0001*"))) == 4
+    assert open_table(folder).count_rows() == 12
+    run_sweep(tiny(), folder, resume=True)
+    assert_as_undisturbed(folder)
+
+
+def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "out"
+    monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
+    backend = LocalBackend(2, die_once)
+    try:
+        summary = run_sweep(tiny(), folder, backend=backend)
+    finally:
+        backend.close()
+    assert (tmp_path / "flag").exists()
+    assert summary.complete
+    assert_as_undisturbed(folder)
+
+
+def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    backend = LocalBackend(2, die_of_one_chunk)
+    try:
+        summary = run_sweep(tiny(), folder, backend=backend)
+    finally:
+        backend.close()
+    assert list(summary.unfinished) == ["0001-00000"]
+    assert (summary.simulated, summary.complete) == (20, False)
+    assert not (folder / "summary.json").exists()
+    assert run_sweep(tiny(), folder, resume=True).computed == 4
+    assert_as_undisturbed(folder)
+
+
+def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
+    disturb_after(tmp_path, 1)
+    with pytest.raises(SweepError, match="continue it with --resume"):
+        run_sweep(tiny(), tmp_path)
+    with pytest.raises(SweepError, match="holds another sweep, it differs in spec"):
+        run_sweep(tiny(chunk=3), tmp_path, resume=True)
+    manifest = tmp_path / "sweep.json"
+    content = json.loads(manifest.read_text())
+    content |= {"plan": "", "versions": {"numba": "0.1"}}
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(SweepError, match="it differs in versions"):
+        run_sweep(tiny(), tmp_path, resume=True)
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    found: list[str] = []
+
+    def intrude(progress: Any) -> None:
+        with pytest.raises(SweepError, match="another process is running") as caught:
+            run_sweep(tiny(), tmp_path, resume=True)
+        found.append(str(caught.value))
+
+    run_sweep(tiny(), tmp_path, progress=intrude)
+    assert len(found) == 8
