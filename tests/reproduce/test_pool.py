@@ -27,6 +27,6 @@ def test_answers_and_errors(jobs: int) -> None:
 def test_a_killed_process() -> None:
     with (
         workers(2) as pool,
-        pytest.raises(StepSimError, match="a worker process was killed.*use fewer jobs"),
+        pytest.raises(StepSimError, match=r"a worker process was killed.*use fewer jobs"),
     ):
         pool.map(os._exit, [1])
