@@ -17,7 +17,7 @@ _SHOWN = 40
 def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
     """Yield (line from 1, record, bytes read so far); empty lines are skipped.
 
-    A file whose first line is not a complete record is taken as one document.
+    A file whose first line is a list, or the begin of a record, is taken as one document.
 
     Raises:
         TraceError: a line is not UTF-8, not JSON or not an object; the message has the line.
@@ -30,12 +30,15 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
                 if not line.strip():
                     continue
                 try:
-                    record = json.loads(line)
+                    record = json.loads(line.rstrip(b"\r\n"))
                 except ValueError as error:
                     if number == 1 and _is_opening(error, line):
                         yield from _document(path)
                         return
                     raise _not_json(path, number, error) from error
+                if number == 1 and isinstance(record, list):
+                    yield from _document(path)
+                    return
                 if not isinstance(record, dict):
                     raise TraceError(
                         f"{path}: line {number}: is {_shown(record)}, expected a JSON object; "
@@ -102,7 +105,7 @@ def _not_json(path: Path, line: int, error: ValueError) -> TraceError:
     where = ""
     if isinstance(error, json.JSONDecodeError):
         where = f" at column {error.colno}"
-        reason = error.msg
+        reason = error.msg.removesuffix(" at")
     else:
         reason = str(error)
     return TraceError(

@@ -1,0 +1,138 @@
+"""The table of formats: content decides, names of files do not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.errors import TraceError
+from stepsim.trace_io import RequestTrace, detect_trace_format, is_routing_table
+from tests.trace_io import foreign
+from tests.trace_io.foreign import routing
+
+A = routing(6)
+
+
+def npy(ids):
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, ids)
+
+    return write
+
+
+def npz(**arrays):
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+
+    return write
+
+
+def text(content: str):
+    return lambda path: path.write_text(content)
+
+
+def records(*values):
+    return lambda path: foreign.lines(path, list(values))
+
+
+def parquet(**columns):
+    return lambda path: pq.write_table(pa.table(columns), path)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+    foreign.lines(path / "router_trace_rank0.jsonl", [foreign.megatron_record(A[:, 0], 0, 0)])
+
+
+CASES = [
+    ("megatron", folder),
+    ("lengths", npy(np.arange(3))),
+    ("numpy", npy(A[:, 0])),
+    ("numpy", npy(A)),
+    ("vllm", npz(routed_experts=A, prompt_routed_experts=A)),
+    ("vllm", npz(prompt_routed_experts=A)),
+    ("lengths", npz(lengths=np.arange(3), other=A)),
+    ("numpy", npz(data=A)),
+    ("numpy", npz(experts=A, weights=A * 1.0)),
+    ("requests", RequestTrace(np.arange(3)).to_parquet),
+    ("parquet", parquet(experts=A[:, 0].tolist())),
+    ("parquet", parquet(anything=A.tolist())),
+    ("megatron", records(foreign.megatron_record(A[:, 0], 0, 0))),
+    ("mooncake", records(*foreign.MOONCAKE)),
+    ("mooncake", records({"timestamp": 0, "input_length": 1, "output_length": 1})),
+    ("sglang", records(foreign.sglang_generate(A))),
+    ("sglang", records(foreign.sglang_openai(A))),
+    ("sglang", records({"choices": [{"routed_experts": foreign.int32_base64(A)}]})),
+    ("vllm", records(foreign.vllm_response(A, A))),
+    ("vllm", records(foreign.vllm_base64_response(A))),
+    ("vllm", text(json.dumps(foreign.vllm_response(A, A), indent=2))),
+    ("vllm", text(json.dumps([foreign.vllm_response(A, A)]))),
+    ("azure", text(foreign.AZURE)),
+    ("azure", text("\ufeff" + foreign.AZURE)),
+    ("llamacpp", text("layer,expert\n0,1\n")),
+    ("llamacpp", text("0,1\n0,2\n")),
+    ("lengths", text("tokens\n1\n")),
+    ("lengths", text("1\n2\n")),
+]
+
+
+@pytest.mark.parametrize(("name", "write"), CASES)
+def test_detection(tmp_path, name, write):
+    path = tmp_path / "file.data"
+    write(path)
+    assert detect_trace_format(path) == name
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        text("a,b,c\n1,2,3\n"),
+        text("{\n"),
+        text('{"a": 1}\n'),
+        text("\n\n"),
+        lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    ],
+)
+def test_unknown_content(tmp_path, write):
+    path = tmp_path / "x"
+    write(path)
+    with pytest.raises(TraceError) as caught:
+        detect_trace_format(path)
+    assert str(caught.value) == (
+        f"{path}: the format is not known by its content, expected one of numpy, vllm, sglang, "
+        "megatron, llamacpp, parquet, azure, mooncake, lengths; name it with --format"
+    )
+
+
+def test_files_that_cannot_be_opened(tmp_path):
+    for path, says in (
+        (tmp_path, "is a folder, expected a file"),
+        (tmp_path / "no", "cannot be read (No such file or directory)"),
+    ):
+        with pytest.raises(TraceError) as caught:
+            detect_trace_format(path)
+        assert str(caught.value).startswith(f"{path}: {says}")
+    path = tmp_path / "x"
+    npy(np.zeros((1, 1, 1, 1)))(path)
+    with pytest.raises(TraceError, match="the array has 4 dims, expected 1"):
+        detect_trace_format(path)
+
+
+def test_what_needs_no_import(tmp_path):
+    path = tmp_path / "x"
+    for write, expected in (
+        (npy(A), True),
+        (parquet(experts=A[:, 0].tolist()), True),
+        (parquet(experts=A.tolist()), False),
+        (parquet(ids=A[:, 0].tolist()), False),
+        (records(*foreign.MOONCAKE), False),
+    ):
+        write(path)
+        assert is_routing_table(path) is expected
