@@ -47,6 +47,10 @@ def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert "dynamic': ok" in capsys.readouterr().out
 
 
+def test_values_page() -> None:
+    assert run_examples("values.md")["values"].stored["y"].shape == (64, 512)
+
+
 def test_machines_page() -> None:
     assert run_examples("machines.md")["machine"].peak_bandwidth == 512
 
