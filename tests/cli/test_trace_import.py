@@ -1,0 +1,202 @@
+"""``stepsim trace import, info, plot, select, replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.trace_io import ImportProgress, read_requests, read_routing
+from tests.cli.conftest import Cli
+from tests.trace_io import foreign
+
+A = foreign.routing(6)
+
+
+def requests_file(folder: Path) -> Path:
+    path = folder / "x.csv"
+    rows = [f"2024-01-01 00:00:{i:02d},{100 * (i % 4) + i},{i % 3 + 1}" for i in range(20)]
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows, ""]))
+    return path
+
+
+def test_import_of_routing(cli: Cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", A)
+    out = tmp_path / "out.parquet"
+    outcome = cli("trace", "import", tmp_path / "x.npy", out, "--experts", 16)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0].split() == (
+        ["layer", "tokens", "experts", "idle", "max", "load", "mean", "max/mean", "cv"]
+    )
+    assert len(outcome.out.splitlines()) == 4
+    assert outcome.err == (
+        f"wrote {out}: 18 rows (tokens of all layers and steps) from the format numpy\n"
+    )
+    assert read_routing(out, layer=2).experts.tolist() == A[:, 2].tolist()
+
+
+def test_import_prints_json_and_notes(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(foreign.llamacpp_text([A, A[:1]]))
+    outcome = cli("trace", "import", tmp_path / "x.csv", tmp_path / "o", "--json")
+    record = outcome.json()
+    assert (record["format"], record["rows"]) == ("llamacpp", 21)
+    assert record["routing"]["k"] == 4
+    assert record["notes"] == ["k = 4, from the lengths of the runs of a layer; --k says otherwise"]
+    assert outcome.err == record["notes"][0] + "\n"
+
+
+def test_import_of_requests_with_a_named_format(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "o.parquet"
+    outcome = cli("trace", "import", requests_file(tmp_path), out, "-F", "azure", "--json")
+    assert outcome.json() == {"file": str(out), "format": "azure", "rows": 20, "notes": []}
+    assert read_requests(out).requests == 20
+
+
+def test_the_model_gives_the_shape(cli: Cli, tmp_path: Path) -> None:
+    order = np.argsort(np.random.default_rng(0).random((6, 2, 128)), axis=2)[:, :, :8]
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.sglang_generate(order)])
+    out = tmp_path / "o"
+    outcome = cli("trace", "import", path, out, "--model", "qwen3-30b-a3b", "--json")
+    assert outcome.json()["routing"]["experts"] == 128
+    assert read_routing(out, layer=1).model == "qwen3-30b-a3b"
+
+
+def test_import_mistakes_leave_nothing(cli: Cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", A)
+    for arguments, says in (
+        (("-F", "csv"), "format 'csv' is not known, expected one of numpy, vllm"),
+        (("--experts", 3), "4 experts per token, but the model has only 3 experts"),
+        (("--model", "mixtral-8x7b", "--k", 3), "--k 3: model mixtral-8x7b has 2; leave one"),
+    ):
+        outcome = cli("trace", "import", tmp_path / "x.npy", tmp_path / "o", *arguments)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert says in outcome.err
+    outcome = cli("trace", "import", tmp_path / "x.npy", tmp_path / "no" / "o")
+    assert (outcome.code, "does not exist; make it first" in outcome.err) == (2, True)
+    assert [p.name for p in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_progress_without_a_terminal(capsys, monkeypatch) -> None:
+    from stepsim.cli import trace_import
+
+    times = iter([0.0, 1.0, 2.5, 3.0, 8.0])
+    monkeypatch.setattr(trace_import.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(trace_import, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(trace_import.sys.stderr, "isatty", lambda: False, raising=False)
+    with trace_import.progress("importing") as report:
+        report(ImportProgress(1, 4, 10))
+        report(ImportProgress(2, 4, 20))
+    assert capsys.readouterr().err == "importing: 50 %, 20 rows\n"
+
+
+# --- info and plot
+
+
+def test_info_draws_the_load(cli: Cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([[0, 1], [0, 2], [0, 1], [0, 1]]))
+    lines = cli("trace", "info", tmp_path / "x.npy", "--experts", 4).out.splitlines()
+    assert lines[3:] == [
+        "1 layers, 1 steps, 4 tokens, 4 experts, 2 per token",
+        "imbalance (max/mean load) 2.00, at most 2.00 in layer 0; coefficient of variation 0.79; "
+        "1 of 4 experts idle",
+        "load of each expert of layer 0, 0 to 4 tokens, · is idle:",
+        "      █",
+        "      ██",
+        "      ██",
+        "    0 ███·",
+    ]
+
+
+def test_info_of_a_foreign_trace(cli: Cli, tmp_path: Path) -> None:
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.vllm_response(A, A[:2])])
+    found = cli("trace", "info", path, "--experts", 16, "--json").json()
+    assert (found["format"], found["tables"]) == ("vllm", [])
+    assert [layer["tokens"] for layer in found["summary"]["per_layer"]] == [8, 8, 8]
+    assert found["summary"]["idle"] == sum(
+        load == 0 for layer in found["summary"]["per_layer"] for load in layer["loads"]
+    )
+    lines = cli("trace", "info", path, "--experts", 16, "--layer", 1).out.splitlines()
+    assert lines[1].split()[:3] == ["1", "8", "16"]
+
+
+def test_info_of_requests(cli: Cli, tmp_path: Path) -> None:
+    path = requests_file(tmp_path)
+    assert cli("trace", "info", path).out.splitlines() == [
+        "20 requests in 19.0 s, 1.05 per second",
+        "context tokens: 0 to 319, mean 159.50, standard deviation 116.00, sum 3190",
+        "generated tokens: 1 to 3, mean 1.95, standard deviation 0.83, sum 39",
+    ]
+    record = cli("trace", "info", path, "--json").json()
+    assert (record["format"], record["requests"], record["seconds"]) == ("azure", 20, 19)
+    np.save(tmp_path / "l.npy", [7])
+    assert cli("trace", "info", tmp_path / "l.npy").out.splitlines() == [
+        "1 requests",
+        "context tokens: 7 to 7, mean 7.00, standard deviation -, sum 7",
+        "generated tokens: not recorded",
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_plot(cli: Cli, tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib")
+    np.save(tmp_path / "x.npy", A)
+    magic = b"\x89PNG" if suffix == ".png" else b"<?xml"
+    for name, arguments in (
+        ("all", (tmp_path / "x.npy",)),
+        ("one", (tmp_path / "x.npy", "--layer", 1)),
+        ("requests", (requests_file(tmp_path),)),
+    ):
+        out = tmp_path / f"{name}{suffix}"
+        outcome = cli("trace", "plot", *arguments, "--out", out)
+        assert (outcome.code, outcome.err) == (0, f"wrote {out}\n")
+        first = out.read_bytes()
+        assert first.startswith(magic)
+        cli("trace", "plot", *arguments, "--out", out)
+        assert out.read_bytes() == first
+    outcome = cli("trace", "plot", tmp_path / "x.npy", "--out", tmp_path / "x.gif")
+    assert outcome.code == 2
+    assert "the suffix is .gif, expected .png or .svg" in outcome.err
+
+
+# --- select and replay
+
+
+def test_select(cli: Cli, tmp_path: Path) -> None:
+    path, folder = requests_file(tmp_path), tmp_path / "windows"
+    arguments = ("--size", 4, "--count", 2, "--share", 0.5, "--prefix", "x", "--out", folder)
+    outcome = cli("trace", "select", path, "--by", "stdev", *arguments, "--json")
+    windows = outcome.json()["windows"]
+    assert outcome.err == f"wrote {len(windows)} files to {folder}\n"
+    assert [window["class"] for window in windows].count("low") == 2
+    for window in windows:
+        lengths = np.load(folder / f"{window['name']}.npy")
+        assert lengths.tolist() == window["lengths"]
+        assert window["stdev"] == pytest.approx(lengths.std(ddof=1))
+        assert window["last"] - window["first"] == 3
+        assert window["first"] % 2 == 1
+    table = cli("trace", "select", path, "--size", 4, "--count", 1).out.splitlines()
+    assert [line.split()[0] for line in table] == ["class", "low", "med", "high"]
+    outcome = cli("trace", "select", path, "--size", 40)
+    assert (outcome.code, "size is 40, expected 2..20" in outcome.err) == (2, True)
+
+
+def test_replay(cli: Cli, tmp_path: Path) -> None:
+    path, out = requests_file(tmp_path), tmp_path / "steps.parquet"
+    record = cli("trace", "replay", path, "--batch", 4, "--out", out, "--json").json()
+    steps = pq.read_table(out).to_pylist()
+    assert record["tokens"] == sum(len(step["kv_lengths"]) for step in steps) == 39
+    assert record["steps"] == len(steps)
+    assert record["most_kv_tokens"] == max(sum(step["kv_lengths"]) for step in steps)
+    every = cli("trace", "replay", path, "--batch", 4, "--every", 3, "--out", out, "--json")
+    assert every.json() == record
+    assert [step["step"] for step in pq.read_table(out).to_pylist()] == [
+        step["step"] for step in steps if step["step"] % 3 == 0
+    ]
+    timed = cli("trace", "replay", path, "--batch", 4, "--step-seconds", 0.1, "--requests", 5)
+    assert timed.out == (
+        "9 steps for 5 requests, 1.00 requests and 125 KV tokens per step, at most 303\n"
+    )
+    assert cli("trace", "replay", path, "--batch", 0).code == 2
+    assert cli("trace", "replay", path, "--batch", 1, "--every", 0).code == 2
