@@ -208,7 +208,13 @@ class Site:
 
     def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> None:
         """``low <= rank <= N`` for an operator that treats ``rank`` inner dims as a unit."""
-        if not low <= rank <= stream.rank:
+        if isinstance(rank, bool) or not isinstance(rank, int) or rank < low:
+            self.fail(
+                RankError,
+                f"rank must be an int of at least {low}, found {rank!r}",
+                "it says how many inner dims are taken together",
+            )
+        if rank > stream.rank:
             self.fail(
                 RankError,
                 f"rank {rank} does not fit {format_dims(stream.shape)} of rank {stream.rank}",

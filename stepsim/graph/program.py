@@ -12,6 +12,7 @@ import sympy
 
 from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
+from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.operator import Operator, Output, source_line
 from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Counts, Stream
@@ -59,15 +60,15 @@ class Program:
         par_dispatch: int = 1,
         fifo_depth: int | None = 2,
     ) -> None:
-        for what, value in (
-            ("compute_bw", compute_bw), ("par_dispatch", par_dispatch), ("fifo_depth", fifo_depth)
-        ):  # fmt: skip
-            if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-                raise ArgError(f"Program '{name}': {what} must be an int >= 1, found {value!r}")
+        where = f"Program '{name}':"
         self.name = name
-        self.compute_bw = compute_bw
-        self.par_dispatch = par_dispatch
-        self.fifo_depth = fifo_depth
+        self.compute_bw = (
+            None if compute_bw is None else COMPUTE_BW.checked(f"{where} compute_bw", compute_bw)
+        )
+        self.par_dispatch = PAR_DISPATCH.checked(f"{where} par_dispatch", par_dispatch)
+        self.fifo_depth = (
+            None if fifo_depth is None else FIFO_DEPTH.checked(f"{where} fifo_depth", fifo_depth)
+        )
         self.operators: list[Operator] = []
         self.depths: dict[tuple[int, int], int] = {}
         self.assumptions: list[Assumption] = []
@@ -159,8 +160,7 @@ class Program:
 
     def set_depth(self, stream: Stream, depth: int) -> None:
         """FIFO depth of a stream; may be stated once."""
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise ArgError(f"{stream!r}: a FIFO depth is an int >= 1, found {depth!r}")
+        depth = FIFO_DEPTH.checked(f"{stream!r}: the FIFO depth", depth)
         if self.depths.setdefault(stream.key, depth) != depth:
             raise ArgError(
                 f"{stream!r}: depth {depth} contradicts depth {self.depths[stream.key]} set "

@@ -119,7 +119,7 @@ def test_map_argument_checks():
         tiles(3).map(fn.pack_rows)
     with pytest.raises(ArgError, match=r"must be a function of st\.fn"):
         tiles(3).map("silu")
-    with pytest.raises(ArgError, match="compute_bw must be an int >= 1"):
+    with pytest.raises(ArgError, match=r"compute_bw must be an int from 1 to 2\*\*50, found 0"):
         tiles(3).map(fn.silu, compute_bw=0)
     with pytest.raises(ArgError, match="in2 must be a Stream"):
         st.map(fn.add, tiles(3), 4)
@@ -346,5 +346,10 @@ def test_general_flat_map(program):
     for bad in (([], (1, 1)), ([0], (1, 1)), (["depth"], (1, 1)), ([1], ("valid", 1))):
         with pytest.raises(ArgError, match="emit: dims"):
             fn.emit(*bad)
+    for huge in ([2**20, 2**21], [2**41], ["rows", 2**20, 2]):
+        with pytest.raises(ArgError, match=r"flat_map#\d+: emit .* pieces or more; 2\*\*40 are"):
+            tiles(3, rows=2**20).flat_map(fn.emit(huge, (1, 1)))
+    most = tiles(3).flat_map(fn.emit([2**20, 2**20], (1, 1)))
+    assert shape(most) == [str(3 * 2**20), str(2**20)]
     with pytest.raises(ArgError, match="flat_map needs a stream function"):
         tiles(3).flat_map(fn.silu)

@@ -8,12 +8,13 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, GraphError, RankError, StepError
 from stepsim.graph import fn
-from tests.graph.support import scratch, tiles
+from tests.graph.support import numbers, scratch, tiles
 
 
 def line() -> int:
@@ -122,10 +123,55 @@ def test_the_context_is_left_after_an_error():
     assert st.Program("next").__enter__().__exit__(KeyboardInterrupt) is None
 
 
-@pytest.mark.parametrize("bad", [{"compute_bw": 0}, {"fifo_depth": 0}, {"par_dispatch": 1.5}])
-def test_bad_defaults(bad):
-    with pytest.raises(ArgError, match=next(iter(bad))):
-        st.Program("p", **bad)
+@pytest.mark.parametrize(
+    ("what", "top", "why"),
+    [
+        ("compute_bw", 2**50, "FLOPs that one operator executes in a cycle"),
+        ("fifo_depth", 2**40, "elements that a queue can hold"),
+        ("par_dispatch", 4096, "off-chip requests that one operator issues in one cycle"),
+    ],
+)
+def test_ranges_of_defaults(what, top, why):
+    for bad in (0, -1, True, 2.5, 2.0, "4", top + 1, 10**5000):
+        with pytest.raises(ArgError, match=f"Program 'p': {what} must be an int from 1 .*{why}"):
+            st.Program("p", **{what: bad})
+    for good in (1, np.int64(2), top):
+        kept = getattr(st.Program("p", **{what: good}), what)
+        assert kept == good
+        assert type(kept) is int
+
+
+def test_ranges_of_operators():
+    with scratch():
+        x = tiles(3)
+        for bad in (True, 2.5, 2**50 + 1):
+            with pytest.raises(ArgError, match=r"map#1: compute_bw must be an int .* to 2\*\*50"):
+                x.map(fn.silu, compute_bw=bad)
+        for bad in (True, 2.5, 0, 4097):
+            with pytest.raises(ArgError, match="par_dispatch must be an int from 1 to 4096"):
+                st.linear_load(st.spec(8, 64), (1, 64), par_dispatch=bad)
+        for bad in (True, 2.5, 0, 10**30):
+            with pytest.raises(ArgError, match=r"depth must be an int from 1 to 2\*\*40"):
+                st.random_store(numbers(3), tiles(3), st.spec(8, 64), depth=bad)
+
+
+@pytest.mark.parametrize("rank", [0, -1, True, 1.0, None])
+@pytest.mark.parametrize("dims", [(64,), (4, 8)])
+def test_ranks_start_at_one(rank, dims):
+    with scratch():
+        for make in (
+            lambda x: x.bufferize(rank),
+            lambda x: x.accum(fn.add, rank),
+            lambda x: x.scan(fn.add, rank),
+            lambda x: st.map_accum(fn.matmul_t, x, x, rank),
+        ):
+            with pytest.raises(RankError, match="rank must be an int of at least 1, found"):
+                make(tiles(*dims))
+
+
+def test_ranks_end_at_that_of_the_stream():
+    with scratch(), pytest.raises(RankError, match=r"rank 1 does not fit \[64\] of rank 0"):
+        tiles(64).bufferize(1)
 
 
 def test_program_wide_par_dispatch():
@@ -191,8 +237,10 @@ def test_depth_is_stated_once():
         assert x.with_depth(16).depth == 16
         with pytest.raises(ArgError, match="depth 4 contradicts depth 16"):
             x.with_depth(4)
-        with pytest.raises(ArgError, match="int >= 1"):
-            x.with_depth(0)
+        for bad in (0, True, 2.5, 2**40 + 1, 10**30):
+            with pytest.raises(ArgError, match=r"FIFO depth must be an int from 1 to 2\*\*40"):
+                x.with_depth(bad)
+        assert tiles(3).with_depth(2**40).depth == 2**40
 
 
 # assumptions

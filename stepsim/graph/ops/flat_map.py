@@ -5,6 +5,7 @@ Their makers (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are reached 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 from stepsim.errors import ArgError, DTypeError, RankError
 from stepsim.graph.dims import Dim, format_dims, total_over
 from stepsim.graph.functions import U64_TILE
+from stepsim.graph.limits import MAX_PIECES, shown
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import product
 from stepsim.graph.stream import FixedCounts, Padding, Stream, blurred
@@ -222,6 +224,14 @@ def _emit(
         return sides[entry] if isinstance(entry, str) else Dim(entry)
 
     sizes = [size(d) for d in dims]
+    known = math.prod(int(d) for d in sizes if d.is_static)
+    site.require(
+        known <= MAX_PIECES,
+        ArgError,
+        f"emit with dims {list(dims)} cuts a tile into {shown(known)} pieces or more; "
+        f"2**{MAX_PIECES.bit_length() - 1} are the most",
+        "emit fewer pieces from each tile",
+    )
     outer = _split_count(site, x, sizes[0])
     made = Tile(own.dtype, size(tile[0]), size(tile[1]))
     return Output((*x.shape[:-1], outer, *sizes[1:]), made)

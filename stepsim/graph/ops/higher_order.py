@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import sympy
-
-from stepsim.errors import ArgError, DimError, DTypeError, LoweringError, StepError
-from stepsim.graph.dims import Dim, total_over
+from stepsim.errors import ArgError, DTypeError
+from stepsim.graph.dims import Dim
 from stepsim.graph.functions import (
     Function,
     Init,
@@ -19,8 +17,16 @@ from stepsim.graph.functions import (
     map_accum_init,
     set_offset,
 )
-from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.operator import Bindings, Output, Site
+from stepsim.graph.ops.compute import (
+    Compute,
+    check_function,
+    fifo_bytes,
+    infer,
+    matmul_buffers,
+    same_sizes,
+)
+from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
@@ -29,65 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Accum", "Map", "MapAccum", "Scan", "accum", "map_", "map_accum", "scan"]
 
-MATMUL_ROWS = 16
-"""Rows of the activation buffer of one matmul array (STeP paper, section 4.1)."""
-
-
-class _Compute(Operator):
-    """An operator that applies a function at a compute bandwidth."""
-
-    fn: Function
-    compute_bw: int | None
-    write_back: bool
-
-    def bandwidth(self) -> int | None:
-        """FLOPs per cycle, own or the program's; None when nobody stated it."""
-        return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
-
-    def _unit_bw(self) -> int:
-        bandwidth = self.bandwidth()
-        if bandwidth is not None:
-            return bandwidth
-        if self.fn.constant_cycles:
-            return 1
-        raise LoweringError(
-            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
-            f"({self.source})"
-        )
-
-    def _operands(self) -> list[Tile]:
-        types: list[ElementType] = []
-        for stream in self.inputs:
-            types += stream.type.parts if isinstance(stream.type, TupleType) else [stream.type]
-        return [t for t in types if isinstance(t, Tile)]
-
-    def _total_flops(self) -> Size:
-        tiles = self._operands()
-        out = self.outputs[0].type
-        assert isinstance(out, Tile)
-        each = self.fn.flops(tiles, out)
-        count = self.inputs[0].elements()
-        for side in (tiles[0].rows, tiles[0].cols):
-            if side.is_ragged and not isinstance(each, int):
-                return product((each.xreplace({side.expr: sympy.S.One}), total_over(side, count)))
-        return product((count, each))
-
-
-def _fifo_bytes(account: Accounting, *streams: Stream) -> Size:
-    return sum(account.type_bytes(s.type) for s in streams)
-
-
-def _matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size:
-    """``16 * cols`` of the first operand (bytes or scalars) plus the weight tile."""
-    a = op.inputs[0].type
-    if not isinstance(a, Tile):
-        return 0
-    width = account.width(a.dtype) if in_bytes else 1
-    return product((MATMUL_ROWS * width, a.cols.bound)) + account.type_bytes(op.inputs[1].type)
-
 
 @dataclass(eq=False, kw_only=True)
-class Map(_Compute):
+class Map(Compute):
     """Applies a function to the elements of one or two streams."""
 
     name: ClassVar[str] = "map"
@@ -101,11 +51,11 @@ class Map(_Compute):
         return "UnaryMap" if len(self.inputs) == 1 else "BinaryMap"
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        params: dict[str, Any] = {"bw": self._unit_bw(), "wb": self.write_back}
+        params: dict[str, Any] = {"bw": self.unit_bw(), "wb": self.write_back}
         unit = self.fn.map_unit
         if self.fn.arity == 1:
             return params | {"fn": unit}
-        if unit == "Matmul" and any(is_dynamic(t) for t in self._operands()):
+        if unit == "Matmul" and any(is_dynamic(t) for t in self.operands()):
             unit = "DynMatmul"
         params["fn"] = [unit, self.fn.transposed]
         if self.fn.stride is not None:
@@ -116,20 +66,20 @@ class Map(_Compute):
         matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
         out = account.type_bytes(self.outputs[0].type) if account.count_fifos else 0
         if account.model == "paper":
-            total = _matmul_buffers(self, account, in_bytes=True) if matmul else 0
-            return total + (_fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
+            total = matmul_buffers(self, account, in_bytes=True) if matmul else 0
+            return total + (fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
         if not account.count_fifos:
             return 0
         if account.model == "published2":
-            return _matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
-        return _fifo_bytes(account, *self.inputs) + out
+            return matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
+        return fifo_bytes(account, *self.inputs) + out
 
     def flops(self) -> Size:
-        return self._total_flops()
+        return self.total_flops()
 
 
 @dataclass(eq=False, kw_only=True)
-class Accum(_Compute):
+class Accum(Compute):
     """Reduces the ``rank`` inner dims with a function."""
 
     name: ClassVar[str] = "accum"
@@ -149,7 +99,7 @@ class Accum(_Compute):
         assert isinstance(out, Tile)
         return {
             "fn": self.fn.accum_unit,
-            "bw": self._unit_bw(),
+            "bw": self.unit_bw(),
             "rank": self.rank,
             "init": [self.init.rows, self.init.cols],
             "bpe": out.dtype.width_bytes,
@@ -163,7 +113,7 @@ class Accum(_Compute):
         return total
 
     def flops(self) -> Size:
-        return self._total_flops()
+        return self.total_flops()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -175,7 +125,7 @@ class Scan(Accum):
 
 
 @dataclass(eq=False, kw_only=True)
-class MapAccum(_Compute):
+class MapAccum(Compute):
     """Multiplies two streams of matrices and accumulates the products."""
 
     name: ClassVar[str] = "map_accum"
@@ -190,10 +140,10 @@ class MapAccum(_Compute):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         out = self.outputs[0].type
         assert isinstance(out, Tile)
-        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self._operands())
+        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self.operands())
         return {
             "fn": ["DynMatmul" if dynamic else "Matmul", self.fn.transposed],
-            "bw": self._unit_bw(),
+            "bw": self.unit_bw(),
             "rank": self.rank,
             "init": [self.init.rows, self.init.cols],
             "bpe": out.dtype.width_bytes,
@@ -205,47 +155,15 @@ class MapAccum(_Compute):
         first = account.type_bytes(self.inputs[0].type)
         if account.model == "paper":
             fifos = 3 * first if account.count_fifos else 0
-            return _matmul_buffers(self, account, in_bytes=True) + out + fifos
+            return matmul_buffers(self, account, in_bytes=True) + out + fifos
         if not account.count_fifos:
             return out
         if account.model == "published2":
-            return _matmul_buffers(self, account, in_bytes=False) + out
+            return matmul_buffers(self, account, in_bytes=False) + out
         return 3 * first
 
     def flops(self) -> Size:
-        return self._total_flops()
-
-
-def _same(site: Site) -> Callable[[Dim, Dim, str], None]:
-    def same(a: Dim, b: Dim, what: str) -> None:
-        verdict = True if a == b else site.owner.compare(a, b)
-        if not verdict:
-            state = "different" if verdict is False else "unknown"
-            raise DimError(f"{what} must be equal: {a} vs {b} ({state})")
-
-    return same
-
-
-def _infer(site: Site, rule: Callable[[], Any]) -> Any:
-    """Run a function's type rule; its errors get the operator's name and source line."""
-    try:
-        return rule()
-    except StepError as error:
-        site.fail(type(error), str(error).rstrip("."))
-
-
-def _tuning(site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str) -> None:
-    site.require(
-        isinstance(fn, Function), ArgError, f"fn must be a function of st.fn, found {fn!r}"
-    )
-    site.require(usable, ArgError, f"{fn} cannot be used in {where}")
-    constant = fn.constant_cycles
-    site.require(
-        compute_bw is None
-        or (isinstance(compute_bw, int) and (compute_bw >= 1 or (constant and compute_bw == 0))),
-        ArgError,
-        f"compute_bw must be an int >= 1, found {compute_bw!r}",
-    )
+        return self.total_flops()
 
 
 def _no_buffers(site: Site, *streams: Stream) -> None:
@@ -279,7 +197,7 @@ def map_(
     """Apply ``fn`` to one stream, or elementwise to two of the same shape."""
     site = Site("map", xs, label)
     usable = isinstance(fn, Function) and fn.map_unit is not None
-    _tuning(site, fn, compute_bw, usable, "a map")
+    check_function(site, fn, compute_bw, usable, "a map")
     site.require(1 <= len(xs) <= 2, ArgError, f"map takes one or two streams, found {len(xs)}")
     _no_buffers(site, *xs)
     types: list[ElementType] = []
@@ -290,7 +208,7 @@ def map_(
     )
     if len(xs) == 2:
         site.same_dims(xs[0].shape, xs[1].shape, "in1", "in2", hint=_count_hint(site, *xs))
-    out: Tile = _infer(site, lambda: fn.result(types, _same(site)))
+    out: Tile = infer(site, lambda: fn.result(types, same_sizes(site)))
     op = Map(fn=fn, compute_bw=compute_bw, write_back=write_back)
     rows = xs[:1] if fn.map_unit == "Matmul" else xs
     return site.add(op, [Output(xs[0].shape, out, None, _padding(fn, rows, out))])[0]
@@ -364,12 +282,12 @@ def _reduction(
     site = Site(name, (x,), label, ("in",))
     usable = isinstance(fn, Function) and fn.accum_unit is not None and fn.accum_unit != "Matmul"
     where = "an accumulation; use map_accum for matmuls" if fn is not None else name
-    _tuning(site, fn, compute_bw, usable, where)
+    check_function(site, fn, compute_bw, usable, where)
     _no_buffers(site, x)
     site.require_type(isinstance(x.type, Tile), "in", x, "tiles")
     site.rank_at_least(x, rank)
-    out, start = _infer(
-        site, lambda: accum_result(fn, x, rank, init, site.owner.namer, _same(site))
+    out, start = infer(
+        site, lambda: accum_result(fn, x, rank, init, site.owner.namer, same_sizes(site))
     )
     padding = x.padding if fn.accum_unit in ("RetileRow", "RetileCol") else None
     return site, out, start, padding
@@ -389,12 +307,12 @@ def map_accum(
     """Multiply two streams of one shape and accumulate over the ``rank`` inner dims."""
     site = Site("map_accum", (a, b), label)
     usable = isinstance(fn, Function) and fn.accum_unit == "Matmul"
-    _tuning(site, fn, compute_bw, usable, "a map-accumulate; use matmul or matmul_t")
+    check_function(site, fn, compute_bw, usable, "a map-accumulate; use matmul or matmul_t")
     _no_buffers(site, a, b)
     site.rank_at_least(a, rank)
     site.same_dims(a.shape, b.shape, "in1", "in2")
-    out: Tile = _infer(site, lambda: fn.result((a.type, b.type), _same(site)))
-    start: Init = _infer(site, lambda: map_accum_init(out, init))
+    out: Tile = infer(site, lambda: fn.result((a.type, b.type), same_sizes(site)))
+    start: Init = infer(site, lambda: map_accum_init(out, init))
     if start.dtype is not None and start.dtype is not out.dtype:
         site.fail(DTypeError, f"the state is {start.dtype}, the products are {out}")
     op = MapAccum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, StepError
 from stepsim.graph.dims import Dim
+from stepsim.graph.limits import FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.stream import Stream
@@ -190,9 +191,10 @@ def _tiling(
 
 def _dispatch(site: Site, par_dispatch: int | None, base: int) -> None:
     site.require(
-        par_dispatch is None or (isinstance(par_dispatch, int) and par_dispatch >= 1),
-        ArgError, f"par_dispatch must be an int >= 1, found {par_dispatch!r}",
-    )  # fmt: skip
+        par_dispatch is None or PAR_DISPATCH.holds(par_dispatch),
+        ArgError,
+        PAR_DISPATCH.refusal("par_dispatch", par_dispatch),
+    )
     site.require(isinstance(base, int) and base >= 0, ArgError, f"base must be >= 0, found {base}")
 
 
@@ -331,9 +333,7 @@ def random_store(
     site = Site("random_store", (addr, data), label, ("addr", "data"))
     given = _spec(site, tensor)
     site.require(ack in ("addr", "data"), ArgError, f"ack must be 'addr' or 'data', found {ack!r}")
-    site.require(
-        isinstance(depth, int) and depth >= 1, ArgError, f"depth must be >= 1, found {depth}"
-    )
+    site.require(FIFO_DEPTH.holds(depth), ArgError, FIFO_DEPTH.refusal("depth", depth))
     _dispatch(site, par_dispatch, base)
     _address(site, addr)
     tile = _static_tile(site, data, "data")

@@ -1,0 +1,116 @@
+"""What the operators that apply functions share: bandwidth, FLOPs, buffers and argument checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from stepsim.errors import ArgError, DimError, LoweringError, StepError
+from stepsim.graph.dims import Dim, total_over
+from stepsim.graph.functions import Function
+from stepsim.graph.limits import COMPUTE_BW
+from stepsim.graph.operator import Operator, Site
+from stepsim.graph.sizes import Size, product
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import ElementType, Tile, TupleType
+
+if TYPE_CHECKING:
+    from stepsim.graph.metrics import Accounting
+
+__all__ = [
+    "Compute",
+    "check_function",
+    "fifo_bytes",
+    "infer",
+    "matmul_buffers",
+    "same_sizes",
+]
+
+MATMUL_ROWS = 16
+"""Rows of the activation buffer of one matmul array (STeP paper, section 4.1)."""
+
+
+class Compute(Operator):
+    """An operator that applies a function at a compute bandwidth."""
+
+    fn: Function
+    compute_bw: int | None
+    write_back: bool
+
+    def bandwidth(self) -> int | None:
+        """FLOPs per cycle, own or the program's; None when nobody stated it."""
+        return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
+
+    def unit_bw(self) -> int:
+        bandwidth = self.bandwidth()
+        if bandwidth is not None:
+            return bandwidth
+        if self.fn.constant_cycles:
+            return 1
+        raise LoweringError(
+            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
+            f"({self.source})"
+        )
+
+    def operands(self) -> list[Tile]:
+        types: list[ElementType] = []
+        for stream in self.inputs:
+            types += stream.type.parts if isinstance(stream.type, TupleType) else [stream.type]
+        return [t for t in types if isinstance(t, Tile)]
+
+    def total_flops(self) -> Size:
+        tiles = self.operands()
+        out = self.outputs[0].type
+        assert isinstance(out, Tile)
+        each = self.fn.flops(tiles, out)
+        count = self.inputs[0].elements()
+        for side in (tiles[0].rows, tiles[0].cols):
+            if side.is_ragged and not isinstance(each, int):
+                return product((each.xreplace({side.expr: sympy.S.One}), total_over(side, count)))
+        return product((count, each))
+
+
+def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
+    return sum(account.type_bytes(s.type) for s in streams)
+
+
+def matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size:
+    """``16 * cols`` of the first operand (bytes or scalars) plus the weight tile."""
+    a = op.inputs[0].type
+    if not isinstance(a, Tile):
+        return 0
+    width = account.width(a.dtype) if in_bytes else 1
+    return product((MATMUL_ROWS * width, a.cols.bound)) + account.type_bytes(op.inputs[1].type)
+
+
+def same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:
+    def same(a: Dim, b: Dim, what: str) -> None:
+        verdict = True if a == b else site.owner.compare(a, b)
+        if not verdict:
+            state = "different" if verdict is False else "unknown"
+            raise DimError(f"{what} must be equal: {a} vs {b} ({state})")
+
+    return same
+
+
+def infer(site: Site, rule: Callable[[], Any]) -> Any:
+    """Run a function's type rule; its errors get the operator's name and source line."""
+    try:
+        return rule()
+    except StepError as error:
+        site.fail(type(error), str(error).rstrip("."))
+
+
+def check_function(site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str) -> None:
+    site.require(
+        isinstance(fn, Function), ArgError, f"fn must be a function of st.fn, found {fn!r}"
+    )
+    site.require(usable, ArgError, f"{fn} cannot be used in {where}")
+    idle = fn.constant_cycles and compute_bw == 0 and not isinstance(compute_bw, bool | float)
+    site.require(
+        compute_bw is None or idle or COMPUTE_BW.holds(compute_bw),
+        ArgError,
+        COMPUTE_BW.refusal("compute_bw", compute_bw),
+    )
