@@ -288,10 +288,40 @@ def test_metadata():
     made = st.metadata([[3, 4], [5, 6]])
     assert text(made) == "Stream[2, 2] of Tile[1x1 u64]"
     assert made.producer.unit_params({}) == {"values": [3, 4, 5, 6], "dims": [2, 2], "lead": False}
-    with pytest.raises(ArgError, match="must not be negative"):
-        st.metadata([-1])
+    with pytest.raises(ArgError, match=r"value -4 at index \[0, 1\] is not in 0\.\.2\*\*63-1"):
+        st.metadata([[3, -4]])
     with pytest.raises(DTypeError, match="must be integers"):
         st.metadata([0.5])
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (np.array([7, 2**63 + 5], np.uint64), r"value 9223372036854775813 at index \[1\]"),
+        ([[1, 2], [3, 2**70]], r"value 1180591620717411303424 at index \[1, 1\]"),
+        ([10**5000], r"a number of 16610 bits at index \[0\]"),
+        ([2**63, -1], r"value 9223372036854775808 at index \[0\]"),
+    ],
+)
+def test_metadata_beyond_63_bits(values, found):
+    with pytest.raises(ArgError, match=found):
+        st.metadata(values)
+
+
+def test_metadata_of_the_largest_value():
+    made = st.metadata(np.array([2**63 - 1], np.uint64)).producer
+    assert made.unit_params({})["values"] == [2**63 - 1]
+
+
+@pytest.mark.parametrize("values", [[True], ["a"], [2**70, 1.5]])
+def test_metadata_of_other_things(values):
+    with pytest.raises(DTypeError, match="values must be integers, found"):
+        st.metadata(values)
+
+
+def test_metadata_of_uneven_lists():
+    with pytest.raises(ArgError, match="inner lists differ in length"):
+        st.metadata([[1], [2, 3]])
 
 
 def test_selector_levels_leave_out_the_outermost_dim():

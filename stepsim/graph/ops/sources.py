@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stepsim.errors import ArgError, DTypeError, GraphError, LoweringError
+from stepsim.errors import ArgError, GraphError, LoweringError
 from stepsim.graph.dims import Dim, DimLike, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
+from stepsim.graph.ops.arrays import IntArray, whole_numbers
 from stepsim.graph.program import Program, current_program
 from stepsim.graph.stream import Counts, FixedCounts, Stream
 from stepsim.graph.types import DType, ElementType, IndexSelector, MultiHot, TensorSpec, Tile
@@ -34,8 +35,6 @@ __all__ = [
     "routing",
     "selector",
 ]
-
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def _levels(shape: Sequence[int]) -> list[int]:
@@ -345,14 +344,9 @@ def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) 
 def metadata(values: Any, *, label: str | None = None) -> Stream:
     """Constant non-negative integers as 1x1 u64 tiles; the shape is that of the array."""
     site = Site("metadata", (), label)
-    array = np.asarray(values)
-    site.require(array.ndim >= 1 and array.size > 0, ArgError, f"values have shape {array.shape}")
-    site.require(
-        array.dtype.kind in "iu", DTypeError, f"values must be integers, found {array.dtype}"
-    )
-    site.require(bool((array >= 0).all()), ArgError, "values must not be negative")
+    array = whole_numbers(site, values)
     shape = tuple(Dim(int(d)) for d in array.shape)
-    op = MetadataSource(values=array.astype(np.int64))
+    op = MetadataSource(values=array)
     return site.add(op, [Output(shape, Tile(DType.u64, Dim(1), Dim(1)))])[0]
 
 

@@ -1,0 +1,50 @@
+"""Integer arrays that users put into programs, checked."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from stepsim.errors import ArgError, DTypeError
+from stepsim.graph.limits import shown
+from stepsim.graph.operator import Site
+
+__all__ = ["IntArray", "whole_numbers"]
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+
+_LARGEST = 2**63 - 1
+
+
+def whole_numbers(site: Site, values: Any) -> IntArray:
+    """``values`` as an array of ints in ``0..2**63-1``, at least one of them."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        site.fail(ArgError, "values do not make up an array: inner lists differ in length")
+    site.require(array.ndim >= 1 and array.size > 0, ArgError, f"values have shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        # numpy has no integer type for ints beyond 64 bits, nor for mixed signs at 64 bits.
+        array = np.asarray(values, dtype=object)
+        odd = [
+            v
+            for v in array.ravel()
+            if isinstance(v, bool | np.bool_) or not isinstance(v, Integral)
+        ]
+        site.require(
+            not odd,
+            DTypeError,
+            f"values must be integers, found {odd[0]!r}" if odd else "",
+            "convert them with astype(int)",
+        )
+    bad = np.argwhere((array < 0) | (array > _LARGEST))
+    if bad.size:
+        index = tuple(int(i) for i in bad[0])
+        site.fail(
+            ArgError,
+            f"value {shown(int(array[index]))} at index {list(index)} is not in 0..2**63-1",
+            "lengths and tile indices are never negative and fit 63 bits",
+        )
+    return array.astype(np.int64)
