@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepsim.graph.formulas import fold_sum, shorten
 from stepsim.graph.metrics import Accounting
 from stepsim.graph.operator import Operator
 from stepsim.graph.types import TensorSpec
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from stepsim.graph.program import Program
 
 __all__ = ["canonical_lines", "listing", "to_dot", "to_mermaid"]
+
+# Columns of a listing.
+TITLE_COLUMNS = 34
+MOST_INPUTS = 3
+OUTPUT_COLUMNS = 62
+SIZE_COLUMNS = 26
 
 
 def _plain(value: Any) -> str:
@@ -39,23 +46,42 @@ def canonical_lines(program: Program) -> Iterator[str]:
 
 
 def _inputs(op: Operator) -> str:
-    return ", ".join(
+    if len(op.inputs) > MOST_INPUTS:
+        return f"({len(op.inputs)} inputs)"
+    names = (
         f"#{s.producer.id}" + (f".{s.port}" if len(s.producer.outputs) > 1 else "")
         for s in op.inputs
     )
+    return f"({', '.join(names)})"
+
+
+def _output(op: Operator) -> str:
+    if not op.outputs:
+        return "-"
+    first = op.outputs[0]
+    sizes = (str(d) if d.is_ragged else fold_sum(d.expr) for d in first.shape)
+    more = f" (+{len(op.outputs) - 1} outputs)" if len(op.outputs) > 1 else ""
+    kind = shorten(f" of {first.type}", OUTPUT_COLUMNS // 2)
+    shape = shorten(f"Stream[{', '.join(sizes)}]", OUTPUT_COLUMNS - len(kind))
+    return f"{shape}{kind}{more}"
 
 
 def listing(program: Program) -> str:
-    """One line for each operator: id, name, inputs, first output, traffic and memory."""
+    """One line for each operator: id, name, inputs, first output, traffic and memory.
+
+    Long formulas and lists of inputs are cut short, so that lines stay below 210 columns.
+    """
     account = Accounting("published", False)
-    rows = []
-    for op in program.operators:
-        first = op.outputs[0].describe() if op.outputs else "-"
-        more = f" (+{len(op.outputs) - 1} outputs)" if len(op.outputs) > 1 else ""
-        rows.append(
-            (op.title(), f"({_inputs(op)})", first + more, f"T={op.traffic(account)}",
-             f"M={op.memory(account)}")
-        )  # fmt: skip
+    rows = [
+        (
+            shorten(op.title(), TITLE_COLUMNS),
+            _inputs(op),
+            _output(op),
+            shorten(f"T={fold_sum(op.traffic(account))}", SIZE_COLUMNS),
+            shorten(f"M={fold_sum(op.memory(account))}", SIZE_COLUMNS),
+        )
+        for op in program.operators
+    ]
     widths = [max((len(r[i]) for r in rows), default=0) for i in range(4)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])

@@ -17,8 +17,10 @@ import numpy as np
 import sympy
 
 from stepsim.errors import ArgError, GraphError
+from stepsim.graph.binding import number_of, substitution
 from stepsim.graph.dims import Dim
-from stepsim.graph.sizes import Size, active, product
+from stepsim.graph.formulas import fold_sum, shorten
+from stepsim.graph.sizes import Size, active, plain, product
 from stepsim.graph.stream import Stream, stream_elements
 from stepsim.graph.types import Buffer, DType, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
@@ -30,6 +32,9 @@ __all__ = ["MODELS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetrics",
 
 MODELS = ("published", "published2", "paper")
 PUBLISHED_FLOAT_BYTES = 4
+
+FORMULA_COLUMNS = 100
+"""Widest formula in the repr of metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Accounting:
         return product((stream_elements(stream), self.width(stream.type.dtype)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OperatorMetrics:
     """One row of the table: what an operator contributes."""
 
@@ -82,6 +87,27 @@ class OperatorMetrics:
     off_chip_traffic: Size
     on_chip_memory: Size
     flops: Size
+
+    def __repr__(self) -> str:
+        return f"<{self.operator.title()}: {_totals(self)}>"
+
+
+def _totals(of: OperatorMetrics | Metrics | BoundMetrics) -> str:
+    """The three quantities on one line, long formulas shortened."""
+    traffic, memory, flops = (
+        f"{size:,}" if isinstance(size, int) else shorten(fold_sum(size), FORMULA_COLUMNS)
+        for size in map(plain, (of.off_chip_traffic, of.on_chip_memory, of.flops))
+    )
+    return f"off-chip traffic {traffic} bytes, on-chip memory {memory} bytes, FLOPs {flops}"
+
+
+def _intensity(flops: Any, traffic: Any, program: Program) -> Any:
+    if traffic == 0:
+        raise ArgError(
+            f"program '{program.name}' has no operational intensity: it has no off-chip traffic. "
+            "Compare FLOPs instead, or load and store through off-chip operators"
+        )
+    return flops / traffic
 
 
 def _sum(terms: Iterable[Size]) -> Any:
@@ -101,7 +127,7 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics:
     """Symbolic totals of a program; :meth:`bind` makes numbers of them.
 
@@ -109,7 +135,6 @@ class Metrics:
     ----------
     off_chip_traffic, on_chip_memory : bytes.
     flops : every executed FLOP, padded rows included.
-    table : contribution of each operator, in program order.
     """
 
     program: Program
@@ -119,12 +144,19 @@ class Metrics:
     off_chip_traffic: Any
     on_chip_memory: Any
     flops: Any
-    table: tuple[OperatorMetrics, ...]
+    _rows: tuple[OperatorMetrics, ...]
+
+    def __repr__(self) -> str:
+        return f"<Metrics of '{self.program.name}' ({self.memory}): {_totals(self)}>"
+
+    def table(self) -> tuple[OperatorMetrics, ...]:
+        """Contribution of each operator, in program order."""
+        return self._rows
 
     @property
     def operational_intensity(self) -> Any:
-        """FLOPs per off-chip byte."""
-        return self.flops / self.off_chip_traffic
+        """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
+        return _intensity(self.flops, self.off_chip_traffic, self.program)
 
     @property
     def allocated_compute(self) -> int:
@@ -151,9 +183,10 @@ class Metrics:
 
         Keys are routings (counts ``[experts]`` or indices ``[rows, k]``), dims and symbols (an int;
         for a ragged dim the list of its sizes), selector streams (counts by output) and length
-        streams (the lengths). Routings made from arrays are bound already.
+        streams (the lengths). All of them are non-negative ints. Routings made from arrays are
+        bound already.
         """
-        table = _substitution(self.program, values or {})
+        table = substitution(self.program, values or {})
         missing = [s for s in self.free_symbols() if s not in table]
         if missing:
             lines = "".join(f"\n  - {s}: {self.program.provenance(s)}" for s in missing)
@@ -162,7 +195,7 @@ class Metrics:
                 f"object that owns them:{lines}"
             )
         numbers = [
-            _number(e, table) for e in (self.off_chip_traffic, self.on_chip_memory, self.flops)
+            number_of(e, table) for e in (self.off_chip_traffic, self.on_chip_memory, self.flops)
         ]
         return BoundMetrics(self, table, *numbers)
 
@@ -195,7 +228,7 @@ class Metrics:
         return made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BoundMetrics:
     """Totals as numbers."""
 
@@ -205,10 +238,15 @@ class BoundMetrics:
     on_chip_memory: int
     flops: int
 
+    def __repr__(self) -> str:
+        of = self.symbolic
+        return f"<BoundMetrics of '{of.program.name}' ({of.memory}): {_totals(self)}>"
+
     @property
     def operational_intensity(self) -> float:
-        """FLOPs per off-chip byte."""
-        return self.flops / self.off_chip_traffic
+        """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
+        found: float = _intensity(self.flops, self.off_chip_traffic, self.symbolic.program)
+        return found
 
     @property
     def allocated_compute(self) -> int:
@@ -217,95 +255,7 @@ class BoundMetrics:
     def value(self, size: Any) -> int:
         """A dim or expression of the program as a number."""
         expr = size.expr if isinstance(size, Dim) else size
-        return expr if isinstance(expr, int) else _number(expr, self.values)
-
-
-def _number(expr: Any, table: Mapping[Any, int]) -> int:
-    found = expr.xreplace({s: sympy.Integer(table[s]) for s in expr.free_symbols})
-    if not found.is_Rational:
-        found = sympy.simplify(found)
-    return int(found)
-
-
-def _substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
-    from stepsim.graph.ops.sources import Routing
-
-    table: dict[Any, int] = {}
-    given = dict(values)
-    for routing in program.routings:
-        if routing not in given and routing.indices is not None:
-            given[routing] = routing.indices
-    for key, value in given.items():
-        if isinstance(key, Routing):
-            _bind_counts(program, key, value, table)
-        elif isinstance(key, Stream):
-            _bind_stream(program, key, value, table)
-        elif isinstance(key, Dim) and key.is_ragged:
-            _bind_ragged(key, value, table)
-        else:
-            symbol = key.expr if isinstance(key, Dim) else key
-            if symbol not in program.namer.provenance:
-                known = ", ".join(str(s) for s in program.namer.provenance) or "none"
-                raise ArgError(
-                    f"program '{program.name}': cannot bind {key!r}, it owns no symbol. "
-                    f"Symbols: {known}"
-                )
-            table[symbol] = int(value)
-    return _closure(program, table)
-
-
-def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
-    """Values of symbols that the user assumed equal to bound ones."""
-    for left, right in program.equalities().items():
-        for a, b in ((left, right), (right, left)):
-            ready = isinstance(b, int) or all(s in table for s in b.free_symbols)
-            if not isinstance(a, int) and a.is_Symbol and a not in table and ready:
-                table[a] = b if isinstance(b, int) else _number(b, table)
-    return table
-
-
-def _bind_counts(program: Program, routing: Any, value: Any, table: dict[Any, int]) -> None:
-    if routing.program is not program:
-        raise ArgError(
-            f"{routing!r} belongs to program '{routing.program.name}', not '{program.name}'"
-        )
-    array = np.asarray(value)
-    if array.ndim == 2:
-        counts = routing.counts_of(array)
-    elif array.shape == (routing.experts,):
-        counts = [int(c) for c in array]
-        if sum(counts) != routing.rows * routing.k or min(counts) < 0 or max(counts) > routing.rows:
-            raise ArgError(
-                f"{routing!r}: counts sum to {sum(counts)}, expected {routing.rows * routing.k} "
-                f"with each in 0..{routing.rows}"
-            )
-    else:
-        raise ArgError(
-            f"{routing!r}: bind counts of shape ({routing.experts},) or indices of shape "
-            f"({routing.rows}, {routing.k}), found shape {array.shape}"
-        )
-    for index, size in routing.count.known().items():
-        table[size.expr] = counts[index]
-
-
-def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, int]) -> None:
-    lengths = program.lengths().get(stream.key)
-    if lengths is not None:
-        _bind_ragged(lengths, value, table)
-        return
-    if not isinstance(stream.type, MultiHot | IndexSelector):
-        raise ArgError(f"cannot bind {stream!r}: it owns no symbols")
-    counts = program.counts_of(stream).known()
-    for index, size in counts.items():
-        if not size.is_static and size.expr.is_Symbol:
-            table[size.expr] = int(value[index])
-
-
-def _bind_ragged(size: Dim, value: Any, table: dict[Any, int]) -> None:
-    sizes = [int(v) for v in np.asarray(value).ravel()]
-    for expr, number in ((size.total, sum(sizes)), (size.bound, max(sizes, default=0))):
-        if not isinstance(expr, int) and expr.is_Symbol:
-            table[expr] = number
+        return expr if isinstance(expr, int) else number_of(expr, self.values)
 
 
 def measure(program: Program, *, memory: str, count_fifos: bool, on_demand: bool) -> Metrics:

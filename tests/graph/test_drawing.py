@@ -48,3 +48,25 @@ def test_feedback_edges_are_drawn():
         loop.consume()
         loop.connect(st.metadata([1, 2, 3]))
     assert "n2 -> n0" in p.to_dot()
+
+
+def test_listings_of_large_programs_stay_narrow():
+    width = 40
+    with st.Program("wide") as p:
+        sel = st.routing(st.spec(64, 2), experts=width).multihot(label="long" * 20)
+        x = st.linear_load(st.spec(64, 64), (1, 64)).flatten(0, 1)
+        parts = st.partition(x, sel)
+        merged, which = st.eager_merge([part.reshape(4, pad=0).flatten(0, 1) for part in parts])
+        which.consume()
+        odd = [p.dim(name) for name in ("left", "right_side", "elsewhere", "top", "bottom_half")]
+        y = st.feedback(st.Tile.of("bf16", 1, 64), [sum(odd[1:], odd[0])])
+        y.connect(y.repeat(1).flatten(0, 1))
+        st.linear_store(y, "y")
+        st.linear_store(merged, "merged")
+    lines = str(p).splitlines()
+    assert len(lines) == 1 + len(p.operators)
+    assert max(len(line) for line in lines) < 210
+    assert next(line for line in lines if "eager_merge" in line).split()[1:3] == ["(40", "inputs)"]
+    assert "Stream[sum(4*ceil(n/4) for n in n0..n39)] of Tile[1x64 bf16] (+1 outputs)" in str(p)
+    assert "Stream[sum(n for n in bottom_half, elsew... of Tile[1x64 bf16]" in str(p)
+    assert "T=sum(1024*ceil(n/4) fo..." in lines[-1]

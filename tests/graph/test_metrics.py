@@ -188,8 +188,8 @@ def test_on_demand_leaves_out_idle_operators():
 def test_table_has_a_row_for_each_operator():
     p, _ = routed()
     m = p.metrics()
-    assert [row.operator for row in m.table] == p.operators
-    assert sum(r.off_chip_traffic for r in m.table) == m.off_chip_traffic
+    assert [row.operator for row in m.table()] == p.operators
+    assert sum(r.off_chip_traffic for r in m.table()) == m.off_chip_traffic
 
 
 def test_unbound_symbols_are_listed_with_their_provenance():
@@ -213,9 +213,108 @@ def test_bad_bindings():
     with pytest.raises(ArgError, match="it owns no symbol"):
         m.bind({"n0": 5})
     with pytest.raises(ArgError, match="owns no symbols"):
+        m.bind({p.operators[1].outputs[0]: 5})
+    with pytest.raises(ArgError, match="belongs to program 'routed'"):
         m.bind({other.operators[1].outputs[0]: 5})
     with pytest.raises(ArgError, match="unknown memory model 'artifact'"):
         p.metrics(memory="artifact")
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([4, 6.5], r"found 6\.5 at position 1"),
+        ([6.0, 4], r"found 6\.0 at position 0"),
+        (np.array([5.9, 5.1]), r"found 5\.9 at position 0"),
+        ([11, -1], "count 11 at position 0|found -1 at position 1"),
+        ([True, 9], "found True at position 0"),
+        ([11, 0], "count 11 at position 0 is more than its 10 rows"),
+        ([5, 4], r"counts sum to 9, expected 10 \(10 rows times 1\)"),
+        ([[0], [1, 0]], "the rows of the index array differ in length"),
+        ([[0.0]] * 10, "indices must be integers"),
+    ],
+)
+def test_impossible_counts_of_a_routing(counts, message):
+    p, route = routed()
+    with pytest.raises(ArgError, match=message) as caught:
+        p.metrics().bind({route: counts})
+    assert "<Routing 'routing': 10 rows, top 1 of 2" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [-3, 2.7, True, "4", [4], None, 10**400 * -1])
+def test_dims_are_non_negative_ints(value):
+    with st.Program("sized", compute_bw=8) as p:
+        n = p.dim("n")
+        x = st.linear_load(st.spec(4, 64), (1, 64)).assume_shape(n, 1)
+        x.map(fn.silu).consume()
+    with pytest.raises(ArgError, match=r"dim n: found .*; bind non-negative ints"):
+        p.metrics().bind({n: value})
+    assert p.metrics().bind({n: np.int64(4)}).flops == 4 * 8 * 64
+
+
+def test_counts_bound_one_by_one_fit_the_routing():
+    p, route = routed()
+    with pytest.raises(ArgError, match="counts sum to 11, expected 10"):
+        p.metrics().bind({route.count[0]: 6, route.count[1]: 5})
+    with pytest.raises(ArgError, match="count 12 at position 1 is more than its 10 rows"):
+        p.metrics().bind({route.count[1]: 12})
+
+
+def test_impossible_values_of_streams():
+    with st.Program("streams", compute_bw=8) as p:
+        index, length = st.metadata([0, 1, 2]), st.metadata([4, 1, 2])
+        addresses = index.flat_map(fn.cache_read_addresses(8), length)
+        st.random_load(addresses, st.spec(64, 64), (1, 64)).consume()
+        inner = st.partition(st.selector([[1, 0], [0, 1], [1, 0]]), st.selector([[1]] * 3))[0]
+        fixed = st.selector([[1, 0], [0, 1]])
+        for sel, rows in ((inner, 3), (fixed, 2)):
+            x = st.linear_load(st.spec(rows, 64), (1, 64)).flatten(0, 1)
+            for out in st.partition(x, sel):
+                out.consume()
+    m = p.metrics()
+    for key, value, message in (
+        (length, [4, 1], "found 2 values, expected 3: one size for each outer position"),
+        (addresses.shape[1], [4, 1, 2, 3], "found 4 values, expected 3"),
+        (length, [4, -1, 2], r"ragged dim ~len: found -1 at position 1"),
+        (length, [4, 1, 2.5], r"found 2\.5 at position 2"),
+        (inner, [1], "found 1 values, expected 2: one count for each output"),
+        (inner, [4, 0], "count 4 at position 0 is more than its 3 selectors"),
+        (inner, [1, "x"], "found 'x' at position 1"),
+        (fixed, [2, 0], "count 2 at position 0 contradicts 1"),
+    ):
+        with pytest.raises(ArgError, match=message):
+            m.bind({key: value})
+
+
+def test_no_traffic_no_intensity():
+    with st.Program("inside", compute_bw=8) as p:
+        st.metadata([1, 2]).consume()
+    m = p.metrics()
+    for of in (m, m.bind()):
+        with pytest.raises(ArgError, match=r"'inside' has no .*: it has no off-chip traffic"):
+            _ = of.operational_intensity
+
+
+def test_expressions_without_values_are_named():
+    p, route = routed()
+    other = p.namer.symbol("later", "nobody binds it")
+    with pytest.raises(ArgError, match="later have no value"):
+        p.metrics().bind({route: [6, 4]}).value(other + 1)
+
+
+def test_metrics_print_on_one_short_line():
+    p, route = routed(rows=10)
+    m = p.metrics()
+    assert repr(m) == (
+        "<Metrics of 'routed' (published): off-chip traffic 1024*ceil(n0/4) + 1024*ceil(n1/4) + "
+        f"1600 bytes, on-chip memory {int(m.on_chip_memory):,} bytes, "
+        "FLOPs 4096*ceil(n0/4) + 4096*ceil(n1/4)>"
+    )
+    assert repr(m.bind({route: [6, 4]})) == (
+        "<BoundMetrics of 'routed' (published): off-chip traffic 4,672 bytes, on-chip memory "
+        f"{int(m.on_chip_memory):,} bytes, FLOPs 12,288>"
+    )
+    assert repr(m.table()[0]).startswith("<routing#0: off-chip traffic 0 bytes")
 
 
 def test_lambdify_for_sweeps():

@@ -1,0 +1,201 @@
+"""Values of a program's symbols from what a user binds: routings, dims, selectors, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy
+
+from stepsim.errors import ArgError
+from stepsim.graph.dims import Dim
+from stepsim.graph.limits import shown
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import IndexSelector, MultiHot
+
+if TYPE_CHECKING:
+    from stepsim.graph.program import Program
+
+__all__ = ["number_of", "substitution"]
+
+
+def number_of(expr: Any, table: Mapping[Any, int]) -> int:
+    """An expression as a number; ArgError for symbols that ``table`` does not hold."""
+    missing = sorted(str(s) for s in expr.free_symbols if s not in table)
+    if missing:
+        raise ArgError(f"{', '.join(missing)} have no value; bind the objects that own them")
+    found = expr.xreplace({s: sympy.Integer(table[s]) for s in expr.free_symbols})
+    if not found.is_Rational:
+        found = sympy.simplify(found)
+    return int(found)
+
+
+def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
+    """Symbol -> number for everything that ``values`` determines; ArgError for values that cannot
+    occur in a run."""
+    from stepsim.graph.ops.sources import Routing
+
+    table: dict[Any, int] = {}
+    given = dict(values)
+    for routing in program.routings:
+        if routing not in given and routing.indices is not None:
+            given[routing] = routing.indices
+    for key, value in given.items():
+        if isinstance(key, Routing):
+            _bind_routing(program, key, value, table)
+        elif isinstance(key, Stream):
+            _bind_stream(program, key, value, table)
+        elif isinstance(key, Dim) and key.is_ragged:
+            _bind_ragged(program, key, value, table)
+        else:
+            symbol = key.expr if isinstance(key, Dim) else key
+            if symbol not in program.namer.provenance:
+                known = ", ".join(str(s) for s in program.namer.provenance) or "none"
+                raise ArgError(
+                    f"program '{program.name}': cannot bind {key!r}, it owns no symbol. "
+                    f"Symbols: {known}"
+                )
+            table[symbol] = _whole(value, f"dim {symbol}")
+    for routing in program.routings:
+        _check_counts(routing, table)
+    return _closure(program, table)
+
+
+def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
+    """Values of symbols that the user assumed equal to bound ones."""
+    for left, right in program.equalities().items():
+        for a, b in ((left, right), (right, left)):
+            ready = isinstance(b, int) or all(s in table for s in b.free_symbols)
+            if not isinstance(a, int) and a.is_Symbol and a not in table and ready:
+                table[a] = b if isinstance(b, int) else number_of(b, table)
+    return table
+
+
+def _whole(value: Any, owner: str, position: int | None = None) -> int:
+    """``value`` as an int when it is a whole number from 0."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    whole = isinstance(value, Integral | sympy.Integer) and not isinstance(value, bool)
+    if not whole or value < 0:
+        at = "" if position is None else f" at position {position}"
+        raise ArgError(
+            f"{owner}: found {shown(value)}{at}; bind non-negative ints, a fraction or a negative "
+            "number of elements cannot occur in a run"
+        )
+    return int(value)
+
+
+def _wholes(value: Any, owner: str, expected: int | None, what: str) -> list[int]:
+    """All entries of an array or nested list; ``expected`` is their number, if known."""
+    entries = list(_flat(value))
+    if expected is not None and len(entries) != expected:
+        raise ArgError(f"{owner}: found {len(entries)} values, expected {expected}: {what}")
+    return [_whole(v, owner, position) for position, v in enumerate(entries)]
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    if isinstance(value, np.ndarray):
+        yield from value.ravel().tolist()
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for inner in value:
+            yield from _flat(inner)
+    else:
+        yield value
+
+
+def _bind_routing(program: Program, routing: Any, value: Any, table: dict[Any, int]) -> None:
+    if routing.program is not program:
+        raise ArgError(
+            f"{routing!r} belongs to program '{routing.program.name}', not '{program.name}'"
+        )
+    try:
+        shape = np.shape(value)
+    except ValueError:
+        raise ArgError(f"{routing!r}: the rows of the index array differ in length") from None
+    if len(shape) == 2:
+        counts = routing.counts_of(np.asarray(value))
+    elif shape == (routing.experts,):
+        counts = _wholes(value, repr(routing), routing.experts, "one count for each expert")
+        for expert, count in enumerate(counts):
+            _check_count(routing, expert, count)
+        _check_sum(routing, sum(counts))
+    else:
+        raise ArgError(
+            f"{routing!r}: bind counts of shape ({routing.experts},) or indices of shape "
+            f"({routing.rows}, {routing.k}), found shape {shape}"
+        )
+    for index, size in routing.count.known().items():
+        table[size.expr] = counts[index]
+
+
+def _check_count(routing: Any, expert: int, count: int) -> None:
+    if count > routing.rows:
+        raise ArgError(
+            f"{routing!r}: count {count} at position {expert} is more than its {routing.rows} rows"
+        )
+
+
+def _check_sum(routing: Any, total: int) -> None:
+    if total != routing.rows * routing.k:
+        raise ArgError(
+            f"{routing!r}: counts sum to {total}, expected {routing.rows * routing.k} "
+            f"({routing.rows} rows times {routing.k})"
+        )
+
+
+def _check_counts(routing: Any, table: Mapping[Any, int]) -> None:
+    """Counts may also be bound one by one."""
+    bound = {i: table[d.expr] for i, d in routing.count.known().items() if d.expr in table}
+    for expert, count in bound.items():
+        _check_count(routing, expert, count)
+    if len(bound) == routing.experts:
+        _check_sum(routing, sum(bound.values()))
+
+
+def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, int]) -> None:
+    if stream.program is not program:
+        raise ArgError(
+            f"{stream!r} belongs to program '{stream.program.name}', not '{program.name}'"
+        )
+    lengths = program.lengths().get(stream.key)
+    if lengths is not None:
+        _bind_ragged(program, lengths, value, table)
+        return
+    if not isinstance(stream.type, MultiHot | IndexSelector):
+        raise ArgError(f"cannot bind {stream!r}: it owns no symbols")
+    given = _wholes(value, repr(stream), stream.type.width, "one count for each output")
+    elements = stream.elements()
+    for index, count in enumerate(given):
+        if isinstance(elements, int) and count > elements:
+            raise ArgError(
+                f"{stream!r}: count {count} at position {index} is more than its {elements} "
+                "selectors"
+            )
+    for index, size in program.counts_of(stream).known().items():
+        if size.is_static and int(size) != given[index]:
+            raise ArgError(
+                f"{stream!r}: count {given[index]} at position {index} contradicts {size}, which "
+                "the selector's values give"
+            )
+        if not size.is_static and size.expr.is_Symbol:
+            table[size.expr] = given[index]
+
+
+def _bind_ragged(program: Program, size: Dim, value: Any, table: dict[Any, int]) -> None:
+    sizes = _wholes(
+        value, f"ragged dim {size}", _positions(program, size), "one size for each outer position"
+    )
+    for expr, number in ((size.total, sum(sizes)), (size.bound, max(sizes, default=0))):
+        if not isinstance(expr, int) and expr.is_Symbol:
+            table[expr] = number
+
+
+def _positions(program: Program, size: Dim) -> int | None:
+    """How many sizes a ragged dim has, when a stream of constant length holds them."""
+    for (operator, port), lengths in program.lengths().items():
+        if lengths.expr == size.expr:
+            elements = program.operators[operator].outputs[port].elements()
+            return elements if isinstance(elements, int) else None
+    return None
