@@ -143,6 +143,9 @@ def _packed(fn: Function, state: TileValue, x: TileValue, node: Node) -> TileVal
             "come to lie between rows",
             "drop the padding first",
         )
+    if state.rows + state.cols == 0:
+        # A state of 0x0 takes the other side of its first tile.
+        return x
     if (state.cols != x.cols) if rows else (state.rows != x.rows):
         node.fail(f"{x!r} does not fit the pack {state!r}")
     data = np.concatenate((state.data, x.data), axis=0 if rows else 1)

@@ -8,9 +8,10 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.errors import EvaluationError
-from stepsim.functional import evaluate
+from stepsim.functional import Decisions, evaluate
 from stepsim.graph import fn
 from stepsim.graph.functions import Function
+from stepsim.simulation import simulate
 from tests.functional.support import run_both, tiles
 
 rng = np.random.default_rng(7)
@@ -88,6 +89,44 @@ def test_packing_rows_and_columns():
     np.testing.assert_array_equal(data(result, rows, 1), a[2:4])
     np.testing.assert_array_equal(data(result, cols, 1), a[2:4].reshape(1, 8))
     assert [t.payload.rows for t in result.stream(growing)] == [1, 2] * 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_packing_tiles_of_unknown_width(count):
+    """The state starts as 0x0 and takes the columns, or rows, of its first tile."""
+    a = matrix(8, 3)
+    table = [[0]] * count + [[1]] * (8 - count)
+    with st.Program(compute_bw=8) as p:
+        route = st.routing(table, experts=2)
+        part, rest = st.partition(st.linear_load(a, (1, 3)).flatten(0, 1), route.multihot())
+        rest.consume()
+        block = part.promote().accum(fn.pack_rows, 1)  # [1] of Tile[n x 3]
+        wide = part.promote().accum(fn.pack_cols, 1)  # [1] of Tile[1 x 3n]
+        below = wide.repeat(4).accum(fn.pack_rows, 1)
+        beside = block.repeat(4).accum(fn.pack_cols, 1)
+        below.consume()
+        beside.consume()
+    n = route.count[0]
+    assert [str(side) for side in (below.type.rows, below.type.cols)] == ["4", f"3*{n}"]
+    assert [str(side) for side in (beside.type.rows, beside.type.cols)] == [str(n), "12"]
+    assert below.producer.unit_params({})["init"] == [0, 0]
+    result = run_both(p)
+    np.testing.assert_array_equal(data(result, below), np.tile(a[:count].reshape(1, -1), (4, 1)))
+    np.testing.assert_array_equal(data(result, beside), np.tile(a[:count], (1, 4)))
+    assert simulate(p).status == "ok"
+
+
+def test_packs_of_unknown_width_refuse_a_second_width():
+    a = matrix(6, 3)
+    with st.Program(compute_bw=8) as p:
+        route = st.routing([[0]] * 2 + [[1]] * 4, experts=2)
+        parts = st.partition(st.linear_load(a, (1, 3)).flatten(0, 1), route.multihot())
+        merged, which = st.eager_merge([x.promote().accum(fn.pack_cols, 1) for x in parts])
+        which.consume()
+        merged.promote().accum(fn.pack_rows, 1).consume()
+    assert simulate(p).status == "failed"
+    with pytest.raises(EvaluationError, match="does not fit the pack"):
+        evaluate(p, decisions=Decisions({merged.producer.id: (0, 1)}))
 
 
 @pytest.mark.parametrize("function", [fn.matmul, fn.matmul_t])
