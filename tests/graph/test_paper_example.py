@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 import stepsim.graph as st
 from stepsim.graph import fn
+from stepsim.simulation import simulate
 
 
-def build(dynamic=False):
+def build(dynamic=False, second_selector=False):
     weights = [st.spec(64, 256), st.spec(64, 256)]
     streams = {}
     with st.Program("two_expert_moe", compute_bw=1024) as p:
@@ -27,7 +30,8 @@ def build(dynamic=False):
                 "xs": xs, "rows": rows, "block": block, "wt": wt, "act": act, "y": y,
                 "packed": packed, "branch": branches[-1],
             }  # fmt: skip
-        out = st.reassemble(branches, sel, rank=0)
+        collected = route.multihot() if second_selector else sel
+        out = st.reassemble(branches, collected, rank=0)
         st.linear_store(out, "moe_out")
     return p, route, {**streams, "sel": sel, "tokens": tokens, "out": out}
 
@@ -79,3 +83,19 @@ def test_the_example_can_be_wired():
     kinds = [u.kind for u in wiring.units]
     assert kinds[:3] == ["OffChipLoad", "SelectGen", "Partition"]
     assert kinds.count("Broadcast") == 3  # the selectors and the two blocks
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("cure", "status"), [("none", "deadlock"), ("second selector", "ok"), ("depth", "ok")]
+)
+def test_one_selector_for_both_ends_needs_a_cure(dynamic, cure, status):
+    p, route, streams = build(dynamic, second_selector=cure == "second selector")
+    if cure == "depth":
+        streams["sel"].with_depth(10)
+    assert p.fifo_depth == 2
+    assert simulate(p, bindings={route: [[0]] * 6 + [[1]] * 4}).status == status
+
+
+def test_a_second_selector_keeps_the_shapes():
+    assert build(second_selector=True)[2]["out"].describe() == build()[2]["out"].describe()
