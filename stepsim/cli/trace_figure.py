@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -91,18 +90,7 @@ def _save(figure: Figure, path: Path) -> None:
     import matplotlib as mpl
 
     kind = path.suffix.lower().removeprefix(".")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     # Without a date and with fixed ids, the same trace gives the same bytes.
     metadata = {"Date": None} if kind == "svg" else {}
-    try:
-        with mpl.rc_context({"svg.hashsalt": "stepsim"}):
-            figure.savefig(temporary, format=kind, metadata=metadata)
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error}); check that the folder exists, is writeable "
-            "and has space"
-        ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with replacing(path) as (part,), mpl.rc_context({"svg.hashsalt": "stepsim"}):
+        figure.savefig(part, format=kind, metadata=metadata)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 
+from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
 __all__ = ["csv_of", "make_folder", "write_file"]
@@ -31,18 +31,8 @@ def make_folder(path: Path) -> None:
 
 def write_file(path: Path, content: bytes) -> None:
     """Raises OutputError when the file cannot be written; nothing is left behind then."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error.strerror or error}); choose a folder that exists "
-            "and is writable"
-        ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with replacing(path) as (part,):
+        part.write_bytes(content)
 
 
 def csv_of(table: pa.Table) -> bytes:

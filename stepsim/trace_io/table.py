@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stepsim.errors import ArgError, OutputError
+from stepsim.atomic import replacing
+from stepsim.errors import ArgError
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
@@ -189,26 +187,12 @@ def write_routing(tables: Sequence[RoutingTable], path: str | os.PathLike[str]) 
                 f"write_routing: table {i} has {_shape(tables[i])}, table 0 has "
                 f"{_shape(tables[0])}; one file has one k, and weights in all tables or in none"
             )
-    _write_atomically(pa.concat_tables(schemas), Path(path))
+    with replacing(path) as (part,):
+        pq.write_table(pa.concat_tables(schemas), part, write_page_checksum=True)
 
 
 def _shape(table: RoutingTable) -> str:
     return f"k = {table.k} {'without' if table.weights is None else 'with'} weights"
-
-
-def _write_atomically(table: pa.Table, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        pq.write_table(table, temporary, write_page_checksum=True)
-        temporary.replace(path)
-    except (OSError, pa.ArrowException) as error:
-        raise OutputError(
-            f"{path}: cannot be written ({error}); check that the folder exists, is writeable "
-            "and has space"
-        ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

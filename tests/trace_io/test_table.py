@@ -146,8 +146,8 @@ def test_nothing_half_written_stays(tmp_path, monkeypatch, error):
     assert list(tmp_path.iterdir()) == [path]
     if expected is OutputError:
         assert str(caught.value) == (
-            f"{path}: cannot be written ([Errno 28] No space left on device); check that the "
-            "folder exists, is writeable and has space"
+            f"cannot write {path}: No space left on device; "
+            "choose a folder that exists, is writable and has space"
         )
 
 
@@ -161,7 +161,7 @@ def test_unwritable_places(tmp_path):
     ):
         with pytest.raises(OutputError) as caught:
             RoutingTable(IDS).to_parquet(path)
-        assert str(caught.value).startswith(f"{path}: cannot be written (")
+        assert str(caught.value).startswith(f"cannot write {path}: ")
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder"]
 
 
