@@ -29,8 +29,8 @@ class Backend(Protocol):
     """A place to compute chunks."""
 
     @property
-    def slots(self) -> int:
-        """Chunks that are computed at the same time."""
+    def ahead(self) -> int:
+        """Chunks to hand out: one more than are computed, so that no worker waits for the next."""
         ...
 
     def submit(self, chunk: Chunk) -> Any:
@@ -54,19 +54,22 @@ class LocalBackend:
     """Processes of this machine; with ``jobs=1`` the calling process itself.
 
     Processes are started afresh rather than forked, because this one has threads (Arrow, numba).
+    ``inline=False`` takes a process of its own for a single job, too.
     """
 
-    def __init__(self, jobs: int, work: Work = execute_chunk) -> None:
+    def __init__(self, jobs: int, work: Work = execute_chunk, *, inline: bool = True) -> None:
         self._jobs = jobs
+        self._inline = inline and jobs == 1
         self._work = work
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
 
     @property
-    def slots(self) -> int:
-        return self._jobs
+    def ahead(self) -> int:
+        # In this process a chunk is done once submitted; another one would be lost with it.
+        return 1 if self._inline else self._jobs + 1
 
     def submit(self, chunk: Chunk) -> concurrent.futures.Future[ChunkRows]:
-        if self._jobs == 1:
+        if self._inline:
             done: concurrent.futures.Future[ChunkRows] = concurrent.futures.Future()
             done.set_result(self._work(chunk))
             return done
@@ -119,8 +122,8 @@ class DaskBackend:
             ) from error
 
     @property
-    def slots(self) -> int:
-        return max(1, sum(int(threads) for threads in self._client.nthreads().values()))
+    def ahead(self) -> int:
+        return 1 + max(1, sum(int(threads) for threads in self._client.nthreads().values()))
 
     def submit(self, chunk: Chunk) -> Any:
         # Impure: a chunk that is asked for again, after it lost its worker, is to run again.
@@ -163,8 +166,8 @@ class RayBackend:
         self._remote = self._ray.remote(max_retries=0)(work)
 
     @property
-    def slots(self) -> int:
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+    def ahead(self) -> int:
+        return 1 + max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def submit(self, chunk: Chunk) -> Any:
         return self._remote.remote(chunk)

@@ -28,11 +28,9 @@ def dispatch(
     suspects: deque[Chunk] = deque()
     lost: list[tuple[Chunk, str]] = []
     active: dict[Any, Chunk] = {}
-    # In the calling process a chunk is done once submitted: more would only pile up rows.
-    ahead = 1 if backend.slots == 1 else backend.slots + 1
     exhausted = False
     while True:
-        while not exhausted and not suspects and len(active) < ahead:
+        while not exhausted and not suspects and len(active) < backend.ahead:
             chunk = next(waiting, None)
             if chunk is None:
                 exhausted = True

@@ -84,7 +84,7 @@ class SweepSpec(_Section):
     )
     units: bool = Field(default=False, description="keep the accounts of every unit as well")
     limits: SweepLimits = Field(default=SweepLimits(), description="when to give a run up")
-    chunk: _Count = Field(default=40, description="runs that are computed and saved together")
+    chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
     def design_points(self) -> list[dict[str, Any]]:
         """Every design point without the common parameters, in a fixed order.

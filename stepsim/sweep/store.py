@@ -90,7 +90,7 @@ class Store:
         OutputError
             They cannot be written, as when the disk is full; nothing is left of this chunk.
         """
-        tables = {name: getattr(rows, name) for name in self._tables}
+        tables = {name: _table(name, getattr(rows, name)) for name in self._tables}
         write_tables({self._part(rows.key, name): table for name, table in tables.items()})
         with (self.folder / "timings.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dict(rows.timing)) + "\n")
@@ -189,6 +189,13 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     with replacing(path) as (temporary,):
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
         _flush(temporary)
+
+
+def _table(name: str, rows: Sequence[Any]) -> pa.Table:
+    schema = TABLES[name]
+    if name == "units":
+        return pa.concat_tables([schema.empty_table(), *rows]).combine_chunks()
+    return pa.Table.from_pylist(list(rows), schema=schema)
 
 
 def _read(path: Path) -> pa.Table:

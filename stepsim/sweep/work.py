@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +20,7 @@ from stepsim.graph.metrics import Metrics
 from stepsim.simulation import Limits, Totals, prepare
 from stepsim.sweep.kinds import Built, build
 from stepsim.sweep.plan import Chunk, versions
-from stepsim.sweep.schema import FAILURES_SCHEMA, PARAMETERS, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
+from stepsim.sweep.schema import PARAMETERS, UNIT_ROWS_SCHEMA
 from stepsim.sweep.traces import Trace
 from stepsim.workloads import MoEShape
 
@@ -39,15 +41,17 @@ class ChunkRows:
 
     Attributes
     ----------
-    units : rows of the accounts, empty unless asked for.
+    runs, failures : rows as in the schemas; plain values, so that workers need not load what only
+        the one who writes needs.
+    units : tables of the accounts, one per run, empty unless asked for.
     timing : where the time went; not part of the results.
     versions : of the software that computed the rows.
     """
 
     key: str
-    runs: pa.Table
-    failures: pa.Table
-    units: pa.Table
+    runs: list[dict[str, Any]]
+    failures: list[dict[str, Any]]
+    units: list[pa.Table]
     timing: Mapping[str, Any]
     versions: Mapping[str, str]
 
@@ -66,14 +70,7 @@ def execute_chunk(chunk: Chunk) -> ChunkRows:
         "engine_seconds": rows.engine_seconds,
         "process": os.getpid(),
     }
-    return ChunkRows(
-        chunk.key,
-        pa.Table.from_pylist(rows.runs, schema=RUNS_SCHEMA),
-        pa.Table.from_pylist(rows.failures, schema=FAILURES_SCHEMA),
-        pa.concat_tables([UNIT_ROWS_SCHEMA.empty_table(), *rows.units]).combine_chunks(),
-        timing,
-        versions(),
-    )
+    return ChunkRows(chunk.key, rows.runs, rows.failures, rows.units, timing, versions())
 
 
 class _Design:
@@ -121,11 +118,24 @@ def _design(chunk: Chunk, data: Any) -> _Design:
     key = repr((point.workload, point.shape, dict(point.parameters), point.machine, size,
                 chunk.memory_model))  # fmt: skip
     if key not in _designs:
-        _designs[key] = _Design(chunk, data)
+        with _without_collection():
+            _designs[key] = _Design(chunk, data)
         if len(_designs) > _KEPT_PROGRAMS:
             _designs.popitem(last=False)
     _designs.move_to_end(key)
     return _designs[key]
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Building a program makes many long-lived objects; looking for cycles there finds none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Rows:

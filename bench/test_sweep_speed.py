@@ -1,0 +1,73 @@
+"""A sweep of 1 000 Qwen3-30B-A3B layers: runs per second and core, scaling, and parent memory.
+
+Needs two cores to itself; numbers are printed with ``-s``.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stepsim.sweep import SweepProgress, plan_sweep, run_sweep
+from stepsim.sweep.backends import LocalBackend
+
+SPEC = {
+    "name": "qwen-tiles",
+    "workload": "moe",
+    "model": "qwen3-30b-a3b",
+    "traces": {"synthetic": {"tokens": 64, "layers": 10, "steps": 20, "seed": 1}},
+    "grid": {"tile": [8, 16, 32, 64, "dynamic"]},
+}
+
+
+class _Memory:
+    """Resident memory of this process after every chunk, in MiB."""
+
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def __call__(self, progress: SweepProgress) -> None:
+        self.seen.append(psutil.Process().memory_info().rss / 2**20)
+
+
+def _sweep(folder: Path, jobs: int) -> tuple[float, float, _Memory]:
+    """Runs per second, CPU seconds of this process and its workers, memory."""
+    memory = _Memory()
+    before = _cpu_seconds()
+    begin = time.perf_counter()
+    backend = LocalBackend(jobs, inline=False)
+    try:
+        summary = run_sweep(plan_sweep(SPEC), folder, backend=backend, progress=memory)
+    finally:
+        backend.close()
+    seconds = time.perf_counter() - begin
+    assert (summary.simulated, summary.failures) == (1000, 0)
+    return summary.runs / seconds, _cpu_seconds() - before, memory
+
+
+def _cpu_seconds() -> float:
+    usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="scaling needs two cores")
+def test_thousand_runs_on_two_cores(tmp_path: Path) -> None:
+    rates = {}
+    for jobs in (1, 2):
+        rates[jobs], cpu, memory = _sweep(tmp_path / str(jobs), jobs)
+        grown = memory.seen[-1] - memory.seen[len(memory.seen) // 4]
+        print(
+            f"\n{jobs} worker(s): {rates[jobs]:.1f} runs/s, {rates[jobs] / jobs:.1f} per core, "
+            f"{1000 / cpu:.1f} per CPU second; memory of this process {memory.seen[-1]:.0f} MiB, "
+            f"{grown:+.1f} MiB over the last three quarters"
+        )
+        assert rates[jobs] / jobs > 15
+        if jobs == 2:
+            assert grown < 10
+    print(f"two workers are {rates[2] / rates[1]:.2f} times as fast as one")
+    assert rates[2] / rates[1] > 1.8

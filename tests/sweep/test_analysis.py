@@ -1,0 +1,104 @@
+"""Comparing sweeps, and choosing among the design points of one."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepsim.errors import SweepError
+from stepsim.sweep import compare, design_costs, open_table, plan_sweep, run_sweep
+from stepsim.sweep.compare import DesignCost
+from stepsim.sweep.plot import plot_designs
+from tests.sweep.support import tiny
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep") / "out"
+    run_sweep(tiny(), folder)
+    return folder
+
+
+def test_a_sweep_compared_with_itself_is_equal(done: Path) -> None:
+    found = compare(done, done)
+    assert len(found.changes) == 24
+    assert {change.ratio for change in found.changes} == {1.0}
+    assert (found.only_before, found.only_after, found.mean_ratio) == (0, 0, 1.0)
+
+
+def test_regressions_come_first(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from stepsim.simulation import Prepared
+
+    real, calls = Prepared.run, []
+
+    def run(self: Prepared, *args: object, **options: object) -> object:
+        totals = real(self, *args, **options)  # type: ignore[arg-type]
+        calls.append(1)
+        factor = {3: 2, 5: 3}.get(len(calls), 1)
+        return replace(totals, cycles=totals.cycles * factor)
+
+    monkeypatch.setattr(Prepared, "run", run)
+    run_sweep(tiny(grid={"tile": [2], "machine.hbm.channels": [8]}), tmp_path)
+    found = compare(done, tmp_path)
+    assert [change.ratio for change in found.changes] == [3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
+    assert found.changes[0].label.endswith("layer 1 step 1")
+    assert "tile=2" in found.changes[0].label
+    assert (found.only_before, found.only_after) == (18, 0)
+    assert found.mean_ratio == pytest.approx(6 ** (1 / 6))
+    assert found.to_arrow()["ratio"].to_pylist()[0] == 3.0
+
+
+def test_sweeps_without_common_runs_are_refused(done: Path, tmp_path: Path) -> None:
+    run_sweep(tiny(grid={"tile": [4]}), tmp_path)
+    with pytest.raises(SweepError, match="have no run in common"):
+        compare(done, tmp_path)
+    with pytest.raises(SweepError, match="'status' holds string, expected numbers"):
+        compare(done, done, "status")
+
+
+def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:
+    costs = design_costs(done, "onchip_bytes", "cycles")
+    rows = open_table(done).to_table().to_pylist()
+    for cost in costs:
+        own = [row for row in rows if row["point"] == cost.point]
+        assert cost.runs == len(own) == 6
+        assert cost.y == math.fsum(row["cycles"] for row in own) / 6
+        better = [c for c in costs if c.x <= cost.x and c.y <= cost.y and c.point != cost.point]
+        assert cost.on_frontier is not any((c.x, c.y) != (cost.x, cost.y) for c in better)
+    assert {cost.on_frontier for cost in costs} == {True, False}
+    assert {cost.label for cost in costs} == {"tile=2", "tile=dynamic"}
+
+
+def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
+    run_sweep(tiny(metrics=["cycles"], grid={"tile": [4]}), tmp_path)
+    with pytest.raises(SweepError, match="no run has both onchip_bytes and cycles"):
+        design_costs(tmp_path, "onchip_bytes", "cycles")
+
+
+def test_plot(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    costs = [DesignCost(0, "a", 1, 1.0, 2.0, True), DesignCost(1, "b", 1, 2.0, 3.0, False)]
+    plot_designs(costs, "x", "y", tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SweepError, match="no format that matplotlib knows"):
+        plot_designs(costs, "x", "y", tmp_path / "p.xyz")
+
+
+def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs" / "sweeps.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["sw"].open_table("swiglu-sweep").count_rows() == 2
+    (specification, *_) = re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    (tmp_path / "tiles.yaml").write_text(specification)
+    assert plan_sweep(tmp_path / "tiles.yaml").runs == 2000
