@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Bindings", "Operator", "Output", "Site", "source_line"]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_LIBRARIES = (
+    "<frozen",
+    *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")},
+)
 
 Bindings = Mapping[Any, Any]
 """Routing object -> index array ``[B, k]``."""
@@ -124,17 +129,27 @@ class Output:
 
 
 def user_frame() -> tuple[str, int]:
-    """File and line of the first frame outside this package."""
+    """File and line of the first frame outside this package.
+
+    ``("", 0)`` where a library called the package, as on the command line: no line of the user's
+    built the operator then.
+    """
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_back is None:
+            return "", 0
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    path = frame.f_code.co_filename
+    return ("", 0) if path.startswith(_LIBRARIES) else (path, frame.f_lineno)
 
 
 def source_line() -> str:
-    """``file:line`` of the user's code."""
-    path, line = user_frame()
-    return f"{path}:{line}"
+    """``file:line`` of the user's code; empty if there is none."""
+    return _location(*user_frame())
+
+
+def _location(path: str, line: int) -> str:
+    return f"{path}:{line}" if path else ""
 
 
 class Site:
@@ -199,7 +214,8 @@ class Site:
             if isinstance(stream, Stream):
                 parts.append(f"\n  {role}: {stream!r}")
         text = linecache.getline(path, line).strip()
-        parts.append(f"\n  at {path}:{line}" + (f": {text}" if text else ""))
+        if path:
+            parts.append(f"\n  at {path}:{line}" + (f": {text}" if text else ""))
         raise error("".join(parts))
 
     def require(self, ok: bool, error: type[StepError], what: str, hint: str = "") -> None:
@@ -282,5 +298,5 @@ class Site:
         """Register the operator; returns its output streams."""
         operator.label = self.label
         operator.inputs = self.inputs
-        operator.source = f"{self._frame[0]}:{self._frame[1]}"
+        operator.source = _location(*self._frame)
         return self.owner.register(operator, outputs)
