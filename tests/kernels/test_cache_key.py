@@ -194,7 +194,7 @@ def test_code_that_refers_to_the_process_is_not_stored(
 
 TINY_RUN = """
 import stepsim
-from stepsim.kernels.driver import engine_is_compiled
+from stepsim.kernels.jit import cache_directory
 from stepsim.lowering import ChannelSpec, Network, UnitSpec
 from stepsim.simulation import simulate_network
 
@@ -202,7 +202,7 @@ units = (
     UnitSpec("load", "OffChipLoad", (), (0,), {"tile": [1, 1], "view": [1], "par": 1, "bpe": 2}),
     UnitSpec("store", "OffChipStore", (0,), (), {"tile": [1, 1], "par": 1}),
 )
-cached = engine_is_compiled()
+cached = any(cache_directory().glob('*.nbc'))
 result = simulate_network(Network(units, (ChannelSpec("tiles", 2),)))
 print(stepsim.__file__, cached, result.cycles)
 """
