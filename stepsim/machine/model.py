@@ -99,11 +99,12 @@ class Machine(_Section):
     def summary(self) -> str:
         """One line for the head of a run: the resolved numbers and the peak bandwidth."""
         hbm = self.hbm
+        depth = "left to the run" if self.fifo.depth is None else str(self.fifo.depth)
         return (
             f"{self.name}: HBM {hbm.channels} channels x {hbm.request_bytes} B / "
             f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
             f"latency {hbm.latency} + start-up {hbm.startup} cycles; "
-            f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {self.fifo_depth}"
+            f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
         )
 

@@ -68,6 +68,10 @@ def test_summary_shows_the_resolved_numbers() -> None:
     )
 
 
+def test_summary_claims_no_depth_that_the_run_chooses() -> None:
+    assert load_machine("sda-1024").summary().endswith("; FIFO depth left to the run")
+
+
 def test_machines_are_frozen() -> None:
     machine = load_machine("sda-1024")
     with pytest.raises(ValidationError, match="frozen"):
