@@ -68,6 +68,8 @@ def demo(
             "model_version": MODEL_VERSION,
             "machine": machine.to_dict(),
             "routing": routing.source,
+            "routing_identity": routing.identity(),
+            "seed": seed,
         }
         write_tables(table, {"": tilings_table(rows, json.dumps(provenance))})
         points = [

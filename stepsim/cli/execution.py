@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import DEFAULT_MACHINE, check_output, resolve_machine
+from stepsim.cli.options import DEFAULT_MACHINE, check_counts, check_output, resolve_machine
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.cli.case import Case
     from stepsim.machine import Machine
     from stepsim.report.summary import RunSummary
+    from stepsim.results import Result
 
 __all__ = ["Prepare", "RunOptions", "run_case"]
 
@@ -44,7 +46,7 @@ def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHI
 
     limits = _limits(options.max_cycles, options.max_seconds)
     if options.out is not None:
-        check_output(options.out)
+        check_output(options.out, ".parquet")
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         target = resolve_machine(options.machine, options.overrides, machine)
@@ -60,27 +62,17 @@ def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHI
         result = simulate(
             case.program, machine=target, limits=Limits(**limits), progress=heartbeat.progress
         )
+        summary = summarize(result, case.numbers)
+        record = _record(summary, result, target, case, options)
         if options.out is not None:
             heartbeat.phase("writing")
-            result.to_parquet(options.out)
+            from stepsim.report.run_file import write_run
 
-    summary = summarize(result, case.numbers)
+            write_run(options.out, record, result)
+
     if options.json:
         note(f"machine {target.summary()}")
-        print_json(
-            {
-                **summary.to_dict(),
-                "machine": {**target.to_dict(), "peak_bandwidth": target.peak_bandwidth},
-                **case.parameters,
-                "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
-                "provenance": dict(result.provenance),
-                "workload": case.workload,
-                "memory_model": options.memory_model,
-                "config": options.config,
-                **case.inputs,
-                "busiest_units": [asdict(unit) for unit in summary.busiest],
-            }
-        )
+        print_json(record)
     else:
         _show(summary, target, case)
     for remark in case.remarks:
@@ -92,10 +84,27 @@ def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHI
         raise typer.Exit(RUN_FAILED)
 
 
+def _record(
+    summary: RunSummary, result: Result, machine: Machine, case: Case, options: RunOptions
+) -> dict[str, Any]:
+    """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""
+    return {
+        **summary.to_dict(),
+        "machine": {**machine.to_dict(), "peak_bandwidth": machine.peak_bandwidth},
+        **case.parameters,
+        "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
+        "provenance": dict(result.provenance),
+        "workload": case.workload,
+        "memory_model": options.memory_model,
+        "config": options.config,
+        **case.inputs,
+        "busiest_units": [asdict(unit) for unit in summary.busiest],
+    }
+
+
 def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
-    if max_cycles is not None and max_cycles < 1:
-        raise ArgError(f"--max-cycles: expected a whole number from 1, found {max_cycles}")
-    if max_seconds is not None and not max_seconds > 0:
+    check_counts(max_cycles=max_cycles)
+    if max_seconds is not None and not 0 < max_seconds < math.inf:
         raise ArgError(f"--max-seconds: expected a number above 0, found {max_seconds:g}")
     given = {"max_cycles": max_cycles, "max_wall_seconds": max_seconds}
     return {name: value for name, value in given.items() if value is not None}

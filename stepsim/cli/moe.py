@@ -141,7 +141,7 @@ def moe_case(
         program=workload.program,
         title=f"{shape.name}, {tokens} tokens, tile {settings.tile}{regions}",
         settings=settings.describe(),
-        parameters={"model": shape.name, "tokens": tokens, **settings.to_dict()},
+        parameters={"model": shape.name, "batch": tokens, **settings.to_dict()},
         inputs={"routing": None if routing is None else routing_facts(routing, shape)},
         numbers=None if routing is None else program_numbers(workload, routing, memory_model),
         bindings={} if routing is None else {workload.routing: routing.experts},

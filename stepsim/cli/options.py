@@ -72,6 +72,8 @@ __all__ = [
 
 DEFAULT_MACHINE = "sda-1024"
 
+_MOST_BITS = 40
+
 
 def _number(default: str | int, what: str) -> Any:
     """An option that takes a whole number."""
@@ -172,7 +174,10 @@ Overrides = Annotated[
 ]
 MemoryModel = Annotated[
     Literal["published", "paper"],
-    typer.Option(help="How bytes and FLOPs are counted; times do not depend on it."),
+    typer.Option(
+        help="How bytes and FLOPs are counted; times do not depend on it, nor do traffic_bytes "
+        "and the values named executed_..., which are what the run did."
+    ),
 ]
 Config = Annotated[
     Literal["published"] | None,
@@ -182,7 +187,11 @@ Config = Annotated[
 MaxCycles = Annotated[int | None, typer.Option(help="Stop after this many cycles.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Stop after this wall time.")]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE.parquet", help="Write the result's tables.")
+    Path | None,
+    typer.Option(
+        metavar="FILE.parquet",
+        help="Write what --json prints as a row, and beside it accounts of units and queues.",
+    ),
 ]
 Graph = Annotated[
     Literal["dot", "mermaid"] | None,
@@ -224,11 +233,12 @@ def find_model(name: str) -> MoEShape:
 
 
 def check_counts(**values: int | None) -> None:
-    """Refuse options below 1; None means not given."""
+    """Refuse options below 1 or so large that a run could not count; None means not given."""
     for name, value in values.items():
-        if value is not None and value < 1:
+        if value is not None and not 1 <= value <= 1 << _MOST_BITS:
             option = name.replace("_", "-")
-            raise ArgError(f"--{option}: expected a whole number from 1, found {value}")
+            top = f" to 2**{_MOST_BITS}" if value > 1 else ""
+            raise ArgError(f"--{option}: expected a whole number from 1{top}, found {value}")
 
 
 def check_divisor(option: str, value: int, whole: int, what: str) -> None:
@@ -254,6 +264,7 @@ def parse_tile(text: str) -> int | str:
         rows = 0
     if rows < 1:
         raise ArgError(f"--tile: expected a whole number from 1, or 'dynamic', found '{text}'")
+    check_counts(tile=rows)
     return rows
 
 
@@ -273,12 +284,13 @@ def resolve_depth(given: int | None, machine: Machine, published: int | None, de
     return next(depth for depth in depths if depth is not None)
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, suffix: str | None = None) -> None:
     """Refuse a file that surely cannot be written, before time is spent on its content.
 
     Raises
     ------
-    OutputError : the folder is missing or no folder, or the path is a folder.
+    OutputError : the folder is missing or no folder, the path is a folder, or its name does not
+        end in ``suffix``.
     """
     folder = path.parent
     if not folder.is_dir():
@@ -286,3 +298,8 @@ def check_output(path: Path) -> None:
         raise OutputError(f"{path}: cannot be written, {folder} {what}; make it first")
     if path.is_dir():
         raise OutputError(f"{path}: cannot be written, it is a folder; name a file in it")
+    if suffix is not None and path.suffix != suffix:
+        raise OutputError(
+            f"{path}: expected a name that ends in {suffix}, for example "
+            f"{path.with_name((path.stem or 'result') + suffix)}; for JSON use --json > FILE"
+        )

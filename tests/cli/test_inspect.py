@@ -22,7 +22,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_formulas_stay_symbolic(cli: Cli) -> None:
     found = cli(*MIXTRAL, "--tile", 32, "--batch", 16, "--json").json()
-    assert found["tokens"] == 16
+    assert found["batch"] == 16
     weights = 3 * 4096 * 14336 * 2
     rest = 2 * 16 * 4096 + 2 * 16 * 2 + 4 * 16 * 4096
     assert found["formulas"]["offchip_bytes"] == (

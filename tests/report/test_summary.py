@@ -29,7 +29,8 @@ SUMMARY = RunSummary(
     cycles=1_000,
     program=PROGRAM,
     peak_bandwidth=1024.0,
-    traffic_bytes=500_000,
+    executed_flops=1_500_000,
+    traffic_bytes=256_000,
     memory_requests=9_000,
     bus_bytes=576_000,
     engine_steps=5_000_000,
@@ -40,6 +41,7 @@ EMPTY = RunSummary(
     cycles=0,
     program=ProgramNumbers(0, 0, 0, 0, 0),
     peak_bandwidth=1024.0,
+    executed_flops=0,
     traffic_bytes=0,
     memory_requests=0,
     bus_bytes=0,
@@ -81,6 +83,18 @@ def test_a_part_of_a_run_has_no_utilisation() -> None:
     assert part.steps_per_second == 10_000_000
 
 
+def test_no_utilisation_exceeds_one() -> None:
+    """Counted bytes and FLOPs that would not fit into the run give way to those of the run."""
+    crowded = replace(PROGRAM, offchip_bytes=1_024_001, flops=6_000_001)
+    summary = replace(SUMMARY, program=crowded)
+    assert (summary.bandwidth_utilization, summary.compute_utilization) == (0.25, 0.25)
+    full = replace(SUMMARY, program=replace(crowded, offchip_bytes=1_024_000))
+    assert full.bandwidth_utilization == 1
+    # Memories that are not shared move more than one could.
+    apart = replace(summary, traffic_bytes=1_024_001)
+    assert apart.bandwidth_utilization is apart.executed_bandwidth_utilization is None
+
+
 def test_dict_holds_every_number_once() -> None:
     assert SUMMARY.to_dict() == {
         "status": "ok",
@@ -91,8 +105,12 @@ def test_dict_holds_every_number_once() -> None:
         "padded_flops": 750_000,
         "allocated_flops_per_cycle": 6_000,
         "compute_utilization": 0.5,
-        "bandwidth_utilization": 0.5,
-        "traffic_bytes": 500_000,
+        "bandwidth_utilization": 512_000 / 1_000 / 1024,
+        "peak_bandwidth": 1024.0,
+        "executed_flops": 1_500_000,
+        "executed_compute_utilization": 0.25,
+        "executed_bandwidth_utilization": 0.25,
+        "traffic_bytes": 256_000,
         "memory_requests": 9_000,
         "bus_bytes": 576_000,
         "engine_steps": 5_000_000,

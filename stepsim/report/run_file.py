@@ -1,0 +1,47 @@
+"""The Parquet file of one run: all that its JSON object says, in one row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from stepsim.report.columns import COLUMNS
+from stepsim.results.writing import write_tables
+
+if TYPE_CHECKING:
+    from stepsim.results import Result
+
+__all__ = ["run_table", "write_run"]
+
+
+def run_table(record: Mapping[str, Any]) -> pa.Table:
+    """The record as one row: a column per key, what is nested as JSON text."""
+    schema = pa.schema(
+        [COLUMNS[name] for name in record],
+        metadata={"schema": "stepsim.cli_run", "schema_version": "1"},
+    )
+    row = {name: _flat(value, COLUMNS[name]) for name, value in record.items()}
+    return pa.Table.from_pylist([row], schema=schema)
+
+
+def write_run(path: str | PathLike[str], record: Mapping[str, Any], result: Result) -> None:
+    """Write the record to ``path`` and the accounts of units and channels beside it.
+
+    Raises
+    ------
+    OutputError : a file cannot be written; then none of them is.
+    """
+    tables = {"": run_table(record), "units": result.units, "channels": result.channels}
+    write_tables(path, tables)
+
+
+def _flat(value: Any, field: pa.Field) -> Any:
+    if value is None or not pa.types.is_string(field.type):
+        return value
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    return str(value)

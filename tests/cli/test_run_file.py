@@ -1,0 +1,62 @@
+"""The file of ``--out``: the same names and numbers as the JSON object, and units for each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.report.columns import COLUMNS
+from tests.cli.conftest import Cli, Outcome
+
+
+def check_file(path: Path, outcome: Outcome) -> None:
+    assert outcome.code == 0, outcome.err
+    found = outcome.json()
+    table = pq.read_table(path)
+    row = table.to_pylist()[0]
+    assert table.column_names == list(found)
+    for name, value in found.items():
+        if isinstance(value, dict | list):
+            assert json.loads(row[name]) == value
+        else:
+            assert row[name] == (str(value) if name == "tile" else value)
+    assert all({b"unit", b"definition"} <= set(field.metadata) for field in table.schema)
+    assert sorted(p.name for p in path.parent.iterdir()) == sorted(
+        f"result{label}.parquet" for label in ("", ".channels", ".units")
+    )
+
+
+@pytest.mark.parametrize("tile", [4, "dynamic"])
+@pytest.mark.parametrize("counting", ["published", "paper"])
+def test_moe(run, tmp_path: Path, tile: object, counting: str) -> None:
+    path = tmp_path / "result.parquet"
+    outcome = run("--json", "--out", path, "--memory-model", counting, tile=tile)
+    check_file(path, outcome)
+    found = outcome.json()
+    units = pq.read_table(tmp_path / "result.units.parquet")
+    assert sum(units["flops"].to_pylist()) == found["executed_flops"]
+    assert sum(units["traffic_bytes"].to_pylist()) == found["traffic_bytes"]
+    assert (found["flops"] == found["executed_flops"]) == (counting == "paper")
+
+
+def test_swiglu(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "result.parquet"
+    options = ("--tile", 16, "--tile-inter", 16, "--config", "published")
+    check_file(path, cli("run", "swiglu", *options, "--json", "--out", path))
+
+
+@pytest.mark.parametrize("strategy", ["coarse", "interleaved", "dynamic"])
+def test_attention(cli: Cli, tmp_path: Path, strategy: str) -> None:
+    lengths = tmp_path / "lengths.txt"
+    lengths.write_text("10\n20\n30\n40\n")
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "result.parquet"
+    options = ("--model", "qwen3-30b-a3b", "--kv-lengths", lengths, "--strategy", strategy)
+    check_file(path, cli("run", "attention", *options, "--json", "--out", path))
+
+
+def test_every_column_is_known_with_a_definition() -> None:
+    assert all(field.metadata[b"definition"] for field in COLUMNS.values())
