@@ -6,9 +6,12 @@ Nothing heavy is imported before a command runs, so that ``--help`` and mistakes
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
@@ -77,10 +80,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         _prepare_process()
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="stepsim")
+        try:
+            app(args=None if arguments is None else list(arguments), prog_name="stepsim")
+        finally:
+            # What is still buffered may fail to be written too, and must not do so unseen.
+            sys.stdout.flush()
     except StepSimError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(BAD_INPUT) from None
+    except BrokenPipeError:
+        # The reader has seen enough, as in `stepsim ... | head`.
+        _drop_output()
+        raise SystemExit(RUN_FAILED) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.filename is None:
+            _drop_output()
+            sys.stderr.write(f"error: the output cannot be written: {reason}\n")
+            raise SystemExit(RUN_FAILED) from None
+        sys.stderr.write(f"error: {error.filename}: {reason}\n")
+        raise SystemExit(BAD_INPUT) from None
+
+
+def _drop_output() -> None:
+    """Send what stdout still holds nowhere, or Python would fail once more when it ends."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _prepare_process() -> None:
