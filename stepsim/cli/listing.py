@@ -64,7 +64,7 @@ def list_case(case: Case, options: ListOptions) -> None:
 
 def _formulas(case: Case, memory_model: str) -> dict[str, str]:
     """The symbolic totals as text."""
-    from stepsim.report.formulas import fold_sum
+    from stepsim.graph.formulas import fold_sum
 
     metrics = case.program.metrics(memory=memory_model, on_demand=case.on_demand)
     return {

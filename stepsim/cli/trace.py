@@ -68,6 +68,7 @@ def info(
         detect_trace_format,
         is_routing_table,
         load_requests,
+        read_origin,
         read_routing_batches,
         summarize_routing,
     )
@@ -75,6 +76,8 @@ def info(
     if model is not None and experts is not None:
         raise ArgError("--experts and --model both give the number of experts; leave one out")
     experts, k = router_of(model, experts, k)
+    if experts is None:
+        experts = read_origin(file).get("experts")
     kind = detect_trace_format(file)
     if kind == OWN_REQUESTS or FORMATS[kind].holds == "requests":
         trace = load_requests(file, column=column)
@@ -202,7 +205,8 @@ def synth(
         for step in range(steps)
         for layer in range(layers)
     ]
-    write_routing(tables, out)
+    origin = {"generator": "synthetic_routing", "seed": seed, "skew": skew, "experts": experts}
+    write_routing(tables, out, origin=origin)
     _show([_describe(table, experts) for table in tables])
     note(f"wrote {out}")
 

@@ -18,6 +18,7 @@ from stepsim.trace_io.importing import (
     summarize_routing,
 )
 from stepsim.trace_io.kv import read_kv_lengths
+from stepsim.trace_io.origin import read_origin
 from stepsim.trace_io.replay import DecodeStep, replay, replay_rows, replay_schema
 from stepsim.trace_io.requests import RequestTrace, read_requests
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
@@ -58,6 +59,7 @@ __all__ = [
     "is_routing_table",
     "load_requests",
     "read_kv_lengths",
+    "read_origin",
     "read_requests",
     "read_routing",
     "read_routing_batches",

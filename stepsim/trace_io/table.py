@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import ArgError
+from stepsim.trace_io.origin import with_origin
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
@@ -161,10 +162,16 @@ def routing_rows(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def write_routing(tables: Sequence[RoutingTable], path: str | os.PathLike[str]) -> None:
+def write_routing(
+    tables: Sequence[RoutingTable],
+    path: str | os.PathLike[str],
+    *,
+    origin: dict[str, Any] | None = None,
+) -> None:
     """Write several layer-steps to one Parquet file, whole or not at all.
 
     The rows go to a temporary name in the same folder, which then replaces ``path`` in one move.
+    ``origin`` is kept in the file, see :func:`read_origin`.
 
     Raises:
         ArgError: no tables, two of the same (model, layer, step), or tables that differ in k or
@@ -188,7 +195,8 @@ def write_routing(tables: Sequence[RoutingTable], path: str | os.PathLike[str]) 
                 f"{_shape(tables[0])}; one file has one k, and weights in all tables or in none"
             )
     with replacing(path) as (part,):
-        pq.write_table(pa.concat_tables(schemas), part, write_page_checksum=True)
+        table = with_origin(pa.concat_tables(schemas), origin)
+        pq.write_table(table, part, write_page_checksum=True)
 
 
 def _shape(table: RoutingTable) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +113,10 @@ def test_info_of_a_wrong_model_and_of_nothing(cli: Cli, tmp_path: Path) -> None:
     missing = cli("trace", "info", tmp_path / "no.npy")
     assert missing.code == 2
     assert missing.err.startswith(f"error: {tmp_path / 'no.npy'}: cannot be read")
+
+
+def test_info_knows_the_experts_of_a_synthetic_trace(cli: Cli, tmp_path: Path) -> None:
+    file = str(tmp_path / "t.parquet")
+    assert cli("trace", "synth", "--experts", "128", "--k", "2", "--out", file).code == 0
+    shown = cli("trace", "info", file, "--json")
+    assert json.loads(shown.out)["tables"][0]["experts"] == 128

@@ -1,0 +1,35 @@
+"""Where a routing file of ours comes from: a note in the metadata of its schema."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
+
+ORIGIN_KEY: Final = b"origin"
+
+
+def with_origin(table: pa.Table, origin: dict[str, Any] | None) -> pa.Table:
+    """The table with ``origin`` as JSON in the metadata of its schema."""
+    if origin is None:
+        return table
+    metadata = {**(table.schema.metadata or {}), ORIGIN_KEY: json.dumps(origin, sort_keys=True)}
+    return table.replace_schema_metadata(metadata)
+
+
+def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a Parquet file says of its origin; empty for files that say nothing.
+
+    Synthetic traces say ``generator``, ``seed``, ``skew`` and ``experts``.
+    """
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        found = json.loads(metadata.get(ORIGIN_KEY, b"{}"))
+    except (OSError, ValueError, pa.ArrowException):
+        return {}
+    return found if isinstance(found, dict) else {}
