@@ -91,9 +91,9 @@ def _step(kind, un, C, S, P, W, g, F, X):
     if kind == _MAP_ACCUM:
         return reductions.step_map_accum(un, C, S, P, W, g, F)
     if kind == _ACCUM:
-        return reductions.step_accum(un, C, S, P, W, g, F)
+        return reductions.step_accum(un, C, S, P, W, g, F, False)
     if kind == _SCAN:
-        return reductions.step_scan(un, C, S, P, W, g, F)
+        return reductions.step_accum(un, C, S, P, W, g, F, True)
     if kind == _ZIP:
         return maps.step_zip(un, C, S, P, W, g, F)
     if kind == _RETILE:

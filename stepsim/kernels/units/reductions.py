@@ -16,43 +16,42 @@ from stepsim.kernels.layout import Abort, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
-    emit_move,
     head,
-    room,
+    send_move,
     take,
     work,
 )
 from stepsim.kernels.units.maps import ready_pair
 
-__all__ = ["step_accum", "step_map_accum", "step_scan"]
+__all__ = ["step_accum", "step_map_accum"]
 
-_DONE = int(Status.DONE)
 _FAILED = int(Status.FAILED)
 _LEVELS = int(Abort.LEVELS_DIFFER)
 
 
 @kernel
-def _reduce(un, S, level, rank, wb, load, comp, g):
+def _reduce(un, S, level, rank, wb, load, comp, scan, g):
     # The roofline of one firing, and what becomes of the new state in ``hand + 1``.
+    result = S[un.hand + 1]
+    initial = S[un.hand + 2]
     cycles = max(load, comp)
-    if level >= rank:
+    ends = level >= rank
+    if scan or ends:
         if wb != 0:
-            cycles = max(cycles, ceil_div(tile_bytes(S[un.hand + 2]), g.onchip))
-        S[un.hand + 1].level = level - rank
-        copy_payload(S[un.hand + 2], S[un.hand])
+            stored = result if scan else initial
+            cycles = max(cycles, ceil_div(tile_bytes(stored), g.onchip))
+        result.level = level if scan else level - rank
         un.pc = 1
-    else:
-        copy_payload(S[un.hand + 1], S[un.hand])
+    copy_payload(initial if ends else result, S[un.hand])
     un.fires += 1
     work(un, cycles)
 
 
 @kernel
 def _send_result(un, out, d, S, W, g, F):
-    status = room(un, out, d, S, F, g)
+    result = S[un.hand + 1]
+    status = send_move(un, out, d, S, F, W, g, 0, result.level, result)
     if status == 0:
-        result = S[un.hand + 1]
-        emit_move(un, out, S, W, g, 0, result.level, result)
         un.pc = 0
     return status
 
@@ -88,13 +87,14 @@ def step_map_accum(un, C, S, P, W, g, F):
         if comp < 0:
             return _FAILED
         load = load_cycles(x1, g.onchip) + load_cycles(x2, g.onchip)
-        _reduce(un, S, level, rank, wb, load, comp, g)
+        _reduce(un, S, level, rank, wb, load, comp, False, g)
         take(un, ch1, S, F, W, g)
         take(un, ch2, S, F, W, g)
 
 
 @kernel
-def step_accum(un, C, S, P, W, g, F):
+def step_accum(un, C, S, P, W, g, F, scan):
+    """Accum, or Scan when ``scan`` is set: every state is sent, with the level of its input."""
     par = un.par
     fn = P[par]
     bw = P[par + 1]
@@ -117,43 +117,5 @@ def step_accum(un, C, S, P, W, g, F):
         comp = accumulate(un, fn, bw, x, S[un.hand], S[un.hand + 1], wb)
         if comp < 0:
             return _FAILED
-        _reduce(un, S, level, rank, wb, load_cycles(x, g.onchip), comp, g)
+        _reduce(un, S, level, rank, wb, load_cycles(x, g.onchip), comp, scan, g)
         take(un, ch, S, F, W, g)
-
-
-@kernel
-def step_scan(un, C, S, P, W, g, F):
-    par = un.par
-    fn = P[par]
-    bw = P[par + 1]
-    wb = P[par + 2]
-    rank = P[par + 4]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    while True:
-        if un.pc == 1:
-            status = _send_result(un, out, d, S, W, g, F)
-            if status != 0:
-                return status
-        status = await_token(un, ch, c, g)
-        if status != 0:
-            return status
-        x = head(un, ch, S)
-        state = S[un.hand + 1]
-        comp = accumulate(un, fn, bw, x, S[un.hand], state, wb)
-        if comp < 0:
-            return _FAILED
-        cycles = max(load_cycles(x, g.onchip), comp)
-        if wb != 0:
-            cycles = max(cycles, ceil_div(tile_bytes(state), g.onchip))
-        un.fires += 1
-        work(un, cycles)
-        state.level = x.level
-        if x.level >= rank:
-            copy_payload(S[un.hand + 2], S[un.hand])
-        else:
-            copy_payload(state, S[un.hand])
-        take(un, ch, S, F, W, g)
-        un.pc = 1

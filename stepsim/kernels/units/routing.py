@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepsim.kernels.arena import release
 from stepsim.kernels.functions import ceil_div, load_cycles, tile_bytes
 from stepsim.kernels.jit import kernel
-from stepsim.kernels.layout import Abort, Payload, Status
+from stepsim.kernels.layout import Abort, Payload
 from stepsim.kernels.queues import (
     abort,
     await_token,
@@ -26,7 +26,6 @@ from stepsim.kernels.queues import (
 
 __all__ = ["step_broadcast", "step_parallelize", "step_partition", "step_reassemble"]
 
-_DONE = int(Status.DONE)
 _SELECTOR = int(Payload.SELECTOR)
 _BUFFER = int(Payload.BUFFER)
 _TUPLE = int(Payload.TUPLE)
