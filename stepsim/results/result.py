@@ -105,6 +105,7 @@ class Result:
             "memory_requests": self.memory_requests,
             "flops": self.flops,
             "bandwidth_utilization": self.bandwidth_utilization,
+            "peak_bandwidth": self.peak_bandwidth,
             "tokens": self.tokens,
             "undelivered_tokens": self.undelivered_tokens,
             "engine_steps": self.engine_steps,

@@ -71,6 +71,7 @@ RUN_SCHEMA: Final = pa.schema(
         _field(
             "bandwidth_utilization", pa.float64(), "fraction", "traffic / cycles / peak", null=True
         ),
+        _field("peak_bandwidth", pa.float64(), "bytes/cycle", "off-chip peak of the machine"),
         _field("tokens", pa.int64(), "tokens", "tokens sent on all channels"),
         _field("undelivered_tokens", pa.int64(), "tokens", "tokens sent that no one took"),
         _field("engine_steps", pa.int64(), "firings", "unit firings executed"),

@@ -25,7 +25,8 @@ CHANNELS = {
 RUN = {
     "program": "string", "status": "string", "cycles": "int64", "traffic_bytes": "int64",
     "bus_bytes": "int64", "memory_requests": "int64", "flops": "int64",
-    "bandwidth_utilization": "double", "tokens": "int64", "undelivered_tokens": "int64",
+    "bandwidth_utilization": "double", "peak_bandwidth": "double", "tokens": "int64",
+    "undelivered_tokens": "int64",
     "engine_steps": "int64", "wall_seconds": "double", "provenance": "string",
 }  # fmt: skip
 NULLABLE = {"longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization"}
