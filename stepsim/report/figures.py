@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -100,15 +99,11 @@ def draw_cycles_against_memory(points: Sequence[TilingPoint], title: str, path: 
 
 
 def _save(figure: Figure, path: Path) -> None:
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(6)}{path.suffix}")
     try:
-        figure.savefig(temporary)
-        temporary.replace(path)
-    except (OSError, ValueError) as error:
+        with replacing(path) as (part,):
+            figure.savefig(part, format=path.suffix.lower().removeprefix("."))
+    except ValueError as error:
         raise OutputError(
-            f"{path}: the picture cannot be written ({error}); check that the folder exists and is "
-            "writeable, and that the suffix is one of .png, .pdf, .svg"
+            f"{path}: the picture cannot be written ({error}); give it one of the suffixes .png, "
+            ".pdf and .svg"
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

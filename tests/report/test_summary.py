@@ -194,10 +194,20 @@ def test_picture_formats(tmp_path: Path, suffix: str, magic: bytes) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", ["missing/picture.png", "picture.xyz"])
-def test_a_picture_that_cannot_be_written_leaves_nothing(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OutputError, match="the picture cannot be written"):
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("missing/picture.png", "No such file or directory; choose a folder that exists"),
+        ("picture.xyz", "give it one of the suffixes .png, .pdf and .svg"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    with pytest.raises(OutputError) as caught:
         draw_cycles_against_memory(POINTS, "title", tmp_path / name)
+    assert says in str(caught.value)
+    assert str(tmp_path / name) in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
