@@ -25,9 +25,16 @@ def _lock_lines() -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def _conditions(requirements: list[str]) -> dict[str, str]:
+    """Those that hold on some platforms only, by name."""
+    split = [line.partition(";") for line in requirements]
+    return {_normal(re.split(r"[<>=~!\[ ]", r)[0]): c.strip() for r, _, c in split if c}
+
+
 def test_lock_pins_plain_versions_and_names_no_place() -> None:
     for line in _lock_lines():
-        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!+]+", line), line
+        pin = line.partition(";")[0]
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!+]+", pin), line
 
 
 def test_lock_covers_every_declared_requirement() -> None:
@@ -37,8 +44,13 @@ def test_lock_covers_every_declared_requirement() -> None:
         *PROJECT["dependency-groups"].values(),
     ]
     declared = set().union(*map(_names, groups))
-    # Ray is large and serves one optional backend; its adapter is not tested here.
-    assert declared - _names(_lock_lines()) == {"ray"}
+    assert declared <= _names(_lock_lines())
+
+
+def test_lock_leaves_out_what_the_development_group_leaves_out_and_no_more() -> None:
+    declared = _conditions(PROJECT["dependency-groups"]["dev"])
+    assert _conditions(_lock_lines()) == declared
+    assert set(declared) == {"ray"}
 
 
 def test_one_version() -> None:
