@@ -1,19 +1,17 @@
 """Do many pieces of work, in this process or in several. The number of processes changes no result.
 
-The processes are spawned, so that they start from nothing, and find the engine in the cache.
+The processes find the compiled engine in the cache.
 """
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Executor, as_completed
 from contextlib import contextmanager
 from typing import TypeVar
 
 from stepsim.errors import StepSimError
+from stepsim.processes import start_processes, stop_processes
 from stepsim.simulation import warm_up
 
 __all__ = ["Pool", "workers"]
@@ -21,14 +19,11 @@ __all__ = ["Pool", "workers"]
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_GARBAGE_THRESHOLDS = (200_000, 20, 20)
-"""Programs are many long-lived objects without cycles; looking for cycles finds none."""
-
 
 class Pool:
     """Where work is done: in the processes of an executor, or here when there is none."""
 
-    def __init__(self, executor: ProcessPoolExecutor | None) -> None:
+    def __init__(self, executor: Executor | None) -> None:
         self._executor = executor
 
     def map(
@@ -58,7 +53,7 @@ class Pool:
             for future in as_completed(futures):
                 future.result()
                 notice(which[future])
-        except BrokenProcessPool as error:
+        except BrokenExecutor as error:
             raise StepSimError(
                 "a worker process was killed, most likely for want of memory; use fewer jobs"
             ) from error
@@ -67,20 +62,15 @@ class Pool:
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Pool]:
-    """``jobs`` processes with a loaded engine; for one, this process itself."""
-    # Compiled once, here: the processes only read it from the cache.
-    warm_up()
+    """``jobs`` processes; for one, this process itself."""
     if jobs == 1:
+        warm_up()
         yield Pool(None)
         return
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start)
+    executor = start_processes(jobs, "stepsim.reproduce")
     try:
+        # Compiled once, here: the processes only read it from the cache.
+        warm_up()
         yield Pool(executor)
     finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def _start() -> None:
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
-    warm_up()
+        stop_processes(executor)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import importlib
-import multiprocessing
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from stepsim.errors import SweepError
+from stepsim.processes import start_processes, stop_processes
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
@@ -51,17 +51,17 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """Processes of this machine; with ``jobs=1`` the calling process itself.
+    """Processes of this machine, run by joblib's executor; with ``jobs=1`` the calling process.
 
-    Processes are started afresh rather than forked, because this one has threads (Arrow, numba).
-    ``inline=False`` takes a process of its own for a single job, too.
+    ``inline=False`` takes a process of its own for a single job, too. Processes that died are
+    replaced. An object that is kept serves many sweeps without starting anew.
     """
 
     def __init__(self, jobs: int, work: Work = execute_chunk, *, inline: bool = True) -> None:
         self._jobs = jobs
         self._inline = inline and jobs == 1
         self._work = work
-        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        self._pool = None if self._inline else self._start()
 
     @property
     def ahead(self) -> int:
@@ -73,11 +73,13 @@ class LocalBackend:
             done: concurrent.futures.Future[ChunkRows] = concurrent.futures.Future()
             done.set_result(self._work(chunk))
             return done
+        if self._pool is None:
+            self._pool = self._start()
         try:
-            return self._started().submit(self._work, chunk)
+            return self._pool.submit(self._work, chunk)  # type: ignore[no-any-return]
         except concurrent.futures.BrokenExecutor:
             self.close()
-            return self._started().submit(self._work, chunk)
+            return self.submit(chunk)
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
         first = concurrent.futures.FIRST_COMPLETED
@@ -91,14 +93,11 @@ class LocalBackend:
 
     def close(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            stop_processes(self._pool)
             self._pool = None
 
-    def _started(self) -> concurrent.futures.ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(self._jobs, mp_context=context)
-        return self._pool
+    def _start(self) -> Any:
+        return start_processes(self._jobs, "stepsim.sweep.work")
 
 
 class DaskBackend:

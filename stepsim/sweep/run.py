@@ -135,10 +135,10 @@ def run_sweep(
     if jobs < 1:
         raise SweepError(f"jobs is {jobs}; expected at least 1")
     with Store(Path(out), plan).open(resume=resume) as store:
-        # Compiled here once, so that workers only load the machine code.
-        warm_up()
         engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
         try:
+            # Compiled here once, so that workers only load the machine code.
+            warm_up()
             return _run(plan, store, engine, progress)
         finally:
             if isinstance(backend, str):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from stepsim.errors import SweepError
 from stepsim.sweep.store import TABLES, table_files
@@ -33,6 +32,8 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
             f"{place}: holds no sweep, there is no sweep.json; name the folder that was given "
             "as --out"
         )
+    import pyarrow.dataset as ds  # slow to load, and workers have no use for it
+
     files = [str(path) for path in table_files(place, name)]
     return ds.dataset(files, schema=TABLES[name], format="parquet")
 
@@ -45,6 +46,8 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
     SweepError
         There is no such sweep or column.
     """
+    import pyarrow.dataset as ds
+
     runs = open_table(folder)
     for column in columns:
         if column not in runs.schema.names:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -206,6 +207,34 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path
     assert not (folder / "summary.json").exists()
     assert run_sweep(tiny(), folder, resume=True).computed == 4
     assert_as_undisturbed(folder)
+
+
+# As a user's script would have it: without a guard around what the processes must not run again.
+SCRIPT = """
+import json, sys
+from stepsim.sweep import run_sweep
+spec, folder = json.loads(sys.argv[1]), sys.argv[2]
+run_sweep(spec, folder, jobs=2, progress=lambda progress: print(progress.done, flush=True))
+"""
+
+
+def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
+    run_sweep(MANY, tmp_path / "undisturbed")
+    folder = tmp_path / "killed"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), json.dumps(MANY), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) == 1
+        workers = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    assert len(workers) >= 2
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+    assert 0 < len(saved(folder)) < 200
+    run_sweep(MANY, folder, jobs=2, resume=True)
+    assert rows_of(folder) == rows_of(tmp_path / "undisturbed")
 
 
 def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
