@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,22 @@ from stepsim.graph.types import IndexSelector, MultiHot
 if TYPE_CHECKING:
     from stepsim.graph.program import Program
 
-__all__ = ["number_of", "substitution"]
+__all__ = ["number_of", "substitution", "symbols_of"]
+
+
+@lru_cache(maxsize=64)
+def symbols_of(expr: Any) -> frozenset[Any]:
+    """Free symbols. Remembered, since a total has thousands of terms and is bound many times."""
+    return frozenset(expr.free_symbols)
 
 
 def number_of(expr: Any, table: Mapping[Any, int]) -> int:
     """An expression as a number; ArgError for symbols that ``table`` does not hold."""
-    missing = sorted(str(s) for s in expr.free_symbols if s not in table)
+    symbols = symbols_of(expr)
+    missing = sorted(str(s) for s in symbols if s not in table)
     if missing:
         raise ArgError(f"{', '.join(missing)} have no value; bind the objects that own them")
-    found = expr.xreplace({s: sympy.Integer(table[s]) for s in expr.free_symbols})
+    found = expr.xreplace({s: sympy.Integer(table[s]) for s in symbols})
     if not found.is_Rational:
         found = sympy.simplify(found)
     return int(found)

@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 
 from stepsim.errors import ArgError, GraphError
-from stepsim.graph.binding import number_of, substitution
+from stepsim.graph.binding import number_of, substitution, symbols_of
 from stepsim.graph.dims import Dim
 from stepsim.graph.formulas import fold_sum, shorten
 from stepsim.graph.sizes import Size, active, plain, product
@@ -176,7 +176,7 @@ class Metrics:
     def free_symbols(self) -> list[Any]:
         """Symbols of the three totals, by name."""
         parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
-        return sorted({s for e in parts for s in e.free_symbols}, key=str)
+        return sorted({s for e in parts for s in symbols_of(e)}, key=str)
 
     def bind(self, values: Mapping[Any, Any] | None = None) -> BoundMetrics:
         """Numbers for given values.
@@ -187,17 +187,15 @@ class Metrics:
         bound already.
         """
         table = substitution(self.program, values or {})
-        missing = [s for s in self.free_symbols() if s not in table]
+        parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
+        missing = sorted({s for e in parts for s in symbols_of(e) if s not in table}, key=str)
         if missing:
             lines = "".join(f"\n  - {s}: {self.program.provenance(s)}" for s in missing)
             raise ArgError(
                 f"program '{self.program.name}': {len(missing)} symbols have no value. Bind the "
                 f"object that owns them:{lines}"
             )
-        numbers = [
-            number_of(e, table) for e in (self.off_chip_traffic, self.on_chip_memory, self.flops)
-        ]
-        return BoundMetrics(self, table, *numbers)
+        return BoundMetrics(self, table, *(number_of(e, table) for e in parts))
 
     def bind_trace(self, indices: Any) -> BoundMetrics:
         """Bind the only routing of the program to an index array ``[rows, k]``."""

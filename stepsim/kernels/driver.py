@@ -148,6 +148,6 @@ def _arena_size(fixed: int, channels: int) -> int:
 
 
 def _compile_for(arguments: tuple[Any, ...]) -> None:
-    """Compile or load the engine before the clock starts."""
-    if not numba.config.DISABLE_JIT:
+    """Compile or load the engine before the clock starts; once, as all runs have one signature."""
+    if not numba.config.DISABLE_JIT and not run.signatures:
         run.compile(tuple(numba.typeof(argument) for argument in arguments))
