@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 
 from stepsim.errors import ArgError, KindError
-from stepsim.graph.sizes import Size, ceil_div, plain, product
+from stepsim.graph.sizes import Size, ceil_div, plain, product, text
 
 __all__ = [
     "Dim",
@@ -182,7 +182,7 @@ class Dim:
         return hash(self.expr)
 
     def __str__(self) -> str:
-        return f"~{self.expr}" if self.kind is Kind.RG else str(self.expr)
+        return f"~{text(self.expr)}" if self.kind is Kind.RG else text(self.expr)
 
     def __repr__(self) -> str:
         return f"Dim({self}, {self.kind.name})"

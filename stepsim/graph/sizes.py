@@ -7,14 +7,18 @@ almost every shape question and sympy's numeric equality is never needed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import sympy
 
-__all__ = ["Active", "CeilDiv", "Size", "active", "ceil_div", "plain", "product"]
+__all__ = ["Active", "CeilDiv", "Size", "active", "ceil_div", "plain", "product", "text"]
 
 Size = Any
 """An int or a sympy expression over non-negative integer symbols."""
+
+_REMEMBERED = 1 << 14
+"""The experts of a layer have the same few sizes in every operator, and sympy is slow."""
 
 
 class CeilDiv(sympy.Function):  # type: ignore[misc]
@@ -72,6 +76,12 @@ def plain(value: Size) -> Size:
     return int(value) if value.is_Integer else value
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def text(size: Size) -> str:
+    """``str(size)``."""
+    return str(size)
+
+
 def ceil_div(a: Size, b: int) -> Size:
     """``ceil(a / b)`` in canonical form."""
     if b == 1:
@@ -106,8 +116,15 @@ def product(sizes: Iterable[Size]) -> Size:
             factors.append(size)
     if number == 0 or not factors:
         return number
+    if len(factors) == 1 and number == 1:
+        return factors[0]
+    return _symbolic_product(number, tuple(factors))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _symbolic_product(number: int, factors: tuple[Any, ...]) -> Size:
     if len(factors) == 1:
-        return factors[0] if number == 1 else number * factors[0]
+        return number * factors[0]
     flat = [arg for f in factors for arg in sympy.Mul.make_args(f)]
     switches = [f for f in flat if isinstance(f, Active)]
     if switches:
