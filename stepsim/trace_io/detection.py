@@ -34,11 +34,11 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.array_files import archive_names, open_array
 from stepsim.trace_io.files import choose_array, damaged, detect_format
 from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
 from stepsim.trace_io.formats.json_lines import first_record
 from stepsim.trace_io.formats.list_columns import depth
-from stepsim.trace_io.formats.numpy_arrays import archive_names, array_shape
 
 __all__ = ["OWN_REQUESTS", "detect_trace_format", "is_routing_table"]
 
@@ -58,13 +58,13 @@ def detect_trace_format(path: Path) -> str:
         return "megatron"
     kind = detect_format(path)
     if kind == "npy":
-        return _by_dims(path, len(array_shape(path, kind)))
+        return _by_dims(path, len(open_array(path, kind).shape))
     if kind == "npz":
         names = archive_names(path)
         if vllm.FIELD in names or vllm.PROMPT_FIELD in names:
             return "vllm"
         main = choose_array(path, names, ("experts", "lengths", "data"), ("weights",))
-        return _by_dims(path, len(array_shape(path, kind, main)))
+        return _by_dims(path, len(open_array(path, kind, main).shape))
     if kind is not None:
         return OWN_REQUESTS if "context_tokens" in _schema(path, kind).names else "parquet"
     found = _by_text(path)

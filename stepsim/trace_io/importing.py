@@ -102,7 +102,8 @@ def import_trace(
                         chunk.step,
                         chunk.first_token,
                         chunk.model,
-                    )
+                    ),
+                    label=(chunk.model, chunk.layer, chunk.step),
                 )
             else:
                 file.write(

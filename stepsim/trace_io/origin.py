@@ -14,12 +14,13 @@ __all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
 ORIGIN_KEY: Final = b"origin"
 
 
-def with_origin(table: pa.Table, origin: dict[str, Any] | None) -> pa.Table:
-    """The table with ``origin`` as JSON in the metadata of its schema."""
+def with_origin(schema: pa.Schema, origin: dict[str, Any] | None) -> pa.Schema:
+    """The schema with ``origin`` as JSON in its metadata."""
     if origin is None:
-        return table
-    metadata = {**(table.schema.metadata or {}), ORIGIN_KEY: json.dumps(origin, sort_keys=True)}
-    return table.replace_schema_metadata(metadata)
+        return schema
+    return schema.with_metadata(
+        {**(schema.metadata or {}), ORIGIN_KEY: json.dumps(origin, sort_keys=True)}
+    )
 
 
 def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,28 +1,27 @@
 """Reading expert-routing tables: NumPy files, Parquet, Arrow IPC, and Arrow objects.
 
 Every source is first split into parts, one per (model, layer, step), without looking at the ids;
-then the parts asked for are read and checked.
+then the parts asked for, or windows of them, are read and checked. Of a Parquet file only the row
+groups that hold them are read, of a .npy file only their bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.arrow_columns import index_column, list_column, name_column
-from stepsim.trace_io.files import detect_format, read_arrow, read_numpy
-from stepsim.trace_io.schema import check_version
+from stepsim.trace_io.array_parts import array_parts, file_parts
+from stepsim.trace_io.arrow_parts import LABELS, ArrowParts
+from stepsim.trace_io.arrow_pieces import open_pieces, table_pieces
+from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.parts import Checks, Key, Labels, Part, check_window
 from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Place, check_experts, check_integer_dtype, check_weights
 
 __all__ = ["RoutingPart", "read_routing", "read_routing_batches", "routing_parts"]
 
@@ -39,6 +38,7 @@ def read_routing(
     step: int | None = None,
     model: str | None = None,
     tokens: int | None = None,
+    window: int | None = None,
 ) -> RoutingTable:
     """Read and check the expert choices of one layer in one step.
 
@@ -59,24 +59,27 @@ def read_routing(
         k: experts the model chooses per token.
         layer, step, model: which part to read. A part that the source does not label takes the
             label given here (else layer 0, step 0, no model).
-        tokens: number of tokens expected.
+        tokens: number of tokens expected; with ``window``, how many it has.
+        window: read only this batch of ``tokens`` consecutive tokens, counted from 0; the last
+            tokens that make no whole batch belong to none.
 
     Rows of a table may be in any order: they are sorted by ``token``, which must then be
     consecutive (a gap is a token the recorder dropped). Without that column the order counts.
 
     Raises:
-        TraceError: the source is unreadable, holds several parts of which none is chosen, or holds
-            an invalid value; the message has the file, the row (from 0) and the value.
-        ArgError: an argument is not a count.
+        TraceError: the source is unreadable, holds several parts of which none is chosen, has not
+            so many windows, or holds an invalid value; the message has the file, the row (from 0)
+            and the value.
+        ArgError: an argument is not a count, or ``window`` is given without ``tokens``.
     """
-    checks = _Checks(experts=experts, k=k, tokens=tokens)
-    name, parts = _select(source, _Labels(layer, step, model))
+    checks = Checks(experts=experts, k=k, tokens=tokens)
+    name, parts = _select(source, Labels(layer, step, model))
     if len(parts) > 1:
         raise TraceError(
             f"{name}: holds {len(parts)} routing tables ({_listed([part.key for part in parts])}), "
             f"expected one; choose with {_differing(parts)}, or use read_routing_batches for all"
         )
-    return parts[0].read(checks)
+    return _read(name, parts[0], checks, window)
 
 
 def read_routing_batches(
@@ -102,12 +105,39 @@ def read_routing_batches(
 
 @dataclass(frozen=True)
 class RoutingPart:
-    """One layer-step of a source; ``read`` checks its values and raises TraceError for bad ones."""
+    """One layer-step of a source, of which nothing but the labels was read.
+
+    Attributes:
+        layer, step, model: its labels.
+        tokens: how many it has.
+        first_row: where it begins in the source; parts read in this order are read fastest.
+    """
 
     layer: int
     step: int
     model: str | None
-    read: Callable[[], RoutingTable]
+    tokens: int
+    first_row: int
+    _name: str
+    _part: Part
+    _checks: Checks
+
+    def read(self) -> RoutingTable:
+        """All tokens.
+
+        Raises:
+            TraceError: a value is invalid.
+        """
+        return _read(self._name, self._part, self._checks, None)
+
+    def read_window(self, window: int, tokens: int) -> RoutingTable:
+        """Batch number ``window``, from 0, of ``tokens`` consecutive tokens each.
+
+        Raises:
+            ArgError: an argument is out of range.
+            TraceError: there are not so many windows, or a value is invalid.
+        """
+        return _read(self._name, self._part, replace(self._checks, tokens=tokens), window)
 
 
 def routing_parts(
@@ -119,61 +149,29 @@ def routing_parts(
     step: int | None = None,
     model: str | None = None,
     tokens: int | None = None,
+    layers: Collection[int] | None = None,
+    steps: Collection[int] | None = None,
 ) -> list[RoutingPart]:
-    """As :func:`read_routing_batches`, but one bad layer-step leaves the others readable."""
-    checks = _Checks(experts=experts, k=k, tokens=tokens)
-    _, parts = _select(source, _Labels(layer, step, model))
+    """As :func:`read_routing_batches`, but one bad layer-step leaves the others readable.
+
+    Unlike ``layer`` and ``step``, the labels ``layers`` and ``steps`` need not be there.
+    """
+    checks = Checks(experts=experts, k=k, tokens=tokens)
+    labels = Labels(
+        layer,
+        step,
+        model,
+        None if layers is None else frozenset(layers),
+        None if steps is None else frozenset(steps),
+    )
+    name, parts = _select(source, labels)
     return [
-        RoutingPart(p.key.layer, p.key.step, p.key.model, partial(p.read, checks)) for p in parts
+        RoutingPart(p.key.layer, p.key.step, p.key.model, p.tokens, p.first_row, name, p, checks)
+        for p in parts
     ]
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """What the caller knows about every table."""
-
-    experts: int | None
-    k: int | None
-    tokens: int | None
-
-    def __post_init__(self) -> None:
-        for name in ("experts", "k", "tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ArgError(f"read_routing: {name} is {value}, expected at least 1 or None")
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """The layer, step and model the caller asks for."""
-
-    layer: int | None
-    step: int | None
-    model: str | None
-
-
-@dataclass(frozen=True)
-class _Key:
-    """The labels of one table."""
-
-    layer: int
-    step: int
-    model: str | None
-
-    def __str__(self) -> str:
-        head = "" if self.model is None else f"model {self.model!r} "
-        return f"{head}layer {self.layer} step {self.step}"
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One table of a source: its labels, and how to get and check its values."""
-
-    key: _Key
-    read: Callable[[_Checks], RoutingTable]
-
-
-def _select(source: object, labels: _Labels) -> tuple[str, list[_Part]]:
+def _select(source: object, labels: Labels) -> tuple[str, list[Part]]:
     """Open a source: its name for messages, and the parts that were asked for, at least one."""
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         kind = type(source)
@@ -184,9 +182,9 @@ def _select(source: object, labels: _Labels) -> tuple[str, list[_Part]]:
             raise TraceError(
                 f"{name}: is not an Arrow table ({error}); pass a table with a column `experts`"
             ) from error
-        return name, _table_parts(table, name, labels)
+        return name, _found(ArrowParts(table_pieces(table), name), name, labels)
     if isinstance(source, np.ndarray):
-        return "array", _array_parts({"experts": source}, "array", labels)
+        return "array", array_parts(source, labels)
     if isinstance(source, str | os.PathLike):
         return _open_file(Path(source), labels)
     raise TraceError(
@@ -195,7 +193,7 @@ def _select(source: object, labels: _Labels) -> tuple[str, list[_Part]]:
     )
 
 
-def _open_file(path: Path, labels: _Labels) -> tuple[str, list[_Part]]:
+def _open_file(path: Path, labels: Labels) -> tuple[str, list[Part]]:
     name = str(path)
     kind = detect_format(path)
     if kind is None:
@@ -204,189 +202,44 @@ def _open_file(path: Path, labels: _Labels) -> tuple[str, list[_Part]]:
             "convert it to one of these"
         )
     if kind in ("npy", "npz"):
-        arrays = read_numpy(path, kind, ("experts", "data"), extra=("weights",))
-        return name, _array_parts(arrays, name, labels)
-    return name, _table_parts(read_arrow(path, kind), name, labels)
+        return name, file_parts(path, kind, labels)
+    return name, _found(ArrowParts(open_pieces(path, kind, LABELS), name), name, labels)
 
 
-def _array_parts(arrays: dict[str, npt.NDArray[Any]], name: str, labels: _Labels) -> list[_Part]:
-    ids, weights = arrays["experts"], arrays.get("weights")
-    step = 0 if labels.step is None else labels.step
-    if ids.ndim != 3:
-        key = _Key(0 if labels.layer is None else labels.layer, step, labels.model)
-        return [_array_part(ids, weights, key, name)]
-
-    check_integer_dtype(ids, name, "expert ids")
-    layers = ids.shape[1]
-    if weights is not None and weights.shape != ids.shape:
-        raise TraceError(
-            f"{name}: weights have shape {weights.shape}, the expert ids {ids.shape}; "
-            "each expert id needs one weight"
-        )
-    wanted: Sequence[int] = range(layers) if labels.layer is None else [labels.layer]
-    if not layers or not 0 <= wanted[0] < layers:
-        raise TraceError(
-            f"{name}: has no layer {labels.layer or 0}, its shape {ids.shape} is read as "
-            f"[tokens, layers, k] with layers {f'0..{layers - 1}' if layers else 'none'}; "
-            "choose one of them with layer="
-        )
-    return [
-        _array_part(
-            ids[:, i],
-            None if weights is None else weights[:, i],
-            _Key(i, step, labels.model),
-            name,
-        )
-        for i in wanted
-    ]
-
-
-def _array_part(
-    ids: npt.NDArray[Any], weights: npt.NDArray[Any] | None, key: _Key, name: str
-) -> _Part:
-    def read(checks: _Checks) -> RoutingTable:
-        place = Place(name, key.layer, key.step, 0, key.model)
-        return _checked(ids, weights, place, checks)
-
-    return _Part(key, read)
-
-
-def _table_parts(table: pa.Table, name: str, labels: _Labels) -> list[_Part]:
-    check_version(table.schema, name)
-    if "experts" not in table.column_names:
-        listed = ", ".join(f"`{column}`" for column in table.column_names) or "none"
-        raise TraceError(
-            f"{name}: has no column `experts` (found {listed}), expected one with the list of the "
-            "k expert ids of each token; rename or build it"
-        )
-    if table.num_rows == 0:
-        raise TraceError(
-            f"{name}: the trace is empty, it has 0 rows, expected one per token; record it again"
-        )
-    known = [
-        column
-        for column in ("model", "layer", "step", "token", "experts", "weights")
-        if column in table.column_names
-    ]
-    for column in known:
-        count = table.column_names.count(column)
-        if count > 1:
-            raise TraceError(
-                f"{name}: {count} columns are called `{column}`, expected one; rename the others"
-            )
-    table = table.select(known)
-    try:
-        # Offsets and dictionary indices from outside are not trusted before this.
-        table.validate(full=True)
-    except pa.ArrowException as error:
-        raise TraceError(f"{name}: the Arrow data is invalid ({error}); write it again") from error
-
-    ids = list_column(table, "experts", name, floating=False)
-    gates = None
-    if "weights" in known and not pa.types.is_null(table.schema.field("weights").type):
-        gates = list_column(table, "weights", name, floating=True)
-    tokens = index_column(table, "token", name) if "token" in known else None
-
-    def part(key: _Key, rows: npt.NDArray[np.int64]) -> _Part:
-        def read(checks: _Checks) -> RoutingTable:
-            first = _check_tokens(name, key, rows, tokens)
-            place = Place(name, key.layer, key.step, first, key.model, rows)
-            weights = None
-            if gates is not None and gates.present[rows].any():
-                weights = gates.gather(place)
-            return _checked(ids.gather(place), weights, place, checks)
-
-        return _Part(key, read)
-
-    groups = _groups(table, name, labels, tokens)
-    parts = [part(key, rows) for key, rows in groups if _matches(key, labels)]
-    if not parts:
+def _found(source: ArrowParts, name: str, labels: Labels) -> list[Part]:
+    parts = source.find(labels)
+    if not parts and labels.layers is None and labels.steps is None:
+        every = source.find(Labels())
         wanted = ", ".join(
-            f"{field} {value!r}" for field, value in vars(labels).items() if value is not None
+            f"{field} {value!r}" for field, value in labels.single() if value is not None
         )
         raise TraceError(
             f"{name}: has no routing table for {wanted}; it holds "
-            f"{_listed([key for key, _ in groups])}, choose one of them"
+            f"{_listed([part.key for part in every])}, choose one of them"
         )
     return parts
 
 
-def _groups(
-    table: pa.Table, name: str, labels: _Labels, tokens: npt.NDArray[np.int64] | None
-) -> list[tuple[_Key, npt.NDArray[np.int64]]]:
-    """The rows of each (model, layer, step), sorted by token or else as they come."""
-    count = table.num_rows
-    present = table.column_names
-
-    def index(column: str, label: int | None) -> npt.NDArray[np.int64]:
-        if column in present:
-            return index_column(table, column, name)
-        return np.full(count, label or 0, dtype=np.int64)
-
-    names: list[str | None] = [labels.model]
-    codes = np.zeros(count, dtype=np.int64)
-    if "model" in present:
-        names, codes = name_column(table, "model", name)
-        if names == [None]:  # the source does not know its model
-            names = [labels.model]
-    layers, steps = index("layer", labels.layer), index("step", labels.step)
-    order_keys = [steps, layers, codes] if tokens is None else [tokens, steps, layers, codes]
-    rows = np.lexsort(order_keys).astype(np.int64)
-    keys = np.stack([codes, layers, steps], axis=1)[rows]
-    starts = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
-    return [
-        (_Key(int(layers[part[0]]), int(steps[part[0]]), names[int(codes[part[0]])]), part)
-        for part in np.split(rows, starts)
-    ]
-
-
-def _check_tokens(
-    name: str, key: _Key, rows: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64] | None
-) -> int:
-    """Refuse repeated and missing tokens; return the first token."""
-    if tokens is None:
-        return 0
-    numbers = tokens[rows]
-    jumps = np.diff(numbers) != 1
-    if jumps.any():
-        at = int(np.argmax(jumps))
-        here, there = int(numbers[at]), int(numbers[at + 1])
-        places = f"rows {int(rows[at])} and {int(rows[at + 1])}"
-        if here == there:
+def _read(name: str, part: Part, checks: Checks, window: int | None) -> RoutingTable:
+    """A part, or a window of as many tokens as ``checks`` says."""
+    wanted = checks.tokens
+    if window is None:
+        if wanted is not None and part.tokens > wanted:
+            # Told before all of them are read.
             raise TraceError(
-                f"{name}: {places} ({key}) both hold token {here}, expected each token once; "
-                "tell forward passes apart with a column `step`"
+                f"{name}: {part.tokens} tokens ({part.key}), expected {wanted}; the recorder may "
+                "have padded some, or choose one window of many with window="
             )
-        raise TraceError(
-            f"{name}: {places} ({key}) hold tokens {here} and {there}, expected consecutive "
-            f"tokens, {there - here - 1} are missing; the recorder may have dropped them, "
-            "leave the column `token` out to take the rows as they are"
+        return part.read(checks, None)
+    if wanted is None:
+        raise ArgError(
+            f"read_routing: window {window} of what size is not known; give tokens= as well"
         )
-    return int(numbers[0])
+    what = f"{part.key} has {part.tokens} tokens"
+    return part.read(checks, check_window(name, what, part.tokens, window, wanted))
 
 
-def _checked(
-    ids: npt.NDArray[Any], weights: npt.NDArray[Any] | None, place: Place, checks: _Checks
-) -> RoutingTable:
-    checked = check_experts(ids, place, experts=checks.experts, k=checks.k, tokens=checks.tokens)
-    return RoutingTable(
-        experts=checked,
-        weights=None if weights is None else check_weights(weights, checked.shape, place),
-        layer=place.layer,
-        step=place.step,
-        model=place.model,
-        first_token=place.first_token,
-        source=place.source,
-    )
-
-
-def _matches(key: _Key, labels: _Labels) -> bool:
-    return all(
-        value is None or getattr(key, field) == value for field, value in vars(labels).items()
-    )
-
-
-def _differing(parts: Sequence[_Part]) -> str:
+def _differing(parts: Sequence[Part]) -> str:
     """The arguments that tell the parts apart."""
     fields = [
         field
@@ -396,6 +249,6 @@ def _differing(parts: Sequence[_Part]) -> str:
     return " and ".join(f"{field}=" for field in fields)
 
 
-def _listed(keys: Sequence[_Key]) -> str:
+def _listed(keys: Sequence[Key]) -> str:
     shown = "; ".join(str(key) for key in keys[:_SHOWN])
     return shown if len(keys) <= _SHOWN else f"{shown}; ... up to {keys[-1]}"

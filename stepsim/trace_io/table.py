@@ -19,6 +19,7 @@ from stepsim.errors import ArgError
 from stepsim.trace_io.origin import with_origin
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.validate import Place, check_experts, check_weights
+from stepsim.trace_io.writer import RowGroups
 
 __all__ = ["RoutingTable", "routing_rows", "write_routing"]
 
@@ -187,16 +188,25 @@ def write_routing(
             f"write_routing: two tables are of (model, layer, step) {twice}, expected one of each; "
             "number the steps"
         )
-    schemas = [table.to_arrow() for table in tables]
-    for i, arrow in enumerate(schemas):
-        if not arrow.schema.equals(schemas[0].schema):
+    shapes = [_shape(table) for table in tables]
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
             raise ArgError(
-                f"write_routing: table {i} has {_shape(tables[i])}, table 0 has "
-                f"{_shape(tables[0])}; one file has one k, and weights in all tables or in none"
+                f"write_routing: table {i} has {shape}, table 0 has {shapes[0]}; one file has one "
+                "k, and weights in all tables or in none"
             )
-    with replacing(path) as (part,):
-        table = with_origin(pa.concat_tables(schemas), origin)
-        pq.write_table(table, part, write_page_checksum=True)
+    first = routing_schema(tables[0].k, weights=tables[0].weights is not None)
+    schema = with_origin(first, origin)
+    with (
+        replacing(path) as (part,),
+        pq.ParquetWriter(part, schema, write_page_checksum=True) as file,
+    ):
+        groups = RowGroups()
+        for table, key in zip(tables, keys, strict=True):
+            for group in groups.add(table.to_arrow(), key):
+                file.write_table(group)
+        for group in groups.rest():
+            file.write_table(group)
 
 
 def _shape(table: RoutingTable) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +14,51 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import OutputError
 
-__all__ = ["ROW_GROUP_ROWS", "ParquetStream"]
+__all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
 
-ROW_GROUP_ROWS = 1 << 20
-"""Rows that are collected before they are written; about 50 MB of routing rows with k = 8."""
+ROW_GROUP_ROWS = 1 << 16
+"""Most rows of a row group; about 3 MB of routing rows with k = 8. A reader that wants one layer
+takes the row groups that hold it, so that they are small."""
+
+_LEAST_SHARE = 8
+_MAX_BYTES = 64 << 20
+
+
+class RowGroups:
+    """Divides rows into row groups, so that a reader of few labels reads few groups.
+
+    A group has at most ``rows`` rows. It ends where the label changes, once it has an eighth of
+    them: what is long has groups of its own, and what is short shares one.
+    """
+
+    def __init__(self, rows: int = ROW_GROUP_ROWS) -> None:
+        self._most = rows
+        self._least = max(1, rows // _LEAST_SHARE)
+        self._label: Hashable = None
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, table: pa.Table, label: Hashable = None) -> Iterator[pa.Table]:
+        """Take rows of one label; yields the groups that are complete with them."""
+        if label != self._label and self._rows >= self._least:
+            yield from self.rest()
+        self._label = label
+        while table.num_rows:
+            head = table.slice(0, self._most - self._rows)
+            self._waiting.append(head)
+            self._rows += head.num_rows
+            self._bytes += head.nbytes
+            table = table.slice(head.num_rows)
+            if self._rows == self._most or self._bytes >= _MAX_BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """The last group, if there are rows that no group has yet."""
+        if self._waiting:
+            table = pa.concat_tables(self._waiting)
+            self._waiting, self._rows, self._bytes = [], 0, 0
+            yield table
 
 
 class ParquetStream:
@@ -39,24 +81,17 @@ class ParquetStream:
         self.rows = 0
         self._path = Path(path)
         self._temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}.tmp")
-        self._row_group_rows = row_group_rows
+        self._groups = RowGroups(row_group_rows)
         self._writer: pq.ParquetWriter | None = None
-        self._waiting: list[pa.Table] = []
-        self._waiting_rows = 0
 
     def __enter__(self) -> ParquetStream:
         return self
 
-    def write(self, table: pa.Table) -> None:
-        """Append rows; all tables of a file have one schema."""
+    def write(self, table: pa.Table, label: Hashable = None) -> None:
+        """Append rows; all tables of a file have one schema. ``label`` is that of `RowGroups`."""
         self.rows += table.num_rows
-        while table.num_rows:
-            head = table.slice(0, self._row_group_rows - self._waiting_rows)
-            self._waiting.append(head)
-            self._waiting_rows += head.num_rows
-            table = table.slice(head.num_rows)
-            if self._waiting_rows == self._row_group_rows:
-                self._write_waiting()
+        for group in self._groups.add(table, label):
+            self._write(group)
 
     def __exit__(
         self,
@@ -66,7 +101,8 @@ class ParquetStream:
     ) -> None:
         try:
             if kind is None:
-                self._write_waiting()
+                for group in self._groups.rest():
+                    self._write(group)
                 self._close()
                 self._replace()
         finally:
@@ -76,17 +112,13 @@ class ParquetStream:
             with suppress(OSError):
                 self._temporary.unlink(missing_ok=True)
 
-    def _write_waiting(self) -> None:
-        if not self._waiting:
-            return
-        table = pa.concat_tables(self._waiting)
-        self._waiting, self._waiting_rows = [], 0
+    def _write(self, group: pa.Table) -> None:
         try:
             if self._writer is None:
                 self._writer = pq.ParquetWriter(
-                    self._temporary, table.schema, write_page_checksum=True
+                    self._temporary, group.schema, write_page_checksum=True
                 )
-            self._writer.write_table(table, row_group_size=self._row_group_rows)
+            self._writer.write_table(group)
         except (OSError, pa.ArrowException) as error:
             raise self._refused(error) from error
 

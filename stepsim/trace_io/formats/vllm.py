@@ -21,15 +21,14 @@ import base64
 import binascii
 import io
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.array_files import archive_names, open_array
 from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.formats import numpy_arrays
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
 from stepsim.trace_io.formats.json_lines import json_records
 from stepsim.trace_io.formats.sequences import nested_ids, sequence_chunks
@@ -51,7 +50,7 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
     if kind == "npy":
         yield from _arrays(job, kind, [(None, FIELD)])
     elif kind == "npz":
-        names = numpy_arrays.archive_names(job.path)
+        names = archive_names(job.path)
         present = [name for name in (PROMPT_FIELD, FIELD) if name in names]
         if not present:
             listed = ", ".join(f"`{name}`" for name in names) or "none"
@@ -70,19 +69,18 @@ def _arrays(
     """The arrays ``members`` (name in the archive, name for messages), one after the other."""
     token = done = 0
     for name, field in members:
-        with ExitStack() as stack:
-            stream = numpy_arrays.open_array(stack, job.path, kind, name)
-            check_integer_dtype(np.empty(0, stream.dtype), str(job.path), f"`{field}`")
-            row = 0
-            for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
-                kept = 0
-                for chunk in _emit(job, block, str(job.path), field, 0, token, row):
-                    kept = len(chunk.experts)
-                    yield chunk
-                token += kept
-                row += len(block)
-                done += len(block) * stream.row_bytes
-                job.done(done)
+        stream = open_array(job.path, kind, name)
+        check_integer_dtype(np.empty(0, stream.dtype), str(job.path), f"`{field}`")
+        row = 0
+        for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
+            kept = 0
+            for chunk in _emit(job, block, str(job.path), field, 0, token, row):
+                kept = len(chunk.experts)
+                yield chunk
+            token += kept
+            row += len(block)
+            done += len(block) * stream.row_bytes
+            job.done(done)
 
 
 def _responses(job: ImportJob) -> Iterator[RoutingChunk]:

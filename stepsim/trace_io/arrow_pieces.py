@@ -1,0 +1,142 @@
+"""Arrow data in pieces that are read one by one: row groups of Parquet, batches of Arrow IPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from stepsim.trace_io.files import damaged
+
+__all__ = ["Piece", "Pieces", "open_pieces", "table_pieces"]
+
+Bounds = tuple[Any, Any]
+"""Least and highest value of a column without nulls; (None, None) for nulls only."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of a source.
+
+    Attributes:
+        first_row, rows: which rows of the source they are.
+        read: loads columns of the piece.
+        bounds: of columns, as far as the file tells them.
+    """
+
+    first_row: int
+    rows: int
+    read: Callable[[Sequence[str]], pa.Table]
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A source in pieces, with its schema."""
+
+    schema: pa.Schema
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+
+def table_pieces(table: pa.Table) -> Pieces:
+    """A table in memory as a single piece."""
+    return Pieces(table.schema, (Piece(0, table.num_rows, table.select),))
+
+
+def open_pieces(path: Path, kind: str, labels: Sequence[str]) -> Pieces:
+    """The pieces of a file; of Parquet only the footer is read. A stream is read as a whole.
+
+    ``labels`` are the columns whose bounds are wanted.
+
+    Raises:
+        TraceError: the file is truncated or damaged.
+    """
+    try:
+        if kind == "parquet":
+            return _row_groups(path, labels)
+        if kind == "ipc file":
+            return _batches(path)
+        with pa.OSFile(str(path)) as file:
+            table = pa.ipc.open_stream(file).read_all()
+        _ = table.column_names  # decodes the names, which Arrow does not check
+        return table_pieces(table)
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        raise damaged(path, kind, error) from error
+
+
+def _row_groups(path: Path, labels: Sequence[str]) -> Pieces:
+    with pq.ParquetFile(path) as file:
+        metadata, schema = file.metadata, file.schema_arrow
+    _ = schema.names
+
+    def reader(group: int) -> Callable[[Sequence[str]], pa.Table]:
+        def read(columns: Sequence[str]) -> pa.Table:
+            try:
+                with pq.ParquetFile(
+                    path, metadata=metadata, page_checksum_verification=True
+                ) as file:
+                    return file.read_row_group(group, columns=list(columns))
+            except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+                raise damaged(path, "parquet", error) from error
+
+        return read
+
+    def pieces() -> Iterator[Piece]:
+        first = 0
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            yield Piece(first, group.num_rows, reader(index), _bounds(group, labels))
+            first += group.num_rows
+
+    return Pieces(schema, tuple(pieces()))
+
+
+def _bounds(group: pq.RowGroupMetaData, labels: Sequence[str]) -> dict[str, Bounds]:
+    found: dict[str, Bounds] = {}
+    for index in range(group.num_columns):
+        column = group.column(index)
+        name = column.path_in_schema
+        if name not in labels or not column.is_stats_set:
+            continue
+        statistics = column.statistics
+        if statistics.null_count == 0 and statistics.has_min_max:
+            found[name] = (statistics.min, statistics.max)
+        elif statistics.null_count == group.num_rows:
+            found[name] = (None, None)
+    return found
+
+
+def _batches(path: Path) -> Pieces:
+    def reader(index: int) -> Callable[[Sequence[str]], pa.Table]:
+        def read(columns: Sequence[str]) -> pa.Table:
+            try:
+                with pa.OSFile(str(path)) as file:
+                    batch = pa.ipc.open_file(file).get_batch(index)
+                    return pa.Table.from_batches([batch]).select(columns)
+            except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+                raise damaged(path, "ipc file", error) from error
+
+        return read
+
+    with pa.OSFile(str(path)) as file:
+        opened = pa.ipc.open_file(file)
+        _ = opened.schema.names
+        sizes = [opened.get_batch(i).num_rows for i in range(opened.num_record_batches)]
+    ends = accumulate(sizes)
+    return Pieces(
+        opened.schema,
+        tuple(
+            Piece(end - rows, rows, reader(i))
+            for i, (end, rows) in enumerate(zip(ends, sizes, strict=True))
+        ),
+    )
