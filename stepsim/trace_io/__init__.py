@@ -17,7 +17,7 @@ from stepsim.trace_io.importing import (
     load_requests,
     summarize_routing,
 )
-from stepsim.trace_io.kv import read_kv_lengths
+from stepsim.trace_io.kv import KvFile, open_kv_lengths, read_kv_lengths
 from stepsim.trace_io.origin import read_origin
 from stepsim.trace_io.replay import DecodeStep, replay, replay_rows, replay_schema
 from stepsim.trace_io.requests import RequestTrace, read_requests
@@ -44,6 +44,7 @@ __all__ = [
     "DecodeStep",
     "ImportProgress",
     "ImportSummary",
+    "KvFile",
     "LayerLoad",
     "ParquetStream",
     "RequestTrace",
@@ -58,6 +59,7 @@ __all__ = [
     "import_trace",
     "is_routing_table",
     "load_requests",
+    "open_kv_lengths",
     "read_kv_lengths",
     "read_origin",
     "read_requests",

@@ -5,17 +5,14 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
 
-__all__ = ["choose_array", "damaged", "detect_format", "read_arrow", "read_numpy"]
+__all__ = ["choose_array", "damaged", "detect_format", "read_arrow"]
 
 _MAGIC = {
     b"\x93NUMPY": "npy",
@@ -48,41 +45,6 @@ def detect_format(path: Path) -> str | None:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def read_numpy(
-    path: Path, kind: str, names: Sequence[str], extra: Sequence[str] = ()
-) -> dict[str, npt.NDArray[Any]]:
-    """Read the main array of a .npy or .npz file, and the arrays of an archive named ``extra``.
-
-    The main array of an archive is its only one, or else the only one called one of ``names``.
-    It is returned under ``names[0]``.
-
-    Raises:
-        TraceError: the file is truncated or damaged, holds Python objects, or it is not clear
-            which array is meant.
-    """
-    try:
-        # The file is opened here because np.load leaves one open that it fails to read.
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if not isinstance(loaded, np.lib.npyio.NpzFile):
-                return {names[0]: loaded}
-            chosen = choose_array(path, loaded.files, names, extra)
-            found = {names[0]: np.asarray(loaded[chosen])}
-            for name in extra:
-                if name in loaded.files and name != chosen:
-                    found[name] = np.asarray(loaded[name])
-            return found
-    except TraceError:
-        raise
-    except Exception as error:  # a damaged header makes NumPy and zipfile raise nearly anything
-        if "allow_pickle" in str(error):
-            raise TraceError(
-                f"{path}: holds Python objects (object array), expected integers; rows of "
-                "different lengths or None make one, mend them and save again"
-            ) from error
-        raise damaged(path, kind, error) from error
-
-
 def read_arrow(path: Path, kind: str) -> pa.Table:
     """Read a Parquet or Arrow IPC file.
 
@@ -109,7 +71,9 @@ def _read_table(path: Path, kind: str) -> pa.Table:
 def choose_array(
     path: Path, present: Sequence[str], names: Sequence[str], extra: Sequence[str]
 ) -> str:
-    """The main array among those ``present`` in an archive, see :func:`read_numpy`.
+    """The main array among those ``present`` in an archive.
+
+    It is the only one that is not ``extra``, or else the only one called one of ``names``.
 
     Raises:
         TraceError: it is not clear which array is meant.

@@ -8,18 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
 from stepsim.trace_io.formats import FORMATS, Format
 from stepsim.trace_io.formats.job import ImportJob, RequestChunk, RoutingChunk
 from stepsim.trace_io.formats.megatron import trace_files
-from stepsim.trace_io.requests import RequestTrace, read_requests, request_rows
+from stepsim.trace_io.requests import (
+    RequestTrace,
+    read_context_tokens,
+    read_requests,
+    request_rows,
+)
 from stepsim.trace_io.summary import RoutingCounter, RoutingSummary
 from stepsim.trace_io.table import routing_rows
 from stepsim.trace_io.writer import ParquetStream
 
-__all__ = ["ImportProgress", "ImportSummary", "import_trace", "load_requests", "summarize_routing"]
+__all__ = [
+    "ImportProgress",
+    "ImportSummary",
+    "import_trace",
+    "load_context_tokens",
+    "load_requests",
+    "summarize_routing",
+]
 
 
 @dataclass(frozen=True)
@@ -183,10 +196,7 @@ def load_requests(
         return read_requests(path)
     found = _format(path, name)
     if found.holds != "requests":
-        raise TraceError(
-            f"{path}: is a trace of expert routing ({found.name}), expected one of requests; see "
-            "summarize_routing and read_routing"
-        )
+        raise _no_requests(path, found)
     job = _job(path, None, None, None, None, column, False)
     chunks = [chunk for chunk in found.read(job) if isinstance(chunk, RequestChunk)]
     if not chunks:
@@ -201,6 +211,28 @@ def load_requests(
         tuple(ids for part in hashes for ids in part) if hashes else None,
         str(path),
     )
+
+
+def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
+    """The lengths of the prompts of a request trace of any format, int64 [requests].
+
+    They are all that is kept of it, 8 bytes per request.
+
+    Raises:
+        TraceError: as `load_requests`.
+    """
+    path = Path(source)
+    name = detect_trace_format(path)
+    if name == OWN_REQUESTS:
+        return read_context_tokens(path)
+    found = _format(path, name)
+    if found.holds != "requests":
+        raise _no_requests(path, found)
+    job = _job(path, None, None, None, None, None, False)
+    chunks = [c.context_tokens for c in found.read(job) if isinstance(c, RequestChunk)]
+    if not chunks:
+        raise _empty(path)
+    return np.concatenate(chunks)
 
 
 def _format(path: Path, name: str | None) -> Format:
@@ -252,6 +284,13 @@ def _same_shape(
             "all tokens or for none"
         )
     return here
+
+
+def _no_requests(path: Path, found: Format) -> TraceError:
+    return TraceError(
+        f"{path}: is a trace of expert routing ({found.name}), expected one of requests; see "
+        "summarize_routing and read_routing"
+    )
 
 
 def _empty(path: Path) -> TraceError:

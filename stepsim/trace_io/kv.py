@@ -1,23 +1,123 @@
-"""Reading KV-cache lengths: the number of cached tokens of each request, in arrival order."""
+"""KV-cache lengths: the number of cached tokens of each request of a batch, in arrival order.
+
+A file is one batch, or holds many: a request trace, of which any consecutive requests are one, or
+the steps of a replay, of which each is one.
+"""
 
 from __future__ import annotations
 
-import csv
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.errors import TraceError
-from stepsim.trace_io.files import detect_format, read_numpy
-from stepsim.trace_io.validate import check_integer_dtype
+from stepsim.errors import ArgError, TraceError
+from stepsim.trace_io.arrow_pieces import Pieces, open_pieces
+from stepsim.trace_io.decode_steps import DecodeStepFile
+from stepsim.trace_io.detection import detect_trace_format
+from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.importing import load_context_tokens
+from stepsim.trace_io.length_files import (
+    TEXT_SUFFIXES,
+    check_lengths,
+    no_columns,
+    open_lengths,
+    text_lengths,
+    unknown_format,
+)
+from stepsim.trace_io.parts import Span, check_window
 
-__all__ = ["read_kv_lengths"]
+__all__ = ["KvFile", "open_kv_lengths", "read_kv_lengths"]
 
-_TEXT = (".csv", ".txt")
-_MAX_LENGTH = int(np.iinfo(np.int64).max)
+Lengths = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KvFile:
+    """Batches of KV-cache lengths, of which nothing but their sizes is known yet.
+
+    Attributes:
+        name: of the file.
+        steps: int64 [batches], the decode step of each; None for a file without steps.
+        sizes: int64 [batches], requests of each.
+    """
+
+    name: str
+    steps: Lengths | None
+    sizes: Lengths
+    _read: Callable[[int, Span], npt.NDArray[Any]]
+
+    def label(self, batch: int) -> str:
+        """The batch in the words of a message: ``step 3 has 64 requests``."""
+        where = "it" if self.steps is None else f"step {int(self.steps[batch])}"
+        return f"{where} has {int(self.sizes[batch])} requests"
+
+    def read(
+        self,
+        batch: int = 0,
+        *,
+        requests: int | None = None,
+        window: int | None = None,
+        minimum: int = 0,
+        maximum: int | None = None,
+    ) -> Lengths:
+        """The lengths of a batch, int64 [requests], or of a window; see `read_kv_lengths`.
+
+        Raises:
+            TraceError: another number of requests, no such window, or a length is out of bounds.
+            ArgError: ``window`` is given without ``requests``, or out of range.
+        """
+        size = int(self.sizes[batch])
+        if window is not None:
+            if requests is None:
+                raise ArgError(
+                    f"{self.name}: window {window} of what size is not known; give requests= as "
+                    "well"
+                )
+            span = check_window(self.name, self.label(batch), size, window, requests)
+        elif requests in (None, size):
+            span = Span(0, size)
+        else:
+            raise TraceError(
+                f"{self.name}: {size} lengths, expected {requests}; choose a file of this batch "
+                "size, or one window of many with window="
+            )
+        values = self._read(batch, span)
+        return check_lengths(
+            values, self.name, first_row=span.first, minimum=minimum, maximum=maximum
+        )
+
+
+def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None) -> KvFile:
+    """The batches of a file; see :func:`read_kv_lengths` for what it may be.
+
+    Text and request traces are read at once, 8 bytes per request; of the steps of a replay and of
+    arrays only what is asked for.
+
+    Raises:
+        TraceError: the file is unreadable, or holds no lengths.
+    """
+    path = Path(source)
+    name, kind = str(path), detect_format(path)
+    if kind in ("npy", "npz"):
+        if column is not None:
+            raise no_columns(name, column)
+        array = open_lengths(path, kind)
+        return KvFile(name, None, np.array(array.shape), lambda _, span: array.read(*span))
+    if kind is not None:
+        if column is not None:
+            raise no_columns(name, column)
+        return _arrow(path, kind)
+    if column is None and _is_request_trace(path):
+        return _in_memory(name, load_context_tokens(path))
+    if path.suffix.lower() not in TEXT_SUFFIXES:
+        raise unknown_format(path, kind)
+    found = [check_lengths(part, name, lines=at) for part, at in text_lengths(path, column)]
+    return _in_memory(name, np.concatenate([np.empty(0, np.int64), *found]))
 
 
 def read_kv_lengths(
@@ -25,143 +125,83 @@ def read_kv_lengths(
     *,
     column: str | None = None,
     requests: int | None = None,
+    step: int | None = None,
+    window: int | None = None,
     minimum: int = 0,
     maximum: int | None = None,
-) -> npt.NDArray[np.int64]:
+) -> Lengths:
     """Read and check KV-cache lengths; the result is int64 [requests], C-contiguous, read-only.
 
     Args:
         source: a .npy file, a .npz file (its only array, or the one called ``lengths`` or
-            ``data``), a .csv or .txt file with one length per line and an optional header, or a
-            NumPy array.
+            ``data``), a .csv or .txt file with one length per line and an optional header, a
+            request trace (the lengths of its prompts), the steps of a replay, or a NumPy array.
         column: which column of a .csv file with a header to read.
-        requests: number of lengths expected.
+        requests: number of lengths expected; with ``window``, how many it has.
+        step: which step of a replay.
+        window: read only this batch of ``requests`` consecutive requests, counted from 0; the last
+            requests that make no whole batch belong to none.
         minimum, maximum: bounds of a length, in tokens, inclusive.
 
     Raises:
-        TraceError: the file is unreadable, is not one vector of integers, is empty, or a length is
-            out of bounds; the message has the file, the row (or line of a text file) and the value.
+        TraceError: the file is unreadable, is not one vector of integers, is empty, holds several
+            steps of which none is chosen, has not so many windows, or a length is out of bounds;
+            the message has the file, the row (or line of a text file) and the value.
+        ArgError: ``window`` is given without ``requests``, or out of range.
     """
-    lines: list[int] | None = None
     if isinstance(source, np.ndarray):
-        name, values = "array", source
+        if column is not None:
+            raise no_columns("array", column)
+        file = _in_memory("array", check_lengths(source, "array", minimum=minimum, maximum=maximum))
     else:
-        path = Path(source)
-        name = str(path)
-        kind = detect_format(path)
-        if kind in ("npy", "npz"):
-            values = read_numpy(path, kind, ("lengths", "data"))["lengths"]
-        elif kind is None and path.suffix.lower() in _TEXT:
-            numbers, lines = _read_text(path, column)
-            values = np.array(numbers, dtype=np.int64)
-        else:
+        file = open_kv_lengths(source, column=column)
+    batch = _batch_of(file, step)
+    return file.read(batch, requests=requests, window=window, minimum=minimum, maximum=maximum)
+
+
+def _batch_of(file: KvFile, step: int | None) -> int:
+    if file.steps is None:
+        if step is not None:
             raise TraceError(
-                f"{path}: the format is not known ({kind or 'no known first bytes'}), expected "
-                ".npy, .npz, or .csv or .txt with one length per line; convert it to one of these"
+                f"{file.name}: has no steps to choose {step} from, only the files of "
+                "`stepsim trace replay` have; leave step= out"
             )
-    if column is not None and lines is None:
-        raise TraceError(
-            f"{name}: has no columns to choose {column!r} from, only text files with a header "
-            "have; leave column= out"
-        )
-    return _checked(values, name, lines, requests=requests, minimum=minimum, maximum=maximum)
-
-
-def _checked(
-    values: npt.NDArray[Any],
-    name: str,
-    lines: list[int] | None,
-    *,
-    requests: int | None,
-    minimum: int,
-    maximum: int | None,
-) -> npt.NDArray[np.int64]:
-    check_integer_dtype(values, name, "KV lengths")
-    if values.ndim != 1:
-        raise TraceError(
-            f"{name}: KV lengths have {values.ndim} dims, shape {values.shape}, expected one "
-            "length per request (requests,); choose one row, or flatten it"
-        )
-    if values.size == 0:
-        raise TraceError(
-            f"{name}: the trace is empty, it has 0 lengths, expected at least 1; record it again"
-        )
-    if requests is not None and values.size != requests:
-        raise TraceError(
-            f"{name}: {values.size} lengths, expected {requests}; choose a file of this batch size"
-        )
-    most = _MAX_LENGTH if maximum is None else maximum
-    bad = (values < minimum) | (values > most)
-    if bad.any():
-        index = int(np.argmax(bad))
-        where = f"row {index}" if lines is None else f"line {lines[index]}"
-        bound = f"at least {minimum}" if maximum is None else f"{minimum}..{maximum}"
-        others = int(bad.sum()) - 1
-        more = f" (and so in {others} more)" if others else ""
-        raise TraceError(
-            f"{name}: {where}: KV length {int(values[index])} is out of range{more}, expected "
-            f"{bound} tokens; drop the request or record it again"
-        )
-    lengths = np.array(values, dtype=np.int64, order="C", copy=True, subok=False)
-    lengths.flags.writeable = False
-    return lengths
-
-
-def _read_text(path: Path, column: str | None) -> tuple[list[int], list[int]]:
-    """The numbers of a text file, and the line (from 1) of each."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(
-            f"{path}: is not readable as UTF-8 text with one length per line ({error}); "
-            "convert it to .npy or plain text"
-        ) from error
-    while rows and not any(rows[-1][1]):
-        rows.pop()
-    header = rows[0][1] if rows and _number(rows[0][1][0] if rows[0][1] else "") is None else None
-    width = len(header) if header else 1
-    position = _position(path, header, column)
-    numbers, lines = [], []
-    for line, row in rows[1:] if header else rows:
-        if len(row) != width:
-            raise TraceError(
-                f"{path}: line {line}: {len(row)} fields {row}, expected {width}"
-                f"{'' if header else ' (one length per line)'}; mend the line"
-                f"{'' if header else ', or add a header and choose with column='}"
-            )
-        number = _number(row[position])
-        if number is None:
-            raise TraceError(
-                f"{path}: line {line}: {row[position]!r} is not a KV length, expected a whole "
-                "number of tokens; mend or drop the line"
-            )
-        numbers.append(number)
-        lines.append(line)
-    return numbers, lines
-
-
-def _position(path: Path, header: list[str] | None, column: str | None) -> int:
-    if column is None and (header is None or len(header) == 1):
         return 0
-    if header is None:
+    first, last = int(file.steps.min()), int(file.steps.max())
+    found = np.arange(len(file.steps)) if step is None else np.flatnonzero(file.steps == step)
+    if len(found) != 1:
+        asked = "expected one" if step is None else f"{len(found)} of them are step {step}"
         raise TraceError(
-            f"{path}: has no header to find column {column!r} in; leave column= out or add one"
+            f"{file.name}: holds {len(file.steps)} steps from {first} to {last}, {asked}; choose "
+            "one of them with step="
         )
-    if column is None or header.count(column) != 1:
-        asked = "no column is chosen" if column is None else f"column {column!r} is not there once"
-        raise TraceError(
-            f"{path}: has {len(header)} columns ({', '.join(f'`{name}`' for name in header)}) and "
-            f"{asked}; choose one of them with column="
-        )
-    return header.index(column)
+    return int(found[0])
 
 
-def _number(text: str) -> int | None:
-    """A whole number within int64, or None."""
-    text = text.strip()
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
-        return None
-    return int(text)
+def _in_memory(name: str, lengths: Lengths) -> KvFile:
+    if not len(lengths):
+        check_lengths(lengths, name)
+    sizes = np.array([len(lengths)])
+    return KvFile(name, None, sizes, lambda _, span: lengths[span.first : span.first + span.size])
+
+
+def _is_request_trace(path: Path) -> bool:
+    try:
+        return detect_trace_format(path) in ("azure", "mooncake")
+    except TraceError:
+        return False
+
+
+def _arrow(path: Path, kind: str) -> KvFile:
+    source: Pieces = open_pieces(path, kind, ())
+    names = source.schema.names
+    if "context_tokens" in names:
+        return _in_memory(str(path), load_context_tokens(path))
+    if "kv_lengths" in names and "step" in names:
+        steps = DecodeStepFile(source, str(path))
+        return KvFile(str(path), steps.steps, steps.sizes, steps.read)
+    listed = ", ".join(f"`{name}`" for name in names) or "none"
+    raise TraceError(
+        f"{path}: has columns {listed}, expected `context_tokens` of a request trace, or `step` "
+        "and `kv_lengths` of a replay; convert it with: stepsim trace import"
+    )

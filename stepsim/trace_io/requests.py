@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.arrow_columns import index_column, list_column
+from stepsim.trace_io.arrow_pieces import open_pieces
 from stepsim.trace_io.files import detect_format, read_arrow
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
 from stepsim.trace_io.schema import check_version
@@ -209,6 +210,24 @@ def read_requests(source: object) -> RequestTrace:
     return _from_table(table, name)
 
 
+def read_context_tokens(path: Path) -> npt.NDArray[np.int64]:
+    """The lengths of the prompts of a file in our schema, int64 [requests], and nothing else of it.
+
+    Raises:
+        TraceError: as `read_requests`.
+    """
+    name, kind = str(path), detect_format(path)
+    source = open_pieces(path, kind or "", ())
+    _check_schema(source.schema, name, source.rows)
+    return np.concatenate(
+        [
+            index_column(piece.read(["context_tokens"]), "context_tokens", name, piece.first_row)
+            for piece in source.pieces
+            if piece.rows
+        ]
+    )
+
+
 def request_rows(
     first: int,
     context: npt.NDArray[np.int64],
@@ -236,19 +255,23 @@ def request_rows(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _from_table(table: pa.Table, name: str) -> RequestTrace:
-    check_version(table.schema, name, newest=REQUESTS_SCHEMA_VERSION, what="request")
-    present = table.column_names
-    if "context_tokens" not in present:
-        listed = ", ".join(f"`{column}`" for column in present) or "none"
+def _check_schema(schema: pa.Schema, name: str, rows: int) -> None:
+    check_version(schema, name, newest=REQUESTS_SCHEMA_VERSION, what="request")
+    if "context_tokens" not in schema.names:
+        listed = ", ".join(f"`{column}`" for column in schema.names) or "none"
         raise TraceError(
             f"{name}: has no column `context_tokens` (found {listed}), expected a request trace; "
             "import it first with: stepsim trace import"
         )
-    if table.num_rows == 0:
+    if rows == 0:
         raise TraceError(
             f"{name}: the trace is empty, it has 0 requests, expected at least 1; record it again"
         )
+
+
+def _from_table(table: pa.Table, name: str) -> RequestTrace:
+    _check_schema(table.schema, name, table.num_rows)
+    present = table.column_names
     times = hashes = None
     if "arrival_seconds" in present:
         column = table.column("arrival_seconds")

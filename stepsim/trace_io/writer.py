@@ -21,7 +21,7 @@ ROW_GROUP_ROWS = 1 << 16
 takes the row groups that hold it, so that they are small."""
 
 _LEAST_SHARE = 8
-_MAX_BYTES = 64 << 20
+_MAX_BYTES = 16 << 20
 
 
 class RowGroups:

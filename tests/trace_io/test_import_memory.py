@@ -24,8 +24,8 @@ MEASURE = """
 import re, sys
 from pathlib import Path
 from stepsim.trace_io import import_trace, importing, writer
-from stepsim.trace_io.formats import numpy_arrays
-numpy_arrays.CHUNK_BYTES = 1 << 20
+from stepsim.trace_io.formats import lengths, numpy_arrays
+lengths.CHUNK_BYTES = numpy_arrays.CHUNK_BYTES = 1 << 20
 class Stream(writer.ParquetStream):
     def __init__(self, path):
         super().__init__(path, row_group_rows=1 << 15)
@@ -46,6 +46,18 @@ def write_npy(path: Path, tokens: int) -> int:
     with path.open("wb") as file:
         np.save(file, np.tile(foreign.routing(1000), (tokens // 1000, 1, 1)))
     return tokens * foreign.LAYERS
+
+
+def write_fortran(path: Path, tokens: int) -> int:
+    with path.open("wb") as file:
+        np.save(file, np.asfortranarray(np.tile(foreign.routing(1000), (tokens // 1000, 1, 1))))
+    return tokens * foreign.LAYERS
+
+
+def write_lengths(path: Path, requests: int) -> int:
+    with path.open("wb") as file:
+        np.save(file, np.arange(requests))
+    return requests
 
 
 def write_npz(path: Path, tokens: int) -> int:
@@ -87,6 +99,8 @@ def write_megatron(path: Path, tokens: int) -> int:
     ("write", "short", "allowed_mb"),
     [
         (write_npy, 200_000, 40),
+        (write_fortran, 200_000, 40),
+        (write_lengths, 500_000, 20),
         (write_npz, 200_000, 40),
         (write_parquet, 60_000, 40),
         (write_megatron, 50_000, 20),

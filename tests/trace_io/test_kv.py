@@ -6,12 +6,23 @@ import csv
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepsim.errors import TraceError
-from stepsim.trace_io import read_kv_lengths
+from stepsim.errors import ArgError, TraceError
+from stepsim.trace_io import (
+    ParquetStream,
+    RequestTrace,
+    import_trace,
+    open_kv_lengths,
+    read_kv_lengths,
+    replay,
+    replay_rows,
+)
+from tests.trace_io import foreign
 
 LENGTHS = [374, 396, 0, 8191]
 
@@ -130,7 +141,9 @@ def test_bad_files(tmp_path):
     other = text_file(tmp_path, "1\n", "x.dat")
     assert f"{other}: the format is not known (no known first bytes), expected" in message(other)
     other.write_bytes(b"PAR1....")
-    assert f"{other}: the format is not known (parquet), expected" in message(other)
+    assert f"{other}: the parquet file is truncated" in message(other)
+    pq.write_table(pa.table({"x": [1]}), other)
+    assert f"{other}: has columns `x`, expected `context_tokens` of a request" in message(other)
     np.savez(tmp_path / "x.npz", a=[1], b=[2])
     assert "exactly one named `lengths` or `data`" in message(tmp_path / "x.npz")
 
@@ -164,3 +177,102 @@ def test_a_csv_file_by_the_standard_writer(tmp_path):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([["id", "kv"], ["a,b", 5], ['"c"', 6]])
     assert read_kv_lengths(path, column="kv").tolist() == [5, 6]
+
+
+# --- files of many batches
+
+
+@pytest.fixture
+def trace() -> RequestTrace:
+    generator = np.random.default_rng(0)
+    return RequestTrace(generator.integers(1, 500, 60), generator.integers(1, 9, 60))
+
+
+def test_windows_of_every_kind_of_file(tmp_path, trace):
+    lengths = trace.context_tokens
+    np.save(tmp_path / "x.npy", lengths)
+    np.savez_compressed(tmp_path / "x.npz", lengths=lengths)
+    (tmp_path / "x.csv").write_text("\n".join(map(str, lengths)))
+    trace.to_parquet(tmp_path / "x.parquet")
+    for source in (*tmp_path.iterdir(), lengths):
+        for window in (0, 3, 6):
+            found = read_kv_lengths(source, requests=8, window=window)
+            assert found.tolist() == lengths[8 * window :][:8].tolist()
+        assert "it has 60 requests, which makes windows 0..6 of 8, but window 7" in message(
+            source, requests=8, window=7
+        )
+        with pytest.raises(ArgError, match=r"window 1 of what size is not known; give requests="):
+            read_kv_lengths(source, window=1)
+        assert "60 lengths, expected 8; choose a file of this batch size, or one window" in message(
+            source, requests=8
+        )
+        assert "has no steps to choose 1 from" in message(source, step=1)
+
+
+def test_foreign_request_traces(tmp_path):
+    azure = text_file(tmp_path, foreign.AZURE)
+    mooncake = foreign.lines(tmp_path / "x.jsonl", foreign.MOONCAKE)
+    assert read_kv_lengths(azure).tolist() == [374, 396]
+    assert read_kv_lengths(azure, column="GeneratedTokens").tolist() == [44, 109]
+    assert read_kv_lengths(mooncake).tolist() == [6758, 12]
+    import_trace(mooncake, tmp_path / "x.parquet")
+    assert read_kv_lengths(tmp_path / "x.parquet", requests=1, window=1).tolist() == [12]
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_steps_of_a_replay(tmp_path, trace, rows):
+    steps = list(replay(trace, 8))[::2]
+    path = tmp_path / "steps.parquet"
+    with ParquetStream(path, row_group_rows=rows) as out:
+        out.write(replay_rows(steps))
+    file = open_kv_lengths(path)
+    assert file.steps.tolist() == [step.step for step in steps]
+    assert file.sizes.tolist() == [len(step.requests) for step in steps]
+    for batch, step in enumerate(steps):
+        assert file.read(batch).tolist() == step.kv_lengths.tolist()
+        assert read_kv_lengths(path, step=step.step).tolist() == step.kv_lengths.tolist()
+    window = read_kv_lengths(path, step=4, requests=3, window=1)
+    assert window.tolist() == steps[2].kv_lengths[3:6].tolist()
+    last = steps[-1].step
+    assert f"holds {len(steps)} steps from 0 to {last}, expected one; choose one of them" in (
+        message(path)
+    )
+    assert "0 of them are step 5; choose one of them with step=" in message(path, step=5)
+    assert "step 4 has 8 requests, which makes windows 0..1 of 3, but window 2 is" in message(
+        path, step=4, requests=3, window=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "lengths", "says"),
+    [
+        ([0, 1], [[1], []], "row 1: step 1 has no requests, expected at least 1"),
+        ([0, 1], [[1], [None]], "row 1: `kv_lengths` holds null, expected a length for every"),
+        ([0, 1], [[1], [-5]], "row 0: KV length -5 is out of range"),
+        ([0, None], [[1], [2]], "row 1: `step` is null"),
+        ([], [], "holds no steps, expected at least 1"),
+    ],
+)
+def test_bad_steps(tmp_path, steps, lengths, says):
+    columns = {
+        "step": pa.array(steps, pa.int64()),
+        "kv_lengths": pa.array(lengths, pa.list_(pa.int64())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "s.parquet")
+    assert says in message(tmp_path / "s.parquet", step=1)
+
+
+def test_lengths_come_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepsim.trace_io.length_files._BLOCK_LINES", 3)
+    monkeypatch.setattr("stepsim.trace_io.formats.lengths.CHUNK_BYTES", 24)
+    (tmp_path / "x.csv").write_text("n\n" + "\n".join(map(str, range(10))) + "\n\n\n")
+    np.save(tmp_path / "x.npy", np.arange(10))
+    for name in ("x.csv", "x.npy"):
+        assert import_trace(tmp_path / name, tmp_path / "out.parquet").rows == 10
+        assert read_kv_lengths(tmp_path / "out.parquet").tolist() == list(range(10))
+    np.save(tmp_path / "x.npy", np.array([1, 2, 3, 4, -5]))
+    with pytest.raises(TraceError, match="row 4: KV length -5 is out of range"):
+        import_trace(tmp_path / "x.npy", tmp_path / "out.parquet")
+    (tmp_path / "x.csv").write_text("1\n2\n3\n4\n\n5\n")
+    with pytest.raises(TraceError, match=r"line 5: 0 fields \[\], expected 1"):
+        import_trace(tmp_path / "x.csv", tmp_path / "out.parquet")

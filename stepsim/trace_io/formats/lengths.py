@@ -1,15 +1,23 @@
 """Plain arrays of lengths: one prompt length per request, without times.
 
-What :func:`stepsim.trace_io.read_kv_lengths` reads: .npy, .npz, or text with one length per line
-or a column to choose. The lengths are read at once, 8 bytes each.
+A .npy or .npz file with one dim, or text with one length per line or a column to choose; read in
+pieces of bounded size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepsim.trace_io.formats.job import ImportJob, RequestChunk
-from stepsim.trace_io.kv import read_kv_lengths
+from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RequestChunk
+from stepsim.trace_io.length_files import (
+    TEXT_SUFFIXES,
+    check_lengths,
+    no_columns,
+    open_lengths,
+    text_lengths,
+    unknown_format,
+)
 
 __all__ = ["read"]
 
@@ -20,5 +28,18 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
     Raises:
         TraceError: the file is unreadable, or a length is invalid.
     """
-    yield RequestChunk(read_kv_lengths(job.path, column=job.column))
-    job.done(job.path.stat().st_size)
+    name, kind = str(job.path), detect_format(job.path)
+    if kind in ("npy", "npz"):
+        if job.column is not None:
+            raise no_columns(name, job.column)
+        array = open_lengths(job.path, kind)
+        row = 0
+        for block in array.blocks(CHUNK_BYTES // array.row_bytes):
+            yield RequestChunk(check_lengths(block, name, first_row=row))
+            row += len(block)
+            job.done(row * array.row_bytes)
+    elif kind is None and job.path.suffix.lower() in TEXT_SUFFIXES:
+        for values, lines in text_lengths(job.path, job.column, job.done):
+            yield RequestChunk(check_lengths(values, name, lines=lines))
+    else:
+        raise unknown_format(job.path, kind)

@@ -1,0 +1,80 @@
+"""Reading the decode steps that a replay wrote: a batch of KV-cache lengths per row."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+
+from stepsim.errors import TraceError
+from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column
+from stepsim.trace_io.arrow_pieces import Piece, Pieces
+from stepsim.trace_io.parts import Span
+from stepsim.trace_io.schema import check_version
+
+__all__ = ["DecodeStepFile"]
+
+
+class DecodeStepFile:
+    """The steps of a file in the schema of :func:`stepsim.trace_io.replay_schema`.
+
+    Opening reads it once, piece by piece, and keeps 16 bytes per step. The lengths of the piece
+    read last are kept, since steps are mostly asked for in order.
+
+    Attributes:
+        steps: int64 [steps], their numbers.
+        sizes: int64 [steps], requests of each.
+
+    Raises:
+        TraceError: there are no steps, a value is missing, or a step has no requests.
+    """
+
+    def __init__(self, source: Pieces, name: str) -> None:
+        check_version(source.schema, name, what="decode-steps")
+        self._pieces = [piece for piece in source.pieces if piece.rows]
+        self._name = name
+        self._lock = threading.Lock()
+        self._last: tuple[int, ListColumn] | None = None
+        if not self._pieces:
+            raise TraceError(f"{name}: holds no steps, expected at least 1; replay it again")
+        steps, sizes = [], []
+        for piece in self._pieces:
+            table = piece.read(["step", "kv_lengths"])
+            steps.append(index_column(table, "step", name, piece.first_row))
+            sizes.append(list_column(table, "kv_lengths", name, floating=False).lengths)
+        self.steps = np.concatenate(steps)
+        self.sizes = np.concatenate(sizes)
+        if not self.sizes.all():
+            row = int(np.argmin(self.sizes))
+            raise TraceError(
+                f"{name}: row {row}: step {int(self.steps[row])} has no requests, expected at "
+                "least 1; drop the row"
+            )
+        self._first_rows = [piece.first_row for piece in self._pieces]
+
+    def read(self, row: int, span: Span) -> npt.NDArray[np.int64]:
+        """Lengths of the requests ``span`` of a step, given by its row.
+
+        Raises:
+            TraceError: a length is missing, or the file is damaged.
+        """
+        number = int(np.searchsorted(self._first_rows, row, side="right")) - 1
+        column = self._column(number, self._pieces[number])
+        local = row - self._first_rows[number]
+        first = int(column.starts[local]) + span.first
+        rows = slice(first, first + span.size)
+        if column.value_nulls[rows].any():
+            raise TraceError(
+                f"{self._name}: row {row}: `kv_lengths` holds null, expected a length for every "
+                "request; replay the trace again"
+            )
+        return np.asarray(column.values[rows])
+
+    def _column(self, number: int, piece: Piece) -> ListColumn:
+        with self._lock:
+            if self._last is None or self._last[0] != number:
+                table = piece.read(["kv_lengths"])
+                column = list_column(table, "kv_lengths", self._name, floating=False)
+                self._last = number, column
+            return self._last[1]
