@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PYTEST := $(BIN)/python -m pytest -p no:benchmark
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Bytecode is kept, as that of an installed package is: without it every process starts later.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test lint bench docs setup clean distclean
 

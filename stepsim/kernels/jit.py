@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-__all__ = ["cache_directory", "cached_entry", "kernel", "source_digest"]
+__all__ = ["cache_directory", "cached_entry", "is_compiled", "kernel", "source_digest"]
 
 _log = logging.getLogger("stepsim")
 _COMPILER_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
@@ -66,6 +66,11 @@ def cache_directory() -> Path:
         home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         root = str(Path(home) / "stepsim")
     return Path(root) / f"kernels-{_loaded_digest()[:20]}"
+
+
+def is_compiled() -> bool:
+    """Whether a compiled engine is on disk. It is not read, so it may still prove unusable."""
+    return any(cache_directory().glob("*.nbc"))
 
 
 class _Locator(_CacheLocator):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from stepsim.errors import StepSimError
 from stepsim.processes import start_processes, stop_processes
-from stepsim.simulation import warm_up
+from stepsim.simulation import ensure_compiled
 
 __all__ = ["Pool", "workers"]
 
@@ -64,13 +64,11 @@ class Pool:
 def workers(jobs: int) -> Iterator[Pool]:
     """``jobs`` processes; for one, this process itself."""
     if jobs == 1:
-        warm_up()
         yield Pool(None)
         return
     executor = start_processes(jobs, "stepsim.reproduce")
     try:
-        # Compiled once, here: the processes only read it from the cache.
-        warm_up()
+        ensure_compiled()
         yield Pool(executor)
     finally:
         stop_processes(executor)

@@ -17,6 +17,7 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import StepSimError
 from stepsim.graph import Program
 from stepsim.kernels.driver import Execution, execute
+from stepsim.kernels.jit import is_compiled
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image, lower
 from stepsim.machine import Machine, load_machine
@@ -27,7 +28,7 @@ from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.totals import totals_of
 
-__all__ = ["simulate", "simulate_network", "warm_up"]
+__all__ = ["ensure_compiled", "simulate", "simulate_network", "warm_up"]
 
 
 def simulate(
@@ -199,6 +200,12 @@ def _expected_traffic(program: Program, bindings: Mapping[Any, Any] | None) -> i
         return int(bound.off_chip_traffic)
     except (StepSimError, TypeError):
         return None
+
+
+def ensure_compiled() -> None:
+    """Compile the engine unless it is on disk, so that other processes need only load it."""
+    if not is_compiled():
+        warm_up()
 
 
 def warm_up() -> float:

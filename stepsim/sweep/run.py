@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from stepsim.errors import SweepError
-from stepsim.simulation import warm_up
+from stepsim.simulation import ensure_compiled, warm_up
 from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
 from stepsim.sweep.dispatch import dispatch
 from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
@@ -137,8 +137,7 @@ def run_sweep(
     with Store(Path(out), plan).open(resume=resume) as store:
         engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
         try:
-            # Compiled here once, so that workers only load the machine code.
-            warm_up()
+            ensure_compiled()
             return _run(plan, store, engine, progress)
         finally:
             if isinstance(backend, str):

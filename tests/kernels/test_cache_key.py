@@ -16,7 +16,7 @@ import numba
 import pytest
 
 import stepsim.kernels
-from stepsim.kernels.jit import cache_directory, cached_entry, source_digest
+from stepsim.kernels.jit import cache_directory, cached_entry, is_compiled, source_digest
 
 KERNELS = Path(stepsim.kernels.__file__).parent
 SOURCES = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.py"))
@@ -117,7 +117,9 @@ def hits(entry: Any) -> int:
 @needs_compiler
 def test_second_entry_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
+    assert not is_compiled()
     assert hits(fresh_entry()) == 0
+    assert is_compiled()
     assert {path.suffix for path in cache_directory().iterdir()} == {".nbi", ".nbc"}
     assert hits(fresh_entry()) == 1
 
