@@ -82,7 +82,17 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
 
 
 def _by_run(folder: str | Path, metric: str) -> dict[str, tuple[str, float]]:
-    columns = ["run", "model", "workload", "parameters", "machine", "trace", "layer", "step"]
+    columns = [
+        "run",
+        "model",
+        "workload",
+        "parameters",
+        "machine",
+        "trace",
+        "layer",
+        "step",
+        "window",
+    ]
     table = read_runs(folder, [*dict.fromkeys([*columns, metric])])
     _check_number(table, metric)
     return {
@@ -101,6 +111,7 @@ def _label(row: Mapping[str, Any]) -> str:
         parts.append(f"layer {row['layer']} step {row['step']}")
     elif row["trace"] is not None:
         parts.append(row["trace"])
+    parts += [] if row["window"] is None else [f"window {row['window']}"]
     return " ".join(part for part in parts if part)
 
 

@@ -19,8 +19,9 @@ from stepsim.errors import MachineError, SweepError
 from stepsim.machine import Machine, load_machine
 from stepsim.sweep.kinds import Shape, check_point, find_shape, resolve_parameters
 from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
+from stepsim.sweep.selection import kv_traces, routing_traces
 from stepsim.sweep.spec import SweepSpec
-from stepsim.sweep.traces import NO_TRACE, Trace, kv_traces, routing_traces
+from stepsim.sweep.traces import NO_TRACE, Trace
 
 __all__ = ["Chunk", "Plan", "Point", "make_plan"]
 
@@ -69,6 +70,9 @@ class Chunk:
             self.point.machine.to_dict(), trace.source, trace.layer, trace.step, trace.identity,
             dict(self.limits),
         ]  # fmt: skip
+        # Only where it applies, so that the keys of other runs stay what they were.
+        if trace.window is not None:
+            content.append(trace.window)
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -193,7 +197,9 @@ def _check_batches(point: Point, traces: list[Trace], where: str) -> None:
         # Attention depends on every length, MoE on their number only.
         if trace.rows is not None and (trace.rows not in seen or point.workload == "attention"):
             seen.add(trace.rows)
-            check_point(point.workload, where, point.shape, point.parameters, trace.data)
+            loaded = trace.loaded()
+            if not loaded.error:
+                check_point(point.workload, where, point.shape, point.parameters, loaded.data)
 
 
 def _text(design: Mapping[str, Any]) -> str:

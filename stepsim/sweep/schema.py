@@ -20,7 +20,7 @@ __all__ = [
     "UNIT_ROWS_SCHEMA",
 ]
 
-SWEEP_SCHEMA_VERSION: Final = "1"
+SWEEP_SCHEMA_VERSION: Final = "2"
 
 
 def _field(name: str, kind: pa.DataType, unit: str, definition: str, null: bool = True) -> pa.Field:
@@ -61,6 +61,7 @@ _IDENTITY: Final = [
     _field("trace_id", pa.string(), "SHA-256", "content of the trace"),
     _field("layer", pa.int32(), "", "layer of the trace"),
     _field("step", pa.int32(), "", "forward pass of the trace"),
+    _field("window", pa.int32(), "", "batch of consecutive rows of the trace, from 0"),
     _field("batch", pa.int64(), "tokens", "rows of the workload"),
 ]
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from stepsim.errors import MachineError, SweepError
 from stepsim.machine.yaml_source import read_yaml
@@ -38,17 +39,35 @@ class SyntheticTraces(_Section):
 
 
 class TraceSelection(_Section):
-    """Where the traces come from, and which of their layer-steps are run."""
+    """Where the traces come from, and which of their layer-steps or windows are run."""
 
     files: list[str] = Field(default=[], description="files of traces; relative to the spec")
     synthetic: SyntheticTraces | None = Field(default=None, description="drawn tables")
+    column: str | None = Field(default=None, description="column of lengths in CSV files")
     layers: list[_Index] | None = Field(default=None, description="layers to run; all if absent")
     steps: list[_Index] | None = Field(default=None, description="steps to run; all if absent")
     tokens: _Count | None = Field(
-        default=None, description="tokens every table must have; others become failures"
+        default=None,
+        description="rows every batch must have, others become failures; with windows, their size",
     )
-    sample: _Count | None = Field(default=None, description="how many layer-steps to draw")
+    windows: Literal["all"] | int | list[int] | None = Field(
+        default=None,
+        description="batches of so many consecutive tokens to run: 'all', the first N, or a list",
+    )
+    sample: _Count | None = Field(default=None, description="how many of the selected to draw")
     seed: _Index = Field(default=0, description="seed of the sample")
+
+    @field_validator("windows", mode="plain")
+    @classmethod
+    def _windows(cls, value: Any) -> Any:
+        """One message in place of one for each of the three forms."""
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        listed = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
+        if value in (None, "all") or whole or (listed and value):
+            return value
+        raise PydanticCustomError(
+            "windows", "expected 'all', the first N from 1, or a list of numbers from 0"
+        )
 
 
 class SweepLimits(_Section):

@@ -1,34 +1,43 @@
-"""The traces of a sweep: read, selected and sampled; a bad one is kept with its error."""
+"""The traces of a sweep: read, selected and sampled; a bad one is kept with its error.
+
+All that is selected is read once before the first run, for its identity. What fits into a budget
+stays in memory, the rest is read again when its turn comes.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from stepsim.errors import SweepError, TraceError
-from stepsim.sweep.spec import TraceSelection
-from stepsim.trace_io import read_kv_lengths, routing_parts, synthetic_routing
-from stepsim.workloads import MoEShape
+from stepsim.errors import TraceError
 
-__all__ = ["NO_TRACE", "Trace", "kv_traces", "routing_traces"]
+__all__ = ["NO_TRACE", "Source", "Trace", "read_sources"]
+
+KEPT_BYTES = 64 << 20
+"""Bytes of traces that a plan keeps in memory."""
+
+Content = tuple[str, Any]
+"""Identity and data of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One trace as the runs see it.
+    """One trace as the runs see it. It travels to other processes with its data.
 
     Attributes
     ----------
-    source, layer, step : labels; None where they do not apply.
+    source, layer, step, window : labels; None where they do not apply.
     identity : SHA-256 of the content, or of the labels when it could not be read.
-    data : expert ids ``[tokens, k]`` or lengths ``[requests]``; None without data.
+    data : expert ids ``[tokens, k]`` or lengths ``[requests]``; None without data, or when it is to
+        be read again.
     error : why the trace cannot be used; empty when it can.
+    rows : tokens or requests; None when it could not be read.
+    lengths : cache lengths that go with a routing, for a decoder.
+    load : reads identity and data; None when ``data`` stays.
     """
 
     source: str | None
@@ -37,139 +46,91 @@ class Trace:
     identity: str | None
     data: Any
     error: str = ""
+    window: int | None = None
+    rows: int | None = None
+    lengths: Trace | None = None
+    load: Callable[[], Content] | None = None
 
     @property
-    def rows(self) -> int | None:
-        return None if self.data is None else len(self.data)
+    def inputs(self) -> Any:
+        """What a program is built for and bound to: the data, with lengths a pair of both."""
+        return self.data if self.lengths is None else (self.data, self.lengths.data)
+
+    @property
+    def label(self) -> str:
+        """The trace in the words of a message: ``routing.parquet layer 3 step 7 window 2``."""
+        parts = [self.source]
+        for name in ("layer", "step", "window"):
+            value = getattr(self, name)
+            parts += [] if value is None else [f"{name} {value}"]
+        return " ".join(map(str, parts))
+
+    def loaded(self) -> Trace:
+        """The trace with its data; with an error when it is not what it was."""
+        lengths = None if self.lengths is None else self.lengths.loaded()
+        error = self.error or ("" if lengths is None else lengths.error)
+        if self.load is None:
+            return replace(self, lengths=lengths, error=error)
+        try:
+            identity, data = self.load()
+            if identity != self.identity:
+                error = f"{self.label}: has changed since the sweep was planned; start it again"
+        except TraceError as found:
+            data, error = None, str(found)
+        return replace(self, data=data, lengths=lengths, error=error, load=None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        whole = self.loaded()
+        return Trace, tuple(getattr(whole, name) for name in Trace.__slots__)
 
 
 NO_TRACE = Trace(None, None, None, None, None)
 """The trace of workloads that have none."""
 
-_Item = tuple[str, int, int, Callable[[], Any]]
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace before it is read.
 
-def routing_traces(selection: TraceSelection, shape: MoEShape) -> list[Trace]:
-    """The selected layer-steps, in the order of source, layer, step.
-
-    Raises
-    ------
-    SweepError
-        Neither or both of files and synthetic, or nothing is selected.
-    TraceError
-        A file cannot be opened at all.
+    Attributes
+    ----------
+    source, layer, step, window : as in `Trace`.
+    place : where it lies; sources are read fastest in this order.
+    read : identity and data; raises TraceError.
     """
-    _one_source(selection)
-    items = list(_synthetic(selection, shape) if selection.synthetic else _files(selection, shape))
-    kept = [item for item in items if _selected(selection, item)]
-    if not kept:
-        layers = sorted({layer for _, layer, _, _ in items})
-        steps = sorted({step for _, _, step, _ in items})
-        raise SweepError(
-            f"traces: the selection is empty; the sources hold layers {_span(layers)} and steps "
-            f"{_span(steps)}"
-        )
-    return [_read(item) for item in _sampled(selection, kept)]
+
+    source: str
+    layer: int | None
+    step: int | None
+    window: int | None
+    place: tuple[int, int, int]
+    read: Callable[[], Content]
 
 
-def kv_traces(selection: TraceSelection) -> list[Trace]:
-    """Every file is one trace of cache lengths.
-
-    Raises
-    ------
-    SweepError
-        Keys of routing traces are given, or no file.
-    """
-    if selection.synthetic or selection.layers is not None or selection.steps is not None:
-        raise SweepError(
-            "traces: attention reads cache lengths, one batch per file; synthetic, layers and "
-            "steps are for routing. Give files only"
-        )
-    if not selection.files:
-        raise SweepError("traces.files: no file; attention needs at least one file of lengths")
-
-    def reader(name: str) -> Callable[[], Any]:
-        return lambda: read_kv_lengths(name, requests=selection.tokens)
-
-    items = [(Path(name).name, 0, 0, reader(name)) for name in selection.files]
-    traces = []
-    for source, _, _, read in _sampled(selection, items):
-        try:
-            lengths = read()
-        except TraceError as error:
-            traces.append(Trace(source, None, None, _digest(source), None, str(error)))
-        else:
-            traces.append(Trace(source, None, None, _digest(lengths.tobytes()), lengths))
-    return traces
+def read_sources(sources: Iterable[Source]) -> list[Trace]:
+    """Read all, in the order in which they lie; returns them in the order given."""
+    given = list(sources)
+    traces: dict[int, Trace] = {}
+    left = KEPT_BYTES
+    for index in sorted(range(len(given)), key=lambda i: given[i].place):
+        trace = _read(given[index])
+        left -= 0 if trace.data is None else trace.data.nbytes
+        if left < 0 and trace.data is not None:
+            trace = replace(trace, data=None, load=given[index].read)
+        traces[index] = trace
+    return [traces[index] for index in range(len(given))]
 
 
-def _one_source(selection: TraceSelection) -> None:
-    if bool(selection.files) == bool(selection.synthetic):
-        found = "both" if selection.files else "neither"
-        raise SweepError(
-            f"traces: expected either files or synthetic, found {found}; give one of them"
-        )
-
-
-def _synthetic(selection: TraceSelection, shape: MoEShape) -> Iterator[_Item]:
-    drawn = selection.synthetic
-    assert drawn is not None
-
-    def reader(layer: int, step: int) -> Callable[[], Any]:
-        return lambda: synthetic_routing(
-            drawn.tokens, shape.experts, shape.active,
-            seed=drawn.seed, skew=drawn.skew, layer=layer, step=step,
-        )  # fmt: skip
-
-    source = f"synthetic (seed {drawn.seed}, skew {drawn.skew:g})"
-    for layer in range(drawn.layers):
-        for step in range(drawn.steps):
-            yield source, layer, step, reader(layer, step)
-
-
-def _files(selection: TraceSelection, shape: MoEShape) -> Iterator[_Item]:
-    for name in selection.files:
-        # The folder is not part of the rows, so that a sweep can be compared with one elsewhere.
-        parts = routing_parts(
-            name, experts=shape.experts, k=shape.active, tokens=selection.tokens
-        )  # fmt: skip
-        for part in parts:
-            yield Path(name).name, part.layer, part.step, part.read
-
-
-def _selected(selection: TraceSelection, item: _Item) -> bool:
-    _, layer, step, _ = item
-    return (selection.layers is None or layer in selection.layers) and (
-        selection.steps is None or step in selection.steps
-    )
-
-
-def _sampled(selection: TraceSelection, items: list[_Item]) -> list[_Item]:
-    """A sample without replacement, in the order of the sources."""
-    if selection.sample is None:
-        return items
-    if selection.sample > len(items):
-        raise SweepError(
-            f"traces.sample: {selection.sample} traces wanted, but only {len(items)} are selected; "
-            "sample fewer, or leave the key out to run all"
-        )
-    chosen = random.Random(selection.seed).sample(range(len(items)), selection.sample)
-    return [items[i] for i in sorted(chosen)]
-
-
-def _read(item: _Item) -> Trace:
-    source, layer, step, read = item
-    try:
-        table = read()
-    except TraceError as error:
-        return Trace(source, layer, step, _digest(f"{source} {layer} {step}"), None, str(error))
-    return Trace(source, layer, step, table.identity(), np.asarray(table.experts))
-
-
-def _digest(content: str | bytes) -> str:
+def digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def _span(values: list[int]) -> str:
-    dense = values == list(range(values[0], values[-1] + 1))
-    return f"{values[0]}..{values[-1]}" if dense else ", ".join(map(str, values))
+def _read(item: Source) -> Trace:
+    labels = item.source, item.layer, item.step
+    try:
+        identity, data = item.read()
+    except TraceError as error:
+        known = [item.source, item.layer, item.step, item.window]
+        name = digest(" ".join(str(label) for label in known if label is not None))
+        return Trace(*labels, name, None, str(error), item.window)
+    return Trace(*labels, identity, np.asarray(data), "", item.window, len(data))

@@ -153,6 +153,7 @@ class _Rows:
 
     def add(self, trace: Trace) -> None:
         """Simulate one run."""
+        trace = trace.loaded()
         identity = {**self._common, **_labels(self._chunk, trace)}
         if trace.error:
             self._fail(identity, "trace", "TraceError", trace.error)
@@ -232,6 +233,7 @@ def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:
         "trace_id": trace.identity,
         "layer": trace.layer,
         "step": trace.step,
+        "window": trace.window,
         "batch": chunk.point.parameters.get("batch", trace.rows),
     }
 

@@ -212,6 +212,6 @@ def test_schemas_are_stable() -> None:
         "columns changed: raise SWEEP_SCHEMA_VERSION and renew the snapshot"
     )
     for schema in (RUNS_SCHEMA, FAILURES_SCHEMA, UNIT_ROWS_SCHEMA):
-        assert schema.metadata[b"schema_version"] == b"1"
+        assert schema.metadata[b"schema_version"] == b"2"
         for field in schema:
             assert field.metadata[b"definition"]
