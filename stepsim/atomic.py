@@ -33,6 +33,8 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         yield parts
         for part, place in zip(parts, places, strict=True):
             part.replace(place)
+    except OutputError:  # an OSError too, but it says what is wrong already
+        raise
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise OutputError(

@@ -60,3 +60,11 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         f"cannot write {target}: No such file or directory; "
         "choose a folder that exists, is writable and has space"
     )
+
+
+def test_an_error_of_writing_is_worded_once(tmp_path: Path) -> None:
+    error = OutputError("x: no space")
+    with pytest.raises(OutputError) as caught, replacing(tmp_path / "a"):
+        raise error
+    assert caught.value is error
+    assert list(tmp_path.iterdir()) == []

@@ -162,15 +162,18 @@ def _write_windows(
 ) -> None:
     import numpy as np
 
+    from stepsim.atomic import replacing
     from stepsim.errors import OutputError
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for window in windows:
-            np.save(folder / f"{window.name(prefix)}.npy", window.lengths(lengths))
     except OSError as error:
         raise OutputError(
-            f"{folder}: cannot be written ({error}); check that it is a folder, writeable and "
-            "has space"
+            f"{folder}: cannot be made ({error.strerror}); check that it is a folder, or name "
+            "one that can be"
         ) from error
+    for window in windows:
+        # An open file, since NumPy ends names of its own with .npy.
+        with replacing(folder / f"{window.name(prefix)}.npy") as (part,), part.open("wb") as file:
+            np.save(file, window.lengths(lengths))
     note(f"wrote {len(windows)} files to {folder}")

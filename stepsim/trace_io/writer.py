@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Hashable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
 __all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
@@ -80,11 +80,13 @@ class ParquetStream:
     ) -> None:
         self.rows = 0
         self._path = Path(path)
-        self._temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}.tmp")
         self._groups = RowGroups(row_group_rows)
+        self._ending = ExitStack()
+        self._temporary = self._path
         self._writer: pq.ParquetWriter | None = None
 
     def __enter__(self) -> ParquetStream:
+        (self._temporary,) = self._ending.enter_context(replacing(self._path))
         return self
 
     def write(self, table: pa.Table, label: Hashable = None) -> None:
@@ -99,18 +101,18 @@ class ParquetStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            if kind is None:
+        with suppress(_Abandoned), self._ending:
+            try:
+                if kind is not None:
+                    # Whatever the block raised goes on as it is, also an OSError of its input.
+                    raise _Abandoned
                 for group in self._groups.rest():
                     self._write(group)
                 self._close()
-                self._replace()
-        finally:
-            with suppress(OSError, pa.ArrowException):
-                if self._writer is not None:
-                    self._writer.close()
-            with suppress(OSError):
-                self._temporary.unlink(missing_ok=True)
+            finally:
+                with suppress(OSError, pa.ArrowException):
+                    if self._writer is not None:
+                        self._writer.close()
 
     def _write(self, group: pa.Table) -> None:
         try:
@@ -131,14 +133,12 @@ class ParquetStream:
             raise self._refused(error) from error
         self._writer = None
 
-    def _replace(self) -> None:
-        try:
-            self._temporary.replace(self._path)
-        except OSError as error:
-            raise self._refused(error) from error
-
     def _refused(self, error: Exception) -> OutputError:
         return OutputError(
             f"{self._path}: cannot be written ({error}); check that the folder exists, is "
             "writeable and has space"
         )
+
+
+class _Abandoned(Exception):
+    """The block of a file raised: what is there of the file is dropped."""

@@ -211,8 +211,12 @@ def test_nothing_half_written_stays(tmp_path, error):
 
 def test_unwritable_places(tmp_path):
     (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "missing" / "t.parquet", tmp_path / "folder"):
+    missing, folder = tmp_path / "missing" / "t.parquet", tmp_path / "folder"
+    for path, says in (
+        (missing, f"{missing}: cannot be written ("),
+        (folder, f"cannot write {folder}: it is a folder or a device; name a file"),
+    ):
         with pytest.raises(OutputError) as caught:
             FULL.to_parquet(path)
-        assert str(caught.value).startswith(f"{path}: cannot be written (")
+        assert str(caught.value).startswith(says)
     assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
