@@ -15,14 +15,7 @@ import pytest
 
 from stepsim.sweep import SweepProgress, plan_sweep, run_sweep
 from stepsim.sweep.backends import LocalBackend
-
-SPEC = {
-    "name": "qwen-tiles",
-    "workload": "moe",
-    "model": "qwen3-30b-a3b",
-    "traces": {"synthetic": {"tokens": 64, "layers": 10, "steps": 20, "seed": 1}},
-    "grid": {"tile": [8, 16, 32, 64, "dynamic"]},
-}
+from tests.sweep.support import QWEN_TILES
 
 
 class _Memory:
@@ -42,7 +35,7 @@ def _sweep(folder: Path, jobs: int) -> tuple[float, float, _Memory]:
     begin = time.perf_counter()
     backend = LocalBackend(jobs, inline=False)
     try:
-        summary = run_sweep(plan_sweep(SPEC), folder, backend=backend, progress=memory)
+        summary = run_sweep(plan_sweep(QWEN_TILES), folder, backend=backend, progress=memory)
     finally:
         backend.close()
     seconds = time.perf_counter() - begin

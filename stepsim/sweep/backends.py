@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import importlib
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from stepsim.errors import SweepError
 from stepsim.processes import start_processes, stop_processes
@@ -19,6 +23,16 @@ from stepsim.sweep.work import ChunkRows, execute_chunk
 __all__ = ["BACKENDS", "Backend", "DaskBackend", "LocalBackend", "RayBackend", "WorkerLost"]
 
 Work = Callable[[Chunk], ChunkRows]
+_Answer = TypeVar("_Answer")
+
+_ANSWER_SECONDS = 10
+"""Within which a scheduler at an address is to answer."""
+
+_LOOK_SECONDS = 5.0
+"""Between looks at whether a scheduler still has workers."""
+
+_DESERTED_SECONDS = 60.0
+"""For which a scheduler may have no workers, as while they are replaced."""
 
 
 class WorkerLost(Exception):
@@ -30,7 +44,7 @@ class Backend(Protocol):
 
     @property
     def ahead(self) -> int:
-        """Chunks to hand out: one more than are computed, so that no worker waits for the next."""
+        """Chunks to hand out: more than are computed, so that no worker waits for the next."""
         ...
 
     def submit(self, chunk: Chunk) -> Any:
@@ -62,17 +76,16 @@ class LocalBackend:
         self._inline = inline and jobs == 1
         self._work = work
         self._pool = None if self._inline else self._start()
+        self._next: tuple[Chunk, concurrent.futures.Future[ChunkRows]]
 
     @property
     def ahead(self) -> int:
-        # In this process a chunk is done once submitted; another one would be lost with it.
-        return 1 if self._inline else self._jobs + 1
+        return 1 if self._inline else 2 * self._jobs
 
     def submit(self, chunk: Chunk) -> concurrent.futures.Future[ChunkRows]:
         if self._inline:
-            done: concurrent.futures.Future[ChunkRows] = concurrent.futures.Future()
-            done.set_result(self._work(chunk))
-            return done
+            self._next = chunk, concurrent.futures.Future[ChunkRows]()
+            return self._next[1]
         if self._pool is None:
             self._pool = self._start()
         try:
@@ -82,6 +95,9 @@ class LocalBackend:
             return self.submit(chunk)
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
+        if self._inline:
+            chunk, handle = self._next
+            handle.set_result(self._work(chunk))
         first = concurrent.futures.FIRST_COMPLETED
         return concurrent.futures.wait(handles, return_when=first).done
 
@@ -104,48 +120,107 @@ class DaskBackend:
     """A dask.distributed scheduler at ``address``, or one started here with ``jobs`` workers."""
 
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
-        distributed = _import("distributed", "dask")
-        self._distributed = distributed
+        self._distributed = _import("distributed", "dask")
         self._work = work
         self._cluster = None
         if address is None:
-            self._cluster = distributed.LocalCluster(
-                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None
-            )
+            self._cluster = self._distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
+                # How often to try again is decided by the one who dispatches.
+                scheduler_kwargs={"allowed_failures": 0},
+            )  # fmt: skip
         try:
-            self._client = distributed.Client(self._cluster or address, set_as_default=False)
+            self._client = self._distributed.Client(
+                self._cluster or address, timeout=_ANSWER_SECONDS, set_as_default=False
+            )
         except (OSError, ValueError) as error:
             raise SweepError(
                 f"dask: no scheduler answers at {address} ({error}); check the address, as in "
                 "tcp://host:8786"
             ) from error
+        self._address = self._client.scheduler.address
+        # Tells of lost connections at length; the errors below say what has come of it.
+        self._log = logging.getLogger("distributed.client")
+        self._log_level = self._log.level
+        self._log.setLevel(logging.CRITICAL)
 
     @property
     def ahead(self) -> int:
-        return 1 + max(1, sum(int(threads) for threads in self._client.nthreads().values()))
+        with self._connected():
+            return 1 + max(1, sum(int(threads) for threads in self._client.nthreads().values()))
 
     def submit(self, chunk: Chunk) -> Any:
-        # Impure: a chunk that is asked for again, after it lost its worker, is to run again.
-        return self._client.submit(self._work, chunk, pure=False, key=None)
+        # A name of its own each time: a chunk that lost its worker is to run again.
+        key = f"chunk-{chunk.key}-{uuid.uuid4().hex}"
+        with self._connected():
+            return self._client.submit(self._work, chunk, pure=False, key=key)
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
-        done: Collection[Any]
-        with self._client.as_current():
-            done, _ = self._distributed.wait(list(handles), return_when="FIRST_COMPLETED")
-        return done
+        def first(seconds: float) -> Collection[Any]:
+            done: Collection[Any] = self._distributed.wait(
+                list(handles), timeout=seconds, return_when="FIRST_COMPLETED"
+            ).done
+            return done
+
+        return self._patiently(first)
 
     def result(self, handle: Any) -> ChunkRows:
+        def outcome(seconds: float) -> ChunkRows | BaseException:
+            # The error is asked for, so that one of the work is not taken for one of the asking.
+            # Rows that died with their worker before they were fetched are computed again.
+            error: BaseException | None = handle.exception(timeout=seconds)
+            return error or handle.result(timeout=seconds)
+
         try:
-            rows: ChunkRows = handle.result()
-        except self._distributed.scheduler.KilledWorker as error:
-            raise WorkerLost(str(error)) from error
-        handle.release()
-        return rows
+            found = self._patiently(outcome)
+        finally:
+            handle.release()
+        if isinstance(found, self._distributed.scheduler.KilledWorker):
+            raise WorkerLost(str(found)) from found
+        if isinstance(found, concurrent.futures.CancelledError):
+            raise self._lost() from found
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def close(self) -> None:
         self._client.close()
+        self._log.setLevel(self._log_level)
         if self._cluster is not None:
             self._cluster.close()
+
+    def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
+        """Ask for as long as there are workers that could bring the answer."""
+        seen = time.monotonic()
+        while True:
+            with self._connected():
+                try:
+                    with self._client.as_current():
+                        return ask(_LOOK_SECONDS)
+                except TimeoutError:
+                    if self._client.nthreads():
+                        seen = time.monotonic()
+            if time.monotonic() - seen > _DESERTED_SECONDS:
+                raise SweepError(
+                    f"dask: the scheduler at {self._address} has no workers; start some, as in "
+                    f"dask worker {self._address}, and continue with --resume"
+                )
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Name the loss of the scheduler, whatever was asked of it."""
+        if self._client.status != "running":
+            raise self._lost()
+        try:
+            yield
+        except (concurrent.futures.CancelledError, OSError) as error:
+            raise self._lost() from error
+
+    def _lost(self) -> SweepError:
+        return SweepError(
+            f"dask: lost the scheduler at {self._address}; what was finished is kept: start a "
+            "scheduler and continue with --resume"
+        )
 
 
 class RayBackend:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
+
+ROOT = Path(__file__).parents[2]
+
+QWEN_TILES: dict[str, Any] = {
+    "name": "qwen-tiles",
+    "workload": "moe",
+    "model": "qwen3-30b-a3b",
+    "traces": {"synthetic": {"tokens": 64, "layers": 10, "steps": 20, "seed": 1}},
+    "grid": {"tile": [8, 16, 32, 64, "dynamic"]},
+}
+"""1 000 runs of a whole model in 50 chunks, the size that sweeps are measured at."""
 
 TINY: dict[str, Any] = {
     "workload": "moe",
@@ -36,6 +54,28 @@ def rows_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+def sweep_command(spec: Mapping[str, Any], folder: Path, *options: str) -> list[str]:
+    """``stepsim sweep`` as typed, with the specification in a file beside the folder."""
+    file = folder.with_suffix(".yaml")
+    file.write_text(yaml.safe_dump(dict(spec)))
+    return [sys.executable, "-m", "stepsim", "sweep", str(file), "--out", str(folder), *options]
+
+
+def timings(folder: Path) -> list[dict[str, Any]]:
+    """What was noted of every chunk that was saved, in the order of saving."""
+    file = folder / "timings.jsonl"
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Look again and again; fails when nothing comes of it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so after {seconds} s"
+        time.sleep(0.02)
+
+
 def kill_self() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -54,3 +94,11 @@ def die_of_one_chunk(chunk: Chunk) -> ChunkRows:
     if chunk.key == "0001-00000":
         kill_self()
     return execute_chunk(chunk)
+
+
+def of_another_version(chunk: Chunk) -> ChunkRows:
+    """The fourth chunk comes from a worker with other software."""
+    rows = execute_chunk(chunk)
+    if chunk.key == "0001-00001":
+        return replace(rows, versions={**rows.versions, "numba": "0.1"})
+    return rows

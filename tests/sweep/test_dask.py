@@ -1,9 +1,8 @@
-"""The same rows from a real scheduler, also when it loses a worker half way."""
+"""The same rows from a real scheduler, also when it loses workers; and what else it can lose."""
 
 from __future__ import annotations
 
-import os
-import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,51 +10,126 @@ from typing import Any
 import pytest
 
 from stepsim.errors import SweepError
-from stepsim.sweep import run_sweep
-from tests.sweep.support import rows_of, tiny
+from stepsim.sweep import backends, open_table, run_sweep
+from stepsim.sweep.backends import DaskBackend
+from tests.sweep.support import (
+    QWEN_TILES,
+    die_of_one_chunk,
+    die_once,
+    rows_of,
+    sweep_command,
+    timings,
+    tiny,
+    wait_until,
+)
 
-distributed = pytest.importorskip("distributed")
-
-SPEC = tiny(traces={"synthetic": {"tokens": 12, "layers": 3, "steps": 10, "seed": 1}}, chunk=3)
-"""120 runs in 40 chunks."""
+pytest.importorskip("distributed", reason="dask.distributed is not installed")
+from tests.sweep.dask_cluster import DaskCluster
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-        silence_logs=50,
-    ) as made:  # fmt: skip
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    made = DaskCluster(tmp_path_factory.mktemp("cluster"))
+    try:
         yield made
+    finally:
+        made.close()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_scheduler_that_loses_a_worker_gives_the_rows_of_a_local_run(
-    cluster: Any, tmp_path: Path
+def test_thousand_runs_lose_a_worker_half_way_and_are_those_of_a_local_sweep(
+    cluster: DaskCluster, tmp_path: Path
 ) -> None:
-    processes = [worker.pid for worker in cluster.workers.values()]
-    assert len(set(processes)) == 2
-    killed: list[int] = []
+    local, folder = tmp_path / "local", tmp_path / "dask"
+    subprocess.run(sweep_command(QWEN_TILES, local, "--jobs", "2"), check=True)
+    cluster.start(workers=2)
+    both = set(cluster.workers().values())
+    command = sweep_command(QWEN_TILES, folder, "--backend", "dask", "--address", cluster.address)
+    with subprocess.Popen(command) as sweep:
+        try:
+            wait_until(lambda: len(timings(folder)) >= 25 or sweep.poll() is not None, 300)
+            killed, held = cluster.kill_a_worker_at_work()
+            saved = timings(folder)
+            assert sweep.wait(300) == 0
+        finally:
+            sweep.kill()
+    # It was half way, and the one that died had done its part and was at work.
+    assert 25 <= len(saved) <= 40
+    assert {record["process"] for record in saved} == both
+    assert held
+    assert held.isdisjoint(record["chunk"] for record in saved)
+    # What it held was computed by the other one, all that was computed is there, and once.
+    (survivor,) = cluster.workers().values()
+    assert {killed, survivor} == both
+    done = {record["chunk"]: record["process"] for record in timings(folder)}
+    assert len(timings(folder)) == len(done) == 50
+    assert {done[chunk] for chunk in held} == {survivor}
+    runs = open_table(folder).to_table(columns=["run"])["run"].to_pylist()
+    assert len(runs) == len(set(runs)) == 1000
+    assert rows_of(folder) == rows_of(local)
+    assert len(rows_of(folder)) == 10
+    assert (folder / "summary.json").read_bytes() == (local / "summary.json").read_bytes()
 
-    def kill_one(progress: Any) -> None:
-        if progress.done >= 60 and not killed:
-            killed.append(processes[0])
-            os.kill(processes[0], signal.SIGKILL)
 
-    summary = run_sweep(
-        SPEC, tmp_path / "dask", backend="dask", address=cluster.scheduler_address,
-        progress=kill_one,
-    )  # fmt: skip
-    assert killed
-    assert (summary.simulated, summary.failures, summary.complete) == (120, 0, True)
-    run_sweep(SPEC, tmp_path / "local")
+def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
+    backend = DaskBackend(2, work=die_once)
+    try:
+        summary = run_sweep(tiny(), tmp_path / "dask", backend=backend)
+    finally:
+        backend.close()
+    assert (tmp_path / "flag").exists()
+    assert (summary.simulated, summary.complete) == (24, True)
+    run_sweep(tiny(), tmp_path / "local")
     assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
 
 
-def test_arguments_of_backends(tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match="the local backend has none"):
-        run_sweep(SPEC, tmp_path / "a", address="tcp://127.0.0.1:1")
-    with pytest.raises(SweepError, match="unknown backend 'slurm'; known are local, dask, ray"):
-        run_sweep(SPEC, tmp_path / "b", backend="slurm")
-    with pytest.raises(SweepError, match="jobs is 0"):
-        run_sweep(SPEC, tmp_path / "c", jobs=0)
+def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "dask"
+    backend = DaskBackend(2, work=die_of_one_chunk)
+    try:
+        summary = run_sweep(tiny(), folder, backend=backend)
+    finally:
+        backend.close()
+    assert list(summary.unfinished) == ["0001-00000"]
+    assert "died while running it" in summary.unfinished["0001-00000"]
+    assert (summary.simulated, summary.complete) == (20, False)
+    assert run_sweep(tiny(), folder, backend="dask", resume=True).computed == 4
+    run_sweep(tiny(), tmp_path / "local")
+    assert rows_of(folder) == rows_of(tmp_path / "local")
+
+
+def test_a_lost_scheduler_is_named_and_what_was_finished_is_kept(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    cluster.start(workers=1)
+    done: list[int] = []
+
+    def kill(progress: Any) -> None:
+        done.append(progress.done)
+        if progress.done >= 8:
+            cluster.processes[0].kill()
+
+    with pytest.raises(SweepError, match="dask: lost the scheduler at ") as caught:
+        run_sweep(tiny(), tmp_path / "dask", backend="dask", address=cluster.address, progress=kill)
+    assert cluster.address in str(caught.value)
+    assert "what was finished is kept" in str(caught.value)
+    assert run_sweep(tiny(), tmp_path / "dask", resume=True).computed == 24 - done[-1] > 0
+
+
+def test_a_scheduler_without_workers_is_not_waited_for_forever(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(backends, "_DESERTED_SECONDS", 0.5)
+    cluster.start(workers=0)
+    with pytest.raises(SweepError, match="has no workers; start some, as in dask worker tcp://"):
+        run_sweep(tiny(), tmp_path, backend="dask", address=cluster.address)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://127.0.0.1:1"])
+def test_a_wrong_address_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setattr(backends, "_ANSWER_SECONDS", 0.5)
+    with pytest.raises(SweepError, match=f"dask: no scheduler answers at {address} .*tcp://host"):
+        run_sweep(tiny(), tmp_path, backend="dask", address=address)
