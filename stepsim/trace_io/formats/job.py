@@ -13,7 +13,7 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
-__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "ImportJob", "RequestChunk", "RoutingChunk"]
+__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "ImportJob", "RequestChunk", "RoutingChunk", "Sequence"]
 
 CHUNK_BYTES = 32 << 20
 """Bytes of input that a reader takes at a time; bounds the memory of an import."""
@@ -48,6 +48,18 @@ class RequestChunk:
     prefix_hashes: tuple[npt.NDArray[np.int64], ...] | None = None
 
 
+@dataclass(frozen=True)
+class Sequence:
+    """The number of layers of a sequence [tokens, layers, k], and where it stands."""
+
+    layers: int
+    source: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"`{self.field}` of {self.source}"
+
+
 @dataclass
 class ImportJob:
     """One import: what to read, what the caller knows about it, how far it is.
@@ -59,6 +71,7 @@ class ImportJob:
         model: label of the rows.
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
+        first_sequence: the first sequence that was read; all others have as many layers.
         notes: what the caller should know about the result, filled by the reader.
         done: calls back with the bytes of input read so far.
     """
@@ -70,6 +83,7 @@ class ImportJob:
     model: str | None = None
     column: str | None = None
     drop_missing: bool = False
+    first_sequence: Sequence | None = None
     notes: list[str] = field(default_factory=list)
     done: Callable[[int], None] = lambda _: None
 

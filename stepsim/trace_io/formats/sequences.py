@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
+from stepsim.trace_io.formats.job import ImportJob, RoutingChunk, Sequence
 from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = ["nested_ids", "sequence_chunks"]
@@ -43,14 +43,17 @@ def sequence_chunks(
     first_row: int = 0,
     weights: npt.NDArray[Any] | None = None,
 ) -> Iterator[RoutingChunk]:
-    """Split ids [tokens, layers, k] by layer.
+    """Split ids [tokens, layers, k] by layer; no tokens make no chunks.
 
     With ``job.drop_missing``, tokens whose ids are all negative are left out and those after them
     move up. ``first_row`` is the row of the source that the first token comes from.
 
     Raises:
-        TraceError: another number of dims or layers than expected, or an invalid id.
+        TraceError: another number of dims or layers than expected or than in the sequences before,
+            or an invalid id.
     """
+    if ids.shape[:1] == (0,):
+        return
     if ids.ndim != 3:
         raise TraceError(
             f"{source}: `{field}` has {ids.ndim} dims, shape {ids.shape}, expected "
@@ -66,6 +69,7 @@ def sequence_chunks(
             f"{source}: `{field}` has 0 layers (shape {ids.shape}), expected at least 1; "
             "record it again"
         )
+    _check_layers(job, ids.shape, source, field)
     rows = None
     if job.drop_missing:
         kept = (ids >= 0).any(axis=(1, 2))
@@ -83,4 +87,16 @@ def sequence_chunks(
             rows=rows,
             first_row=first_row,
             weights=None if weights is None else weights[:, layer],
+        )
+
+
+def _check_layers(job: ImportJob, shape: tuple[int, ...], source: str, field: str) -> None:
+    first = job.first_sequence
+    if first is None:
+        job.first_sequence = Sequence(shape[1], source, field)
+    elif first.layers != shape[1]:
+        raise TraceError(
+            f"{source}: `{field}` has {shape[1]} layers (shape {shape}), expected {first.layers} "
+            f"as {first} has; all sequences of a trace are of one model, read others from a file "
+            "of their own"
         )

@@ -3,8 +3,9 @@
 The ids stand in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
 OpenAI endpoints, as ``sgl_ext.routed_experts`` or ``routed_experts``. Their logical shape is
 [tokens, layers, k], little-endian, for all tokens but the last: seqlen - 1, which is
-prompt_tokens + completion_tokens - 1, or fewer when the request set ``routed_experts_start_len``.
-Layers and k are not in the response: k must be given, layers unless the token counts tell.
+prompt_tokens + completion_tokens - 1, less ``routed_experts_start_len`` if the request set it and
+the record has it. Layers and k are not in the response: k must be given, layers unless the token
+counts tell.
 
 Each response becomes one step, as if its sequence had gone through the model in one pass.
 
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.formats.flat_ids import shaped_ids
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
 from stepsim.trace_io.formats.json_lines import json_records
 from stepsim.trace_io.formats.sequences import sequence_chunks
@@ -32,6 +34,7 @@ from stepsim.trace_io.formats.sequences import sequence_chunks
 __all__ = ["payloads", "read"]
 
 _FIELD = "routed_experts"
+_START = "routed_experts_start_len"
 
 
 def read(job: ImportJob) -> Iterator[RoutingChunk]:
@@ -56,7 +59,10 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
                 "--enable-return-routed-experts, or drop the line"
             )
         for field, text, tokens in found:
-            ids = _reshape(job, _decode(text, where, field), where, field, tokens)
+            flat = _decode(text, where, field)
+            if not flat.size:
+                continue
+            ids = shaped_ids(job, flat, where, field, tokens, job.k)
             yield from sequence_chunks(
                 job, ids, source=where, field=field, step=step, first_token=0
             )
@@ -65,36 +71,39 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
 
 
 def payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
-    """The routed experts of a response: (field, value, tokens that were counted or None)."""
+    """The routed experts of a response: (field, value, tokens they are of if that is counted)."""
     meta = record.get("meta_info")
     if isinstance(meta, dict) and meta.get(_FIELD) is not None:
-        return [(f"meta_info.{_FIELD}", meta[_FIELD], _tokens(meta))]
+        return [(f"meta_info.{_FIELD}", meta[_FIELD], _tokens(meta, meta, record))]
     found = []
     choices = record.get("choices")
     usage = record.get("usage")
-    counted = _tokens(usage) if isinstance(usage, dict) else None
     if not isinstance(choices, list):
         return []
     for index, choice in enumerate(choices):
         if not isinstance(choice, dict):
             continue
         extra = choice.get("sgl_ext")
+        place, name = choice, f"choices[{index}].{_FIELD}"
         if isinstance(extra, dict) and extra.get(_FIELD) is not None:
-            value, name = extra[_FIELD], f"choices[{index}].sgl_ext.{_FIELD}"
-        elif choice.get(_FIELD) is not None:
-            value, name = choice[_FIELD], f"choices[{index}].{_FIELD}"
-        else:
+            place, name = extra, f"choices[{index}].sgl_ext.{_FIELD}"
+        elif choice.get(_FIELD) is None:
             continue
+        tokens = None
         # The usage of several completions is their sum, which tells nothing of each.
-        found.append((name, value, counted if len(choices) == 1 else None))
+        if isinstance(usage, dict) and len(choices) == 1:
+            tokens = _tokens(usage, place, choice, record)
+        found.append((name, place[_FIELD], tokens))
     return found
 
 
-def _tokens(counts: dict[str, Any]) -> int | None:
+def _tokens(counts: dict[str, Any], *places: dict[str, Any]) -> int | None:
+    """Tokens that have routed experts; the first of them may stand in one of ``places``."""
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if isinstance(prompt, int) and isinstance(completion, int):
-        return prompt + completion - 1
-    return None
+    if not (isinstance(prompt, int) and isinstance(completion, int)):
+        return None
+    starts = (place[_START] for place in places if isinstance(place.get(_START), int))
+    return prompt + completion - 1 - next(starts, 0)
 
 
 def _decode(text: object, where: str, field: str) -> npt.NDArray[np.int32]:
@@ -115,35 +124,3 @@ def _decode(text: object, where: str, field: str) -> npt.NDArray[np.int32]:
             "line may be cut off, drop it"
         )
     return np.frombuffer(data, dtype="<i4")
-
-
-def _reshape(
-    job: ImportJob, ids: npt.NDArray[np.int32], where: str, field: str, tokens: int | None
-) -> npt.NDArray[np.int32]:
-    k = job.k or 1
-    layers = job.layers
-    if layers is None:
-        if tokens is None or tokens < 1:
-            raise TraceError(
-                f"{where}: `{field}` has {ids.size} ids and the response does not count its "
-                "tokens, so the number of layers is not known; give --layers"
-            )
-        if ids.size % (tokens * k):
-            raise TraceError(
-                f"{where}: `{field}` has {ids.size} ids, expected a multiple of {tokens} tokens "
-                f"x k = {k}; check --k, and give --layers if only a part of the tokens was asked "
-                "for"
-            )
-        layers = ids.size // (tokens * k)
-    if not ids.size or ids.size % (layers * k):
-        raise TraceError(
-            f"{where}: `{field}` has {ids.size} ids, expected a multiple of {layers} layers x "
-            f"k = {k}; check --layers and --k"
-        )
-    shaped = ids.reshape(-1, layers, k)
-    if tokens is not None and len(shaped) > tokens:
-        raise TraceError(
-            f"{where}: `{field}` has {len(shaped)} tokens of {layers} layers x k = {k}, expected "
-            f"at most {tokens} (prompt + completion - 1); check --layers and --k"
-        )
-    return shaped

@@ -1,0 +1,114 @@
+"""Sequences of one trace have one number of layers, also where it is not recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.errors import TraceError
+from stepsim.trace_io import import_trace, read_routing, summarize_routing
+from tests.trace_io import foreign
+from tests.trace_io.foreign import K, routing
+
+A, B = routing(8, layers=4), routing(4, seed=1, layers=4)
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(TraceError) as caught:
+        summarize_routing(path, **options)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def partial(ids: np.ndarray, start: int, **more: Any) -> dict[str, Any]:
+    """A response of /generate with the tokens from ``start`` only."""
+    response = foreign.sglang_generate(ids)
+    response["meta_info"] |= {"routed_experts": foreign.int32_base64(ids[start:])} | more
+    return response
+
+
+# --- SGLang: the layers follow from the count of tokens
+
+
+def test_fewer_tokens_than_counted_are_not_other_layers(tmp_path):
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.sglang_generate(A), partial(A, 4)])
+    assert refusal(path, k=K) == (
+        "FILE: line 2: `meta_info.routed_experts` has 64 ids, which are 2 layers x k = 4 of 8 "
+        "tokens, expected 4 layers as in `meta_info.routed_experts` of FILE: line 1; give --layers "
+        "if only a part of the tokens was asked for (routed_experts_start_len)"
+    )
+    import_trace(path, tmp_path / "o", k=K, layers=4)
+    assert read_routing(tmp_path / "o", layer=3, step=1).experts.tolist() == A[4:, 3].tolist()
+
+
+@pytest.mark.parametrize("place", ["meta_info", "record", "choice", "sgl_ext"])
+def test_the_begin_of_a_part_is_used_where_it_is_recorded(tmp_path, place):
+    start = {"routed_experts_start_len": 4}
+    if place in ("choice", "sgl_ext"):
+        second = foreign.sglang_openai(A)
+        choice = second["choices"][0]
+        choice["sgl_ext"]["routed_experts"] = foreign.int32_base64(A[4:])
+        (choice if place == "choice" else choice["sgl_ext"]).update(start)
+    else:
+        second = partial(A, 4, **(start if place == "meta_info" else {}))
+        second |= start if place == "record" else {}
+    path = foreign.lines(tmp_path / "x.jsonl", [second, foreign.sglang_generate(A)])
+    import_trace(path, tmp_path / "o", k=K)
+    for step, expected in enumerate((A[4:], A)):
+        found = read_routing(tmp_path / "o", layer=3, step=step).experts
+        assert found.tolist() == expected[:, 3].tolist()
+
+
+def test_responses_that_count_nothing_have_the_layers_of_those_before(tmp_path):
+    silent = {"choices": [{"routed_experts": foreign.int32_base64(B)}]}
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.sglang_openai(A), silent])
+    import_trace(path, tmp_path / "o", k=K)
+    assert read_routing(tmp_path / "o", layer=3, step=1).experts.tolist() == B[:, 3].tolist()
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_a_k_that_is_too_small_shows(tmp_path, factor):
+    ids = routing(40, layers=6)
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.sglang_generate(ids)])
+    assert summarize_routing(path, k=K).k == K
+    small, layers = K // factor, 6 * factor
+    assert refusal(path, k=small) == (
+        f"FILE: line 1: `meta_info.routed_experts` has 960 ids, {layers} layers x k = {small} of "
+        f"40 tokens, but no token has an expert twice in {factor} layers side by side, expected "
+        f"of 6 layers x k = 4; check --k, or give --layers {layers} if it is right"
+    )
+    assert len(summarize_routing(path, k=small, layers=layers).layers) == layers
+
+
+def test_a_repeated_token_proves_nothing(tmp_path):
+    # Its layers may well have no expert in common.
+    ids = np.tile(np.arange(16).reshape(1, 4, 4), (200, 1, 1))
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.sglang_generate(ids)])
+    assert len(summarize_routing(path, k=4, experts=16).layers) == 4
+
+
+# --- vLLM and Parquet: the layers are recorded
+
+
+def test_a_prompt_and_its_completion_have_the_same_layers(tmp_path):
+    says = "expected 4 as `prompt_routed_experts` of FILE"
+    path = foreign.lines(tmp_path / "x.jsonl", [foreign.vllm_response(A, B[:, :3])])
+    assert refusal(path) == (
+        "FILE: line 1: `choices[0].routed_experts` has 3 layers (shape (4, 3, 4)), "
+        f"{says}: line 1 has; all sequences of a trace are of one model, read others from a file "
+        "of their own"
+    )
+    np.savez(tmp_path / "x.npz", prompt_routed_experts=A, routed_experts=B[:, :3])
+    assert says in refusal(tmp_path / "x.npz")
+
+
+def test_responses_of_two_models(tmp_path):
+    responses = [foreign.vllm_response(None, ids) for ids in (A, B[:, :3])]
+    path = foreign.lines(tmp_path / "x.jsonl", responses)
+    assert refusal(path).startswith("FILE: line 2: `choices[0].routed_experts` has 3 layers")
+    pq.write_table(pa.table({"experts": [A.tolist(), B[:, :3].tolist()]}), tmp_path / "p")
+    assert refusal(tmp_path / "p").startswith("FILE: row 1: `experts` has 3 layers (shape (4, 3")
