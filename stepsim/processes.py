@@ -41,9 +41,12 @@ def _nothing() -> None:
 
 
 def _begin(parent: int, module: str) -> None:
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    gc.disable()
     importlib.import_module(module)
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    gc.enable()
 
 
 def _end_with(parent: int) -> None:

@@ -28,6 +28,7 @@ def dispatch(
     suspects: deque[Chunk] = deque()
     lost: list[tuple[Chunk, str]] = []
     active: dict[Any, Chunk] = {}
+    finished: list[ChunkRows] = []
     exhausted = False
     while True:
         while not exhausted and not suspects and len(active) < backend.ahead:
@@ -36,11 +37,15 @@ def dispatch(
                 exhausted = True
             else:
                 active[backend.submit(chunk)] = chunk
+        # Only now, so that no worker waits for a disk.
+        for rows in finished:
+            save(rows)
+        finished.clear()
         if active:
             for handle in backend.wait(active.keys()):
                 chunk = active.pop(handle)
                 try:
-                    save(backend.result(handle))
+                    finished.append(backend.result(handle))
                 except WorkerLost:
                     suspects.append(chunk)
         elif suspects:
