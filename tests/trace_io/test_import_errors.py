@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import OutputError, TraceError
-from stepsim.trace_io import import_trace
+from stepsim.trace_io import import_trace, summarize_routing
 from stepsim.trace_io.formats import numpy_arrays
 from tests.trace_io import foreign
 from tests.trace_io.foreign import K, routing
@@ -29,6 +29,11 @@ def message(source: Path, **options) -> str:
     assert out.read_text() == "old"
     assert [p.name for p in source.parent.iterdir() if p.name.endswith(".tmp")] == []
     return str(caught.value).replace(str(source), "FILE")
+
+
+def written(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(lines))
+    return path
 
 
 def changed(ids: np.ndarray, where: tuple[int, ...], value: int) -> np.ndarray:
@@ -312,6 +317,40 @@ def test_llamacpp(tmp_path):
                          "another number, give --k)")  # fmt: skip
     path.write_text("layer,expert\n0,1\n0,-2\n")
     assert "expert id -2 is out of range" in message(path, k=2)
+
+
+def test_llamacpp_cut_off(tmp_path):
+    path = tmp_path / "x.csv"
+    whole = foreign.llamacpp_text([A, A[:1], A[:1]]).splitlines(keepends=True)
+    assert summarize_routing(written(path, whole)).k == K
+    # Without the last rows the greatest common divisor is 1 or 2.
+    for missing, first, left in ((1, 94, 3), (2, 94, 2)):
+        assert message(written(path, whole[:-missing])) == (
+            f"FILE: line {first}: the last run of rows, of layer 2, has {left} rows, expected a "
+            "multiple of 4 as those before, so that k is not known; if the file is cut off, drop "
+            "the rows of this run, else give --k"
+        )
+        assert "line 94: layer 2 ends after" in message(path, k=K)
+    assert message(written(path, [*whole[:30], *whole[31:]])) == (
+        "FILE: the lengths of the runs of a layer have no common divisor, expected multiples of "
+        "k; rows may be missing, or give --k 1 (runs have 4 rows or more)"
+    )
+
+
+def test_llamacpp_with_one_expert_per_token(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(foreign.llamacpp_text([A[:, :, :1], A[:1, :, :1]]))
+    assert summarize_routing(path).k == 1
+    path.write_text(foreign.llamacpp_text([A[:, :, :1], A[:5, :, :1]]))
+    assert "or give --k 1 (runs have 5 rows or more)" in message(path)
+    assert summarize_routing(path, k=1).rows == 33
+
+
+@pytest.mark.parametrize("line", [f"{2**31},1", f"1,{2**31}", f"1,{10**30}"])
+def test_llamacpp_numbers_beyond_int32(tmp_path, line):
+    path = tmp_path / "x.csv"
+    path.write_text(f"layer,expert\n{line}\n")
+    assert message(path, k=1).startswith(f"FILE: line 2: is '{line}', expected `layer,expert`")
 
 
 # --- Parquet

@@ -3,7 +3,8 @@
 The rows of one layer of one pass (ubatch) follow each other, k per token. A layer number that does
 not increase begins the next pass, which becomes the next step. k is not in the file: without it,
 the greatest common divisor of the lengths of all runs of a layer is taken, which is right as soon
-as the trace has a pass with a single token, as every generated token is.
+as the trace has a pass with a single token, as every generated token is. A run that was cut off
+would make it smaller: the last run has to fit the others, and k = 1 a run of one row.
 
 A model with a single routed layer gives no sign where a pass ends; all its rows are one step. The
 last layer of a prompt pass may have fewer tokens, since only the outputs wanted are computed.
@@ -27,14 +28,15 @@ __all__ = ["HEADER", "read"]
 
 HEADER = ("layer", "expert")
 _CHUNK_ROWS = CHUNK_BYTES // 64
+_MAX_INDEX = int(np.iinfo(np.int32).max)
 
 
 def read(job: ImportJob) -> Iterator[RoutingChunk]:
     """Read a trace of (layer, expert) rows.
 
     Raises:
-        TraceError: the file is unreadable, a line is not two whole numbers, or a run of rows is
-            not a multiple of k.
+        TraceError: the file is unreadable, a line is not two whole numbers, a run of rows is not
+            a multiple of k, or k is not given and cannot be told.
     """
     inferred = job.k is None
     k = job.k if job.k is not None else _infer_k(job.path)
@@ -74,17 +76,31 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
 
 
 def _infer_k(path: Path) -> int:
-    divisor = length = 0
-    last = -1
-    for _, layer, _, _ in _rows(path):
-        if layer != last and length:
-            divisor, length = math.gcd(divisor, length), 0
-        last = layer
+    """k from the lengths of the runs, all but the last of which are whole."""
+    divisor = shortest = 0
+    length, first, last = 0, 0, -1
+    for line, layer, _, _ in _rows(path):
+        if layer != last:
+            divisor = math.gcd(divisor, length)
+            shortest = min(shortest or length, length)
+            length, first, last = 0, line, layer
         length += 1
-    divisor = math.gcd(divisor, length)
-    if not divisor:
+    if not length:
         raise TraceError(f"{path}: the trace is empty, it has 0 rows; record it again")
-    return divisor
+    if divisor and length % divisor:
+        raise TraceError(
+            f"{path}: line {first}: the last run of rows, of layer {last}, has {length} rows, "
+            f"expected a multiple of {divisor} as those before, so that k is not known; if the "
+            "file is cut off, drop the rows of this run, else give --k"
+        )
+    k = math.gcd(divisor, length)
+    if k == 1 < (shortest or length):
+        raise TraceError(
+            f"{path}: the lengths of the runs of a layer have no common divisor, expected "
+            f"multiples of k; rows may be missing, or give --k 1 (runs have {shortest or length} "
+            "rows or more)"
+        )
+    return k
 
 
 def _runs(job: ImportJob, k: int) -> Iterator[tuple[int, Iterator[tuple[int, list[int]]]]]:
@@ -120,7 +136,7 @@ def _rows(path: Path) -> Iterator[tuple[int, int, int, int]]:
                 fields = text.split(b",")
                 try:
                     layer, expert = fields
-                    yield line, _index(layer), int(expert), read
+                    yield line, _index(layer, 0), _index(expert, -_MAX_INDEX), read
                 except ValueError:
                     shown = text.decode(errors="replace").strip().removeprefix("\ufeff")
                     if not shown or (line == 1 and tuple(shown.split(",")) == HEADER):
@@ -135,8 +151,9 @@ def _rows(path: Path) -> Iterator[tuple[int, int, int, int]]:
         ) from error
 
 
-def _index(text: bytes) -> int:
+def _index(text: bytes, minimum: int) -> int:
+    """The number, if int32 holds it."""
     value = int(text)
-    if value < 0:
+    if not minimum <= value <= _MAX_INDEX:
         raise ValueError(value)
     return value
