@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DecoderChoice", "decoder_case"]
 
-_DEFAULTS = {
-    "tile_inter": 64,
-    "attention_regions": 4,
-    "kv_tile": 32,
-    "moe_bw": 1024,
-    "attention_bw": 2048,
-    "qkv_bw": 20480,
-}
-_FIFO_DEPTH = 2
 _STRATEGIES = ("interleaved", "dynamic")
 
 
@@ -66,29 +57,26 @@ class DecoderChoice:
         ------
         ArgError : a value is missing, out of range or does not divide.
         """
+        from stepsim.workloads.decoder import DEFAULTS, decoder_arguments
+
         shape = find_model(self.model)
-        numbers = {name: getattr(self, name) for name in _DEFAULTS}
-        check_counts(**numbers, max_length=self.max_length, fifo_depth=self.fifo_depth)
-        known = self._published()
-        tile = self.tile or known.get("tile")
-        strategy = self.strategy or known.get("strategy")
-        if tile is None or strategy is None:
-            missing = "--tile" if tile is None else "--strategy"
-            raise ArgError(
-                f"{missing} is missing; give --tile and --strategy, or a --variant of the "
-                "published figure"
-            )
-        found = {
+        numbers = {name: getattr(self, name) for name in DEFAULTS}
+        check_counts(**{name: numbers[name] for name in DEFAULTS if name != "expert_regions"})
+        self._check_variant()
+        given = {**numbers, "tile": self.tile, "strategy": self.strategy}
+        found = decoder_arguments(self.model, given, self.variant)
+        for name in ("tile", "strategy"):
+            if name not in found:
+                raise ArgError(
+                    f"--{name} is missing; give --tile and --strategy, or a --variant of the "
+                    "published figure"
+                )
+        find_name("--strategy", found["strategy"], _STRATEGIES)
+        found |= {
             "moe": shape,
-            "attention": known.get("attention", shape.name),
-            "tile": parse_tile(str(tile)),
-            "strategy": find_name("--strategy", strategy, _STRATEGIES),
-            "expert_regions": self.expert_regions or known.get("expert_regions"),
-            "max_length": self.max_length,
-            "fifo_depth": resolve_depth(self.fifo_depth, machine, None, _FIFO_DEPTH),
+            "tile": parse_tile(str(found["tile"])),
+            "fifo_depth": resolve_depth(self.fifo_depth, machine, None, found["fifo_depth"]),
         }
-        for name, default in _DEFAULTS.items():
-            found[name] = numbers[name] or known.get(name, default)
         check_tile_inter(shape, found["tile_inter"])
         experts = f"the {shape.experts} experts of {shape.name}"
         if self.expert_regions is not None:
@@ -97,13 +85,12 @@ class DecoderChoice:
         check_divisor("--attention-regions", regions, batch, f"the {batch} requests")
         return found
 
-    def _published(self) -> dict[str, Any]:
-        from stepsim.workloads import published_decoder_config
+    def _check_variant(self) -> None:
         from stepsim.workloads.decoder import VARIANTS
 
         if self.variant is None:
             if self.config is None:
-                return {}
+                return
             raise ArgError(
                 f"--config published: the published figure has three variants; choose one with "
                 f"--variant: {', '.join(VARIANTS)}"
@@ -115,7 +102,6 @@ class DecoderChoice:
                 f"--variant: the published figure has no {self.model}, only {' and '.join(models)};"
                 " give --tile and --strategy instead"
             )
-        return published_decoder_config(self.model, self.variant)
 
 
 def decoder_case(

@@ -12,6 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stepsim.errors import ArgError, SweepError
 from stepsim.graph import Program
 from stepsim.machine.problems import did_you_mean
+from stepsim.sweep.decoder_kind import (
+    DecoderShape,
+    check_decoder_point,
+    custom_shape,
+    decoder_parameters,
+    decoder_work,
+    find_decoder_shape,
+)
 from stepsim.sweep.problems import describe
 from stepsim.workloads import (
     ATTENTION_SHAPES,
@@ -28,16 +36,27 @@ from stepsim.workloads.attention import check_arguments, reserved_tokens
 from stepsim.workloads.moe import check_layer
 from stepsim.workloads.time_multiplexing import check_regions
 
-__all__ = ["Built", "Shape", "build", "check_point", "find_shape", "resolve_parameters"]
+__all__ = [
+    "Built",
+    "Shape",
+    "build",
+    "check_point",
+    "find_shape",
+    "program_size",
+    "resolve_parameters",
+]
 
-Shape = MoEShape | AttentionShape | None
+Shape = MoEShape | AttentionShape | DecoderShape | None
 _Count = Annotated[int, Field(strict=True, ge=1)]
 
 
-class _Parameters(BaseModel):
+class _Common(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-    compute_bw: _Count | None = Field(default=None, description="FLOPs per cycle of one operator")
     fifo_depth: _Count | None = Field(default=None, description="tokens each FIFO holds")
+
+
+class _Parameters(_Common):
+    compute_bw: _Count | None = Field(default=None, description="FLOPs per cycle of one operator")
 
 
 class _Moe(_Parameters):
@@ -68,10 +87,32 @@ class _Swiglu(_Parameters):
     par_dispatch: _Count = Field(default=4, description="off-chip requests per cycle")
 
 
-_MODELS: Mapping[str, type[_Parameters]] = {
+class _Decoder(_Common):
+    variant: Literal["memory-matched", "performance-matched", "dynamic"] | None = Field(
+        default=None, description="of the published figure; sets what is not given"
+    )
+    tile: _Count | Literal["dynamic"] | None = Field(
+        default=None, description="rows per tile of the experts, or 'dynamic'"
+    )
+    tile_inter: _Count | None = Field(default=None, description="columns per inner tile")
+    strategy: Literal["interleaved", "dynamic"] | None = Field(
+        default=None, description="how requests are shared among regions"
+    )
+    attention: str | None = Field(default=None, description="model whose attention it has")
+    expert_regions: _Count | None = Field(default=None, description="regions that experts share")
+    attention_regions: _Count | None = Field(default=None, description="regions of attention")
+    kv_tile: _Count | None = Field(default=None, description="tokens per tile of the cache")
+    max_length: _Count | None = Field(default=None, description="tokens reserved per request")
+    moe_bw: _Count | None = Field(default=None, description="FLOPs per cycle, experts")
+    attention_bw: _Count | None = Field(default=None, description="FLOPs per cycle, attention")
+    qkv_bw: _Count | None = Field(default=None, description="FLOPs per cycle, QKV generation")
+
+
+_MODELS: Mapping[str, type[_Common]] = {
     "moe": _Moe,
     "attention": _Attention,
     "swiglu": _Swiglu,
+    "decoder": _Decoder,
 }
 
 
@@ -81,15 +122,18 @@ class Built:
 
     Attributes
     ----------
-    bindings : of the program, made from a trace's data.
-    symbols : what binds the symbolic metrics, made from a trace's data.
+    bindings : of the program, made from a trace's inputs.
+    symbols : what binds the symbolic metrics, made from a trace's inputs.
     on_demand : whether the symbolic metrics count only what the trace uses.
+    published_compute : allocated compute in the published convention, from that of all operators;
+        None where they are the same.
     """
 
     program: Program
     bindings: Callable[[Any], dict[Any, Any]]
     symbols: Callable[[Any], Mapping[Any, Any]]
     on_demand: bool = False
+    published_compute: Callable[[int], int] | None = None
 
 
 def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
@@ -104,8 +148,9 @@ def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
         if model is not None:
             raise SweepError("model: workload swiglu has none, its sizes are parameters; remove it")
         return None
+    if workload == "decoder":
+        return find_decoder_shape(model)
     known: Mapping[str, Any] = MOE_SHAPES if workload == "moe" else ATTENTION_SHAPES
-    kind: Any = MoEShape if workload == "moe" else AttentionShape
     names = sorted(known)
     if model is None:
         raise SweepError(f"model: missing; workload {workload} knows {', '.join(names)}")
@@ -116,13 +161,8 @@ def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
                 f"Known: {', '.join(names)}"
             )
         return known[model]  # type: ignore[no-any-return]
-    try:
-        return kind(**{"name": "custom", **model})  # type: ignore[no-any-return]
-    except (TypeError, ArgError) as error:
-        text = str(error).replace(f"{kind.__name__}.__init__() ", "")
-        raise SweepError(
-            f"model: {text}; a shape has the keys {', '.join(kind.__dataclass_fields__)}"
-        ) from error
+    kind = MoEShape if workload == "moe" else AttentionShape
+    return custom_shape(kind, model, "model")  # type: ignore[no-any-return]
 
 
 def resolve_parameters(
@@ -143,6 +183,8 @@ def resolve_parameters(
     values = found.model_dump()
     if workload == "moe":
         return _moe_defaults(where, values, shape)
+    if isinstance(shape, DecoderShape):
+        return decoder_parameters(where, values, shape)
     fallback = {"attention": (2048, 1), "swiglu": (4096, 1)}[workload]
     for name, default in zip(("compute_bw", "fifo_depth"), fallback, strict=True):
         values[name] = default if values[name] is None else values[name]
@@ -191,6 +233,8 @@ def check_point(
         elif isinstance(shape, AttentionShape):
             check_arguments("attention", len(data), p["strategy"], p["regions"], p["kv_tile"])
             reserved_tokens("attention", data, p["kv_tile"], p["max_length"])
+        elif isinstance(shape, DecoderShape):
+            check_decoder_point(shape, p, data)
         else:
             swiglu_layer(**p)
     except ArgError as error:
@@ -198,14 +242,31 @@ def check_point(
 
 
 def build(workload: str, shape: Shape, parameters: Mapping[str, Any], data: Any) -> Built:
-    """The program of a design point. For MoE it serves every trace with as many tokens."""
+    """The program of a design point; it serves every trace of which `program_size` is the same."""
     p = dict(parameters)
+    if isinstance(shape, DecoderShape):
+        layer = decoder_work(shape, p, data)
+        return Built(
+            layer.program,
+            lambda inputs: {layer.routing: inputs[0]},
+            lambda inputs: {layer.routing: inputs[0], **layer.symbols},
+            published_compute=layer.published_compute,
+        )
     if isinstance(shape, MoEShape):
         return _moe(shape, p, len(data))
     if isinstance(shape, AttentionShape):
         work = attention(shape, np.asarray(data), **p)
         return Built(work.program, lambda _: {}, lambda _: work.symbols)
     return Built(swiglu_layer(**p).program, lambda _: {}, lambda _: {})
+
+
+def program_size(shape: Shape, data: Any) -> bytes | int | None:
+    """What of a trace decides the program: the lengths for attention, else the number of tokens."""
+    if isinstance(shape, DecoderShape):
+        return np.asarray(data[1]).tobytes()
+    if isinstance(shape, AttentionShape):
+        return np.asarray(data).tobytes()
+    return None if data is None else len(data)
 
 
 def _moe(shape: MoEShape, p: dict[str, Any], batch: int) -> Built:

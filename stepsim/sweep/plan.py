@@ -17,7 +17,9 @@ import numpy as np
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import MachineError, SweepError
 from stepsim.machine import Machine, load_machine
+from stepsim.sweep.decoder_kind import DecoderShape
 from stepsim.sweep.kinds import Shape, check_point, find_shape, resolve_parameters
+from stepsim.sweep.pairs import pair_traces
 from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import kv_traces, routing_traces
 from stepsim.sweep.spec import SweepSpec
@@ -65,7 +67,7 @@ class Chunk:
 
     def run_key(self, trace: Trace) -> str:
         """What makes a run what it is, apart from the versions of the software."""
-        content = [
+        content: list[Any] = [
             self.point.workload, repr(self.point.shape), dict(self.point.parameters),
             self.point.machine.to_dict(), trace.source, trace.layer, trace.step, trace.identity,
             dict(self.limits),
@@ -73,6 +75,9 @@ class Chunk:
         # Only where it applies, so that the keys of other runs stay what they were.
         if trace.window is not None:
             content.append(trace.window)
+        if trace.lengths is not None:
+            batch = trace.lengths
+            content.append([batch.source, batch.step, batch.window, batch.identity])
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -108,11 +113,13 @@ class Plan:
                     number += 1
 
     def _groups(self) -> list[list[Trace]]:
-        """Traces by batch size, which decides the program; bad ones come along where they stand."""
-        groups: dict[int | None, list[Trace]] = {}
+        """Traces that share a program where one is shared; bad ones come along where they stand."""
+        groups: dict[object, list[Trace]] = {}
         for trace in self.traces:
-            groups.setdefault(None if self.spec.workload == "attention" else trace.rows, [])
-            groups[None if self.spec.workload == "attention" else trace.rows].append(trace)
+            size: object = None if self.spec.workload == "attention" else trace.rows
+            if trace.lengths is not None:
+                size = size, trace.lengths.identity
+            groups.setdefault(size, []).append(trace)
         return list(groups.values())
 
     def digest(self) -> str:
@@ -166,6 +173,10 @@ def make_plan(spec: SweepSpec) -> Plan:
 
 
 def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
+    if spec.workload != "decoder":
+        for key in ("lengths", "pairs"):
+            if getattr(spec, key) is not None:
+                raise SweepError(f"{key}: is for workload decoder; remove the key")
     if spec.workload == "swiglu":
         if spec.traces is not None:
             raise SweepError("traces: workload swiglu depends on no data; remove the key")
@@ -174,6 +185,11 @@ def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
         raise SweepError(f"traces: missing; workload {spec.workload} needs files or synthetic ones")
     if spec.workload == "attention":
         return kv_traces(spec.traces)
+    if isinstance(shape, DecoderShape):
+        if spec.lengths is None:
+            raise SweepError("lengths: missing; workload decoder needs files of cache lengths")
+        lengths = kv_traces(spec.lengths, "lengths")
+        return pair_traces(routing_traces(spec.traces, shape.moe), lengths, spec.pairs or "all")
     return routing_traces(spec.traces, shape)  # type: ignore[arg-type]
 
 
@@ -192,14 +208,18 @@ def _point(
 def _check_batches(point: Point, traces: list[Trace], where: str) -> None:
     if point.workload == "swiglu":
         check_point(point.workload, where, point.shape, point.parameters, None)
-    seen: set[int] = set()
+    seen: set[object] = set()
     for trace in traces:
+        if trace.error or trace.rows is None:
+            continue
         # Attention depends on every length, MoE on their number only.
-        if trace.rows is not None and (trace.rows not in seen or point.workload == "attention"):
-            seen.add(trace.rows)
+        lengths = trace if point.workload == "attention" else trace.lengths
+        size = trace.rows, None if lengths is None else lengths.identity
+        if size not in seen:
+            seen.add(size)
             loaded = trace.loaded()
             if not loaded.error:
-                check_point(point.workload, where, point.shape, point.parameters, loaded.data)
+                check_point(point.workload, where, point.shape, point.parameters, loaded.inputs)
 
 
 def _text(design: Mapping[str, Any]) -> str:

@@ -86,11 +86,19 @@ class SweepSpec(_Section):
     """
 
     name: str = Field(default="sweep", description="shown in summaries")
-    workload: Literal["moe", "attention", "swiglu"] = Field(description="kind of program")
+    workload: Literal["moe", "attention", "swiglu", "decoder"] = Field(
+        description="kind of program"
+    )
     model: str | dict[str, Any] | None = Field(
         default=None, description="name of a model, or its shape as a mapping"
     )
     traces: TraceSelection | None = Field(default=None, description="traces and selection")
+    lengths: TraceSelection | None = Field(
+        default=None, description="cache lengths of a decoder, selected as traces are"
+    )
+    pairs: Literal["all", "step", "order"] | None = Field(
+        default=None, description="which traces of a decoder go with which lengths; all if absent"
+    )
     machine: str = Field(default="sda-1024", description="name or file of the machine")
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, list[_Value]] = Field(default={}, description="axes of the design space")
@@ -177,9 +185,10 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
 def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
     """Paths of traces and machines relative to the folder of the YAML file."""
     changes: dict[str, Any] = {}
-    if spec.traces is not None and spec.traces.files:
-        files = [str(folder / name) for name in spec.traces.files]
-        changes["traces"] = spec.traces.model_copy(update={"files": files})
+    for key, selection in (("traces", spec.traces), ("lengths", spec.lengths)):
+        if selection is not None and selection.files:
+            files = [str(folder / name) for name in selection.files]
+            changes[key] = selection.model_copy(update={"files": files})
     if spec.machine.endswith((".yaml", ".yml")):
         changes["machine"] = str(folder / spec.machine)
     return spec.model_copy(update=changes)

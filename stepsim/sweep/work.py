@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from stepsim.graph.metrics import Metrics
 from stepsim.simulation import Limits, Totals, prepare
-from stepsim.sweep.kinds import Built, build
+from stepsim.sweep.decoder_kind import DecoderShape
+from stepsim.sweep.kinds import Built, build, program_size
 from stepsim.sweep.plan import Chunk, versions
 from stepsim.sweep.schema import PARAMETERS, UNIT_ROWS_SCHEMA
 from stepsim.sweep.traces import Trace
@@ -102,7 +103,8 @@ class _Design:
 
     @cached_property
     def allocated_compute(self) -> int:
-        return int(self.metrics.allocated_compute)
+        total, published = int(self.metrics.allocated_compute), self.built.published_compute
+        return total if published is None or self._memory_model == "paper" else published(total)
 
 
 _designs: OrderedDict[str, _Design] = OrderedDict()
@@ -111,10 +113,7 @@ _designs: OrderedDict[str, _Design] = OrderedDict()
 def _design(chunk: Chunk, data: Any) -> _Design:
     """The prepared program, from the last few of this process where possible."""
     point = chunk.point
-    # Attention is built for its lengths; the others only for their number.
-    size = (
-        np.asarray(data).tobytes() if point.workload == "attention" else data is None or len(data)
-    )
+    size = program_size(point.shape, data)
     key = repr((point.workload, point.shape, dict(point.parameters), point.machine, size,
                 chunk.memory_model))  # fmt: skip
     if key not in _designs:
@@ -161,7 +160,7 @@ class _Rows:
         stage = "build"
         try:
             begin = time.perf_counter()
-            design = _design(self._chunk, trace.data)
+            design = _design(self._chunk, trace.inputs)
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"
             self._run(identity, design, trace)
@@ -170,7 +169,7 @@ class _Rows:
             self._fail(identity, stage, type(error).__name__, str(error))
 
     def _run(self, identity: dict[str, Any], design: _Design, trace: Trace) -> None:
-        bindings = design.built.bindings(trace.data)
+        bindings = design.built.bindings(trace.inputs)
         units = None
         if self._chunk.units:
             totals, units = design.prepared.run_with_units(bindings, limits=self._limits)
@@ -186,7 +185,7 @@ class _Rows:
                 **identity,
                 **_load(self._chunk, trace),
                 **numbers,
-                **design.symbolic(wanted, trace.data),
+                **design.symbolic(wanted, trace.inputs),
                 "status": totals.status,
                 "memory_model": self._chunk.memory_model,
                 "program_hash": design.prepared.program_hash,
@@ -234,13 +233,27 @@ def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:
         "layer": trace.layer,
         "step": trace.step,
         "window": trace.window,
+        **_lengths(trace.lengths),
         "batch": chunk.point.parameters.get("batch", trace.rows),
+    }
+
+
+def _lengths(batch: Trace | None) -> dict[str, Any]:
+    if batch is None:
+        return {}
+    return {
+        "lengths": batch.source,
+        "lengths_id": batch.identity,
+        "lengths_step": batch.step,
+        "lengths_window": batch.window,
     }
 
 
 def _load(chunk: Chunk, trace: Trace) -> dict[str, int]:
     """How the rows of a routing spread over the experts."""
-    if not isinstance(chunk.point.shape, MoEShape):
+    shape = chunk.point.shape
+    experts = shape.moe if isinstance(shape, DecoderShape) else shape
+    if not isinstance(experts, MoEShape):
         return {}
-    counts = np.bincount(trace.data.ravel(), minlength=chunk.point.shape.experts)
+    counts = np.bincount(trace.data.ravel(), minlength=experts.experts)
     return {"active_experts": int((counts > 0).sum()), "max_load": int(counts.max())}

@@ -37,7 +37,28 @@ from stepsim.workloads.models import AttentionShape, MoEShape, attention_shape, 
 from stepsim.workloads.moe import DYNAMIC, Table, check_layer, combine, dispatch, routed_experts
 from stepsim.workloads.time_multiplexing import check_regions, shared_experts
 
-__all__ = ["VARIANTS", "DecoderWorkload", "decoder_layer", "published_decoder_config"]
+__all__ = [
+    "DEFAULTS",
+    "VARIANTS",
+    "DecoderWorkload",
+    "check_decoder",
+    "decoder_arguments",
+    "decoder_layer",
+    "published_decoder_config",
+]
+
+DEFAULTS: Mapping[str, int | None] = {
+    "tile_inter": 64,
+    "expert_regions": None,
+    "attention_regions": 4,
+    "kv_tile": 32,
+    "max_length": None,
+    "moe_bw": 1024,
+    "attention_bw": 2048,
+    "qkv_bw": 20480,
+    "fifo_depth": 2,
+}
+"""Arguments of :func:`decoder_layer` that may be left out."""
 
 VARIANTS = ("memory-matched", "performance-matched", "dynamic")
 
@@ -84,7 +105,10 @@ class DecoderWorkload:
     @property
     def allocated_compute(self) -> int:
         """FLOPs per cycle of the three stages, in the figure's convention."""
-        total = int(self.program.metrics().allocated_compute)
+        return self.published_compute(int(self.program.metrics().allocated_compute))
+
+    def published_compute(self, total: int) -> int:
+        """The figure's count of a total over all operators."""
         return total if self.final_sum else total - self.moe_bw
 
 
@@ -108,6 +132,24 @@ def published_decoder_config(model: str, variant: str) -> dict[str, Any]:
         "strategy": "dynamic" if dynamic else "interleaved",
         "expert_regions": 32 if qwen and dynamic else None,
     }
+
+
+def decoder_arguments(
+    model: str, given: Mapping[str, Any], variant: str | None = None
+) -> dict[str, Any]:
+    """Arguments of :func:`decoder_layer`, but for the lengths.
+
+    They are the given ones that are not None, else those of the published ``variant``, else
+    defaults; there are none for ``tile`` and ``strategy``.
+
+    Raises
+    ------
+    ArgError
+        There is no such variant of the model.
+    """
+    known = {} if variant is None else published_decoder_config(model, variant)
+    own = {name: value for name, value in given.items() if value is not None}
+    return {"moe": model, "attention": model, **DEFAULTS, **known, **own}
 
 
 def decoder_layer(
@@ -144,12 +186,11 @@ def decoder_layer(
     heads = attention_shape(attention) if isinstance(attention, str) else attention
     lengths = checked_lengths("decoder_layer", kv_lengths)
     batch = len(lengths)
-    check_layer("decoder_layer", experts, batch, tile, tile_inter)
-    check_arguments("decoder_layer", batch, strategy, attention_regions, kv_tile)
-    _check_stages(experts, heads, batch, strategy, attention_regions)
-    if expert_regions is not None:
-        check_regions("decoder_layer", experts, expert_regions)
-    reserved = reserved_tokens("decoder_layer", lengths, kv_tile, max_length)
+    reserved = check_decoder(
+        experts, heads, lengths, tile=tile, tile_inter=tile_inter, strategy=strategy,
+        expert_regions=expert_regions, attention_regions=attention_regions, kv_tile=kv_tile,
+        max_length=max_length,
+    )  # fmt: skip
     title = name or f"decoder_{experts.name}_b{batch}_{tile}_{strategy}"
     with Program(title, compute_bw=moe_bw, fifo_depth=fifo_depth) as program:
         graph = AttentionGraph(
@@ -174,6 +215,35 @@ def decoder_layer(
         program, table, experts, heads, lengths, tile, expert_regions, attention_regions, strategy,
         moe_bw, final_sum=not (plain and tile == DYNAMIC), symbols=symbols,
     )  # fmt: skip
+
+
+def check_decoder(
+    experts: MoEShape,
+    heads: AttentionShape,
+    lengths: Lengths,
+    *,
+    tile: int | str,
+    tile_inter: int,
+    strategy: str,
+    expert_regions: int | None,
+    attention_regions: int,
+    kv_tile: int,
+    max_length: int | None,
+) -> int:
+    """Check arguments of :func:`decoder_layer`; returns the tokens reserved for each request.
+
+    Raises
+    ------
+    ArgError
+        A value is out of range, does not divide, or the stages do not fit each other.
+    """
+    batch = len(lengths)
+    check_layer("decoder_layer", experts, batch, tile, tile_inter)
+    check_arguments("decoder_layer", batch, strategy, attention_regions, kv_tile)
+    _check_stages(experts, heads, batch, strategy, attention_regions)
+    if expert_regions is not None:
+        check_regions("decoder_layer", experts, expert_regions)
+    return reserved_tokens("decoder_layer", lengths, kv_tile, max_length)
 
 
 def barrier(outputs: Sequence[Stream]) -> Stream:

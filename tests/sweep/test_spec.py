@@ -24,7 +24,7 @@ def message(spec: Any) -> str:
     ("changes", "expected"),
     [
         ({"chunks": 3}, "chunks: unknown key 'chunks'; did you mean 'chunk'?"),
-        ({"workload": "mou"}, "workload: input should be 'moe', 'attention' or 'swiglu'"),
+        ({"workload": "mou"}, "workload: input should be 'moe', 'attention', 'swiglu' or 'deco"),
         ({"metrics": ["cycle"]}, "metrics[0]: input should be 'cycles'"),
         ({"chunk": 0}, "chunk: input should be greater than or equal to 1, found 0"),
         ({"traces": {"synthetic": {"tokens": 4}}}, "traces.synthetic.seed: missing"),

@@ -1,0 +1,75 @@
+"""A decoder runs on two traces at once: which routing goes with which cache lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stepsim.errors import SweepError
+from stepsim.sweep.traces import Trace
+
+__all__ = ["pair_traces"]
+
+Pair = tuple[Trace, Trace]
+
+
+def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) -> list[Trace]:
+    """The routing traces, each with lengths; those with the same lengths follow each other.
+
+    ``pairs`` is ``all`` (each with each), ``step`` (those of the same step, and of the same window
+    where both are windows) or ``order`` (the first with the first, and so on).
+
+    Raises
+    ------
+    SweepError
+        A trace is left over, or a pair has not one token for each request.
+    """
+    make = {"all": _each_with_each, "step": _by_step, "order": _in_order}[pairs]
+    found = []
+    for table, batch in make(routing, lengths):
+        if None not in (table.rows, batch.rows) and table.rows != batch.rows:
+            raise SweepError(
+                f"pairs: {table.label} has {table.rows} tokens, {batch.label} {batch.rows} "
+                "requests, expected one token for each request; take windows of the same tokens "
+                "from both, or pair them otherwise"
+            )
+        found.append(replace(table, lengths=batch, error=table.error or batch.error))
+    return found
+
+
+def _each_with_each(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pair]:
+    for batch in lengths:
+        for table in routing:
+            yield table, batch
+
+
+def _in_order(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pair]:
+    if len(routing) != len(lengths):
+        raise SweepError(
+            f"pairs: order needs as many batches of lengths as of routing, found {len(lengths)} "
+            f"and {len(routing)}; select as many of both, or pair them otherwise"
+        )
+    yield from zip(routing, lengths, strict=True)
+
+
+def _by_step(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pair]:
+    of_step: dict[int | None, list[Trace]] = {}
+    for table in routing:
+        of_step.setdefault(table.step, []).append(table)
+    partners: set[int] = set()
+    for batch in lengths:
+        if batch.step is None:
+            raise SweepError(
+                f"pairs: {batch.label} has no steps, only files of `stepsim trace replay` have; "
+                "pair with all or order"
+            )
+        for table in of_step.get(batch.step, []):
+            if None in (table.window, batch.window) or table.window == batch.window:
+                partners.add(id(table))
+                yield table, batch
+    alone = [table for table in routing if id(table) not in partners]
+    if alone:
+        raise SweepError(
+            f"pairs: {alone[0].label} and {len(alone) - 1} more have no lengths of their step"
+            f"{'' if alone[0].window is None else ' and window'}; select steps that both have"
+        )
