@@ -11,7 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import TraceError
-from stepsim.trace_io import import_trace, read_routing, summarize_routing
+from stepsim.trace_io import (
+    import_trace,
+    read_routing,
+    read_routing_batches,
+    summarize_routing,
+)
 from tests.trace_io import foreign
 from tests.trace_io.foreign import K, routing
 
@@ -112,3 +117,63 @@ def test_responses_of_two_models(tmp_path):
     assert refusal(path).startswith("FILE: line 2: `choices[0].routed_experts` has 3 layers")
     pq.write_table(pa.table({"experts": [A.tolist(), B[:, :3].tolist()]}), tmp_path / "p")
     assert refusal(tmp_path / "p").startswith("FILE: row 1: `experts` has 3 layers (shape (4, 3")
+
+
+# --- Parts without tokens
+
+
+@pytest.mark.parametrize("nothing", [[], foreign.npy_base64(A[:0])], ids=["list", "base64"])
+@pytest.mark.parametrize("where", ["prompt", "completion", "response"])
+def test_empty_parts_of_vllm_are_left_out(tmp_path, nothing, where):
+    responses = [foreign.vllm_response(A, B), foreign.vllm_response(A, B)]
+    expected = [[*A[:, 3].tolist(), *B[:, 3].tolist()], B[:, 3].tolist()]
+    if where != "completion":
+        responses[1]["prompt_routed_experts"] = nothing
+    if where != "prompt":
+        responses[1]["choices"][0]["routed_experts"] = nothing
+        expected[1] = A[:, 3].tolist()
+    if where == "response":
+        expected.pop()
+    path = foreign.lines(tmp_path / "x.jsonl", responses)
+    import_trace(path, tmp_path / "o")
+    found = [t.experts.tolist() for t in read_routing_batches(tmp_path / "o", layer=3)]
+    assert found == expected
+
+
+def test_empty_parts_of_other_formats_are_left_out(tmp_path):
+    records = [
+        foreign.megatron_record(A[:, 0], 0, 0),
+        foreign.megatron_record(A[:0, 0], 1, 0),
+        foreign.megatron_record(B[:, 0], 1, 0),
+    ]
+    path = foreign.lines(tmp_path / "m.jsonl", records)
+    assert summarize_routing(path).rows == 12
+    responses = [foreign.sglang_generate(A[:0], prompt=1), foreign.sglang_generate(A)]
+    path = foreign.lines(tmp_path / "s.jsonl", responses)
+    found = summarize_routing(path, k=K)
+    assert (found.rows, found.steps) == (32, 1)
+    np.savez(tmp_path / "v.npz", prompt_routed_experts=A, routed_experts=A[:0])
+    assert summarize_routing(tmp_path / "v.npz").rows == 32
+
+
+@pytest.mark.parametrize(
+    ("record", "options"),
+    [
+        (foreign.vllm_response(A[:0], A[:0]), {}),
+        (foreign.megatron_record(A[:0, 0], 0, 0), {}),
+        (foreign.sglang_generate(A[:0], prompt=1), {"k": K}),
+    ],
+    ids=["vllm", "megatron", "sglang"],
+)
+def test_a_trace_of_empty_parts_is_empty(tmp_path, record, options):
+    path = foreign.lines(tmp_path / "x.jsonl", [record, record])
+    assert refusal(path, **options) == (
+        "FILE: the trace is empty, it has 0 rows, expected at least 1; record it again"
+    )
+
+
+def test_an_empty_record_that_counts_tokens_is_damaged(tmp_path):
+    record = foreign.megatron_record(A[:, 0], 0, 0, top_indices=[])
+    assert "`top_indices` has shape (0,), expected (8, 4)" in refusal(
+        foreign.lines(tmp_path / "x.jsonl", [record])
+    )

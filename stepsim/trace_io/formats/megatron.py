@@ -1,10 +1,11 @@
 """Megatron-Core router traces: JSONL with one record per step and layer, one file per rank.
 
 A record has ``step, layer, rank, num_tokens, topk, top_indices`` and, in later versions, ``block``
-(``decoder`` or ``mtp``). Read is one file, or a folder of ``router_trace_rank*.jsonl``: the tokens
-of a layer and step are then those of rank 0, rank 1 and so on. Records of one layer and step in a
-file (micro-batches) follow each other. Records of the block ``mtp``, whose layer numbers collide
-with those of the decoder, are skipped. Steps must not decrease within a file.
+(``decoder`` or ``mtp``); it may have no tokens. Read is one file, or a folder of
+``router_trace_rank*.jsonl``: the tokens of a layer and step are then those of rank 0, rank 1 and so
+on. Records of one layer and step in a file (micro-batches) follow each other. Records of the block
+``mtp``, whose layer numbers collide with those of the decoder, are skipped. Steps must not decrease
+within a file.
 
 Sources: megatron/core/transformer/moe/router_trace.py of NVIDIA/Megatron-LM,
 https://github.com/NVIDIA/Megatron-LM/pull/5220 and
@@ -65,8 +66,9 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
                 skipped += 1
                 continue
             chunk = _chunk(job, path, line, record, step, tokens)
-            tokens[chunk.layer] += len(chunk.experts)
-            yield chunk
+            if chunk is not None:
+                tokens[chunk.layer] += len(chunk.experts)
+                yield chunk
         job.done(sum(read_bytes.values()))
     if skipped:
         job.notes.append(f"skipped {skipped} records of other blocks than the decoder")
@@ -110,7 +112,8 @@ def _chunk(
     record: dict[str, Any],
     step: int,
     tokens: Counter[int],
-) -> RoutingChunk:
+) -> RoutingChunk | None:
+    """The tokens of a record; None if it has none."""
     where = f"{path}: line {line}"
     layer = integer(record, "layer", path, line)
     integer(record, "rank", path, line)
@@ -124,6 +127,8 @@ def _chunk(
             "format, or drop the line"
         )
     ids = nested_ids(record["top_indices"], where, "top_indices")
+    if not ids.size and not shape[0]:
+        return None
     if ids.shape != shape:
         raise TraceError(
             f"{where}: `top_indices` has shape {ids.shape}, expected {shape} by `num_tokens` and "

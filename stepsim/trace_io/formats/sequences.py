@@ -28,6 +28,8 @@ def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
             f"{source}: `{field}` has lists of different lengths, expected a regular nesting of "
             "[tokens, layers, k]; record it again"
         ) from error
+    if not ids.size:  # an empty list has no type
+        return ids.astype(np.int64)
     check_integer_dtype(ids, source, f"`{field}`")
     return ids
 
