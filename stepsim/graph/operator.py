@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -71,8 +72,7 @@ class Operator:
 
     def attributes(self) -> dict[str, Any]:
         """The operator's own parameters, for printing and for the fingerprint."""
-        base = {f.name for f in fields(Operator)}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in base}
+        return {name: getattr(self, name) for name in _own_fields(type(self))}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         """Parameters of the unit, in plain ints, lists and strings."""
@@ -101,6 +101,12 @@ class Operator:
     def trigger(self) -> Size:
         """Number of elements without which the operator never starts (on-demand allocation)."""
         return self.inputs[0].elements() if self.inputs else 1
+
+
+@cache
+def _own_fields(kind: type[Operator]) -> tuple[str, ...]:
+    base = {f.name for f in fields(Operator)}
+    return tuple(f.name for f in fields(kind) if f.name not in base)
 
 
 @dataclass(frozen=True, slots=True)
