@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepsim.cli.case import Case
-from stepsim.cli.options import check_counts, check_divisor, find_name, resolve_depth
+from stepsim.cli.options import (
+    check_counts,
+    check_divisor,
+    check_window,
+    find_name,
+    resolve_depth,
+)
 from stepsim.errors import ArgError
 from stepsim.report.summary import ProgramNumbers
 
@@ -33,7 +39,8 @@ class Requests:
 
     Attributes
     ----------
-    in_file : requests that the file has; a run may serve the first of them only.
+    in_file : requests that the file has; a run may serve the first of them only. Of one window
+        those of the window.
     source : the file; None where no lengths were given, and all are 0.
     """
 
@@ -65,17 +72,25 @@ class Requests:
         }
 
 
-def requests_of(file: Path | None, batch: int | None, column: str | None) -> Requests:
+def requests_of(
+    file: Path | None,
+    batch: int | None,
+    column: str | None,
+    step: int | None = None,
+    window: int | None = None,
+) -> Requests:
     """The requests of a file, or the first ``batch`` of them; without a file, empty ones.
+
+    ``step`` chooses one of a replay, ``window`` another batch of ``batch`` requests than the first.
 
     Raises
     ------
-    ArgError : the file has fewer than ``batch``.
-    TraceError : the file does not hold one length for each request.
+    ArgError : the file has fewer than ``batch``, or ``window`` is given without it.
+    TraceError : the file does not hold one length for each request, or has no such step or window.
     """
     import numpy as np
 
-    check_counts(batch=batch)
+    check_window(window, batch, "--kv-window", "requests")
     if file is None:
         if column is not None:
             raise ArgError("--kv-column: chooses a column of --kv-lengths FILE; give the file too")
@@ -83,7 +98,10 @@ def requests_of(file: Path | None, batch: int | None, column: str | None) -> Req
         return Requests(np.zeros(count, dtype=np.int64), count, None)
     from stepsim.trace_io import read_kv_lengths
 
-    lengths = read_kv_lengths(file, column=column)
+    if window is not None:
+        chosen = read_kv_lengths(file, column=column, step=step, requests=batch, window=window)
+        return Requests(chosen, len(chosen), str(file))
+    lengths = read_kv_lengths(file, column=column, step=step)
     if batch is not None and batch > len(lengths):
         raise ArgError(
             f"--batch: expected at most the {len(lengths)} requests of {file}, found {batch}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepsim.cli.case import Case
-from stepsim.cli.options import check_counts, check_divisor, resolve_depth
+from stepsim.cli.options import check_counts, check_divisor, check_window, resolve_depth
 from stepsim.errors import ArgError
 from stepsim.report.summary import ProgramNumbers
 
@@ -24,6 +25,7 @@ __all__ = [
     "moe_case",
     "padding_flops",
     "program_numbers",
+    "read_tokens",
     "resolve_settings",
     "routing_facts",
 ]
@@ -210,6 +212,35 @@ def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int
     return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)
 
 
+def read_tokens(
+    file: Path,
+    shape: MoEShape,
+    layer: int | None,
+    step: int | None,
+    batch: int | None = None,
+    window: int | None = None,
+) -> RoutingTable:
+    """A layer-step of a routing trace, or the batch number ``window`` of ``batch`` tokens of it.
+
+    Raises
+    ------
+    ArgError : ``window`` without ``batch``, or one of them is out of range.
+    TraceError : the trace is unreadable, or has no such part.
+    """
+    from stepsim.trace_io import read_routing
+
+    check_window(window, batch, "--window", "tokens")
+    return read_routing(
+        file,
+        experts=shape.experts,
+        k=shape.active,
+        layer=layer,
+        step=step,
+        tokens=None if window is None else batch,
+        window=window,
+    )
+
+
 def routing_facts(routing: RoutingTable, shape: MoEShape) -> dict[str, Any]:
     """What the run was fed with: source, content hash and how even the load was."""
     from stepsim.trace_io import routing_statistics
@@ -220,6 +251,7 @@ def routing_facts(routing: RoutingTable, shape: MoEShape) -> dict[str, Any]:
         "identity": routing.identity(),
         "layer": routing.layer,
         "step": routing.step,
+        "first_token": routing.first_token,
         "tokens": found.tokens,
         "k": found.k,
         "experts": found.experts,

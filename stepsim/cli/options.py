@@ -34,7 +34,9 @@ __all__ = [
     "Json",
     "KvBatch",
     "KvColumn",
+    "KvStep",
     "KvTile",
+    "KvWindow",
     "Layer",
     "MachineName",
     "MaxCycles",
@@ -59,10 +61,13 @@ __all__ = [
     "TileColumns",
     "TileInter",
     "TileRows",
+    "TokenBatch",
     "Variant",
+    "Window",
     "check_counts",
     "check_divisor",
     "check_output",
+    "check_window",
     "find_model",
     "find_name",
     "parse_tile",
@@ -88,6 +93,16 @@ ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Layer = Annotated[int | None, typer.Option(help="Which layer of the trace.")]
 Step = Annotated[int | None, typer.Option(help="Which forward pass of the trace.")]
+TokenBatch = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="N", help="Only N tokens of the trace, by default the first."),
+]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        metavar="I", help="Which batch of N consecutive tokens of the trace, from 0; with --batch."
+    ),
+]
 Tile = Annotated[
     str,
     typer.Option(metavar="N|dynamic", help="Rows per tile, or as many as each expert has tokens."),
@@ -115,6 +130,15 @@ KvBatch = Annotated[
 ]
 KvColumn = Annotated[
     str | None, typer.Option(metavar="NAME", help="Column of a CSV file that holds the lengths.")
+]
+KvStep = Annotated[
+    int | None, typer.Option(metavar="STEP", help="Which step of a file of `trace replay`.")
+]
+KvWindow = Annotated[
+    int | None,
+    typer.Option(
+        metavar="I", help="Which batch of N consecutive requests of the file, from 0; with --batch."
+    ),
 ]
 KvTile = Annotated[int | None, _number(32, "Cached tokens per tile.")]
 Block = Annotated[int | None, _number(16, "Requests of a block; for coarse only.")]
@@ -252,6 +276,15 @@ def check_divisor(option: str, value: int, whole: int, what: str) -> None:
             f"{option}: expected a divisor of {what}, found {value}; "
             f"{nearest} {', '.join(map(str, near))}"
         )
+
+
+def check_window(window: int | None, batch: int | None, option: str, what: str) -> None:
+    """Refuse the number of a batch without its size, and numbers out of range."""
+    check_counts(batch=batch)
+    if window is not None and window < 0:
+        raise ArgError(f"{option}: expected a whole number from 0, found {window}")
+    if window is not None and batch is None:
+        raise ArgError(f"{option}: of how many {what} each is not known; give --batch too")
 
 
 def parse_tile(text: str) -> int | str:

@@ -27,7 +27,9 @@ from stepsim.cli.options import (
     Json,
     KvBatch,
     KvColumn,
+    KvStep,
     KvTile,
+    KvWindow,
     Layer,
     MachineName,
     MaxCycles,
@@ -51,7 +53,9 @@ from stepsim.cli.options import (
     TileColumns,
     TileInter,
     TileRows,
+    TokenBatch,
     Variant,
+    Window,
     find_model,
     parse_tile,
 )
@@ -81,6 +85,8 @@ def moe(
     model: ModelName,
     routing: Routing,
     tile: Tile,
+    batch: TokenBatch = None,
+    window: Window = None,
     regions: MoeRegions = None,
     tile_inter: TileInter = None,
     compute_bw: ComputeBw = None,
@@ -101,10 +107,10 @@ def moe(
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
         shape = find_model(model)
-        from stepsim.cli.moe import moe_case, resolve_settings
-        from stepsim.trace_io import read_routing
+        from stepsim.cli.moe import moe_case, read_tokens, resolve_settings
 
-        trace = read_routing(routing, experts=shape.experts, k=shape.active, layer=layer, step=step)
+        chosen = 0 if window is None and batch is not None else window
+        trace = read_tokens(routing, shape, layer, step, batch, chosen)
         settings = resolve_settings(
             shape,
             trace.tokens,
@@ -132,6 +138,8 @@ def attention(
     strategy: Strategy,
     batch: KvBatch = None,
     kv_column: KvColumn = None,
+    kv_step: KvStep = None,
+    kv_window: KvWindow = None,
     regions: Regions = None,
     kv_tile: KvTile = None,
     block: Block = None,
@@ -153,7 +161,7 @@ def attention(
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
         from stepsim.cli.attention import AttentionChoice, attention_case, requests_of
 
-        requests = requests_of(kv_lengths, batch, kv_column)
+        requests = requests_of(kv_lengths, batch, kv_column, kv_step, kv_window)
         choice = AttentionChoice(
             model,
             strategy,
@@ -229,6 +237,9 @@ def decoder(
     variant: Variant = None,
     batch: KvBatch = None,
     kv_column: KvColumn = None,
+    kv_step: KvStep = None,
+    kv_window: KvWindow = None,
+    window: Window = None,
     tile: DecoderTile = None,
     strategy: DecoderStrategy = None,
     tile_inter: TileInter = None,
@@ -257,10 +268,10 @@ def decoder(
         shape = find_model(model)
         from stepsim.cli.attention import requests_of
         from stepsim.cli.decoder import DecoderChoice, decoder_case
-        from stepsim.trace_io import read_routing
+        from stepsim.cli.moe import read_tokens
 
-        trace = read_routing(routing, experts=shape.experts, k=shape.active, layer=layer, step=step)
-        requests = requests_of(kv_lengths, batch, kv_column)
+        trace = read_tokens(routing, shape, layer, step, batch, window)
+        requests = requests_of(kv_lengths, batch, kv_column, kv_step, kv_window)
         choice = DecoderChoice(
             model,
             variant,

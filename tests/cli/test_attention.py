@@ -9,6 +9,7 @@ import pytest
 
 from stepsim.cli.attention import AttentionChoice, Requests
 from stepsim.machine import load_machine
+from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows
 from stepsim.workloads import ATTENTION_SHAPES
 from tests.cli.conftest import Cli, Outcome
 from tests.cli.published import KV, canonical_cycles, needs_shared, truth
@@ -311,3 +312,21 @@ def test_two_published_micro_batches(run) -> None:
     assert spelled.json()["cycles"] == found["cycles"]
     one = run("--json", "--config", "published", "--micro-batches", "80", **trace)
     assert one.json()["cycles"] == found["cycles"]
+
+
+def test_windows_and_steps_of_longer_files(run, tmp_path: Path) -> None:
+    requests = RequestTrace(np.array(LENGTHS[::-1] + LENGTHS), np.full(16, 2))
+    requests.to_parquet(tmp_path / "q.parquet")
+    whole = run("--json").json()
+    window = run("--json", "--batch", 8, "--kv-window", 1, **{"kv-lengths": tmp_path / "q.parquet"})
+    found = window.json()
+    assert found["kv_lengths"]["identity"] == whole["kv_lengths"]["identity"]
+    assert found["cycles"] == whole["cycles"]
+    with ParquetStream(tmp_path / "s.parquet") as out:
+        out.write(replay_rows(list(replay(requests, 8))))
+    steps = {"kv-lengths": tmp_path / "s.parquet"}
+    assert run("--json", "--kv-step", 2, **steps).json()["cycles"] == whole["cycles"]
+    assert "holds 4 steps from 0 to 3, expected one; choose" in run("--json", **steps).err
+    wrong = run("--json", "--kv-window", 1)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "--kv-window: of how many requests each is not known; give --batch too" in wrong.err

@@ -183,6 +183,20 @@ def test_tokens_and_requests_must_agree(run, files: dict[str, Path]) -> None:
     )
 
 
+def test_windows_of_both_files(run, files: dict[str, Path], tmp_path: Path) -> None:
+    kv, routing = tmp_path / "long-kv.npy", tmp_path / "long-routing.npy"
+    np.save(kv, np.array([1, 2, 3, 4, *LENGTHS[:4]]))
+    np.save(routing, np.tile([[2, 3], [0, 1]], (4, 1)))
+    windows = ("--batch", 4, "--kv-window", 1, "--window", 0)
+    found = run("--json", *windows, **{"kv-lengths": kv, "routing": routing}).json()
+    np.save(files["kv-lengths"], np.array(LENGTHS[:4]))
+    np.save(files["routing"], np.tile([[2, 3], [0, 1]], (2, 1)))
+    alone = run("--json").json()
+    assert (found["cycles"], found["batch"]) == (alone["cycles"], 4)
+    assert found["kv_lengths"]["identity"] == alone["kv_lengths"]["identity"]
+    assert found["routing"]["identity"] == alone["routing"]["identity"]
+
+
 def test_inspect_has_numbers_when_both_files_are_given(run) -> None:
     found = run("--json", command="inspect").json()
     ran = run("--json").json()

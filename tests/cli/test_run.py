@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stepsim.machine import load_machine
@@ -163,3 +164,31 @@ def test_a_process_of_its_own(trace: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "ok"
+
+
+def test_a_batch_of_the_trace_is_a_run_of_its_own(run, tmp_path: Path) -> None:
+    ids = np.concatenate([np.tile(np.arange(8), (3, 1)), np.arange(32).reshape(4, 8)])
+    np.save(tmp_path / "long.npy", ids)
+    np.save(tmp_path / "part.npy", ids[4:6])
+    found = run("--json", "--batch", 2, "--window", 2, routing=tmp_path / "long.npy").json()
+    alone = run("--json", routing=tmp_path / "part.npy").json()
+    assert (found["cycles"], found["batch"]) == (alone["cycles"], 2)
+    assert (found["routing"]["first_token"], found["routing"]["tokens"]) == (4, 2)
+    first = run("--json", "--batch", 3, routing=tmp_path / "long.npy").json()
+    assert (first["routing"]["active_experts"], first["routing"]["tokens"]) == (8, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--window", 1), "--window: of how many tokens each is not known; give --batch too"),
+        (("--batch", 2, "--window", -1), "--window: expected a whole number from 0, found -1"),
+        (("--batch", 0), "--batch: expected a whole number from 1, found 0"),
+        (("--batch", 2, "--window", 1), "layer 0 step 0 has 3 tokens, which makes windows 0..0 of"),
+        (("--batch", 4), "layer 0 step 0 has 3 tokens, which makes no window of 4, but window 0"),
+    ],
+)
+def test_batches_that_are_not_there(run, options: tuple[object, ...], says: str) -> None:
+    outcome = run("--json", *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert says in outcome.err
