@@ -18,7 +18,18 @@ from stepsim.cli.trace_show import load_table, routing_record
 if TYPE_CHECKING:
     from stepsim.trace_io import ImportProgress
 
-__all__ = ["Column", "DropMissing", "Experts", "Layers", "TopK", "import_", "progress", "router_of"]
+__all__ = [
+    "Column",
+    "DropMissing",
+    "Experts",
+    "FormatName",
+    "Layers",
+    "Ranks",
+    "TopK",
+    "import_",
+    "progress",
+    "router_of",
+]
 
 _QUIET_SECONDS = 2.0
 _LOG_SECONDS = 5.0
@@ -32,27 +43,33 @@ Column = Annotated[
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out tokens without recorded experts.")
 ]
+Ranks = Annotated[
+    list[int] | None,
+    typer.Option("--rank", metavar="N", help="Only this rank of a Megatron folder; repeatable."),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-F",
+        metavar="FORMAT",
+        help="numpy, vllm, sglang, megatron, llamacpp, parquet, azure, mooncake or lengths; "
+        "by default told by the content.",
+    ),
+]
 
 
 def import_(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file, or a Megatron folder.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Parquet file to write.")],
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-F",
-            metavar="FORMAT",
-            help="numpy, vllm, sglang, megatron, llamacpp, parquet, azure, mooncake or lengths; "
-            "by default told by the content.",
-        ),
-    ] = None,
+    format: FormatName = None,
     model: OptionalModel = None,
     experts: Experts = None,
     k: TopK = None,
     layers: Layers = None,
     column: Column = None,
     drop_missing: DropMissing = False,
+    ranks: Ranks = None,
     json: Json = False,
 ) -> None:
     """Convert a trace of another tool into a Parquet file, in constant memory."""
@@ -71,6 +88,7 @@ def import_(
             model=model,
             column=column,
             drop_missing=drop_missing,
+            ranks=ranks or None,
             progress=report,
         )
     for remark in summary.notes:

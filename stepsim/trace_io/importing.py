@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,7 @@ def import_trace(
     model: str | None = None,
     column: str | None = None,
     drop_missing: bool = False,
+    ranks: Collection[int] | None = None,
     progress: Callable[[ImportProgress], None] | None = None,
 ) -> ImportSummary:
     """Convert a foreign trace into a Parquet file of our routing or request schema.
@@ -85,6 +86,7 @@ def import_trace(
         model: label for the rows that have none.
         column: the column to read, for Parquet and for lengths in a CSV.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
+        ranks: which files of a Megatron folder to read; None: all.
         progress: is called now and then.
 
     Raises:
@@ -97,7 +99,7 @@ def import_trace(
     if target.exists() and path.exists() and target.samefile(path):
         raise ArgError(f"import_trace: {target} is the source itself; name another file to write")
     found = _format(path, format)
-    job = _job(path, experts, k, layers, model, column, drop_missing)
+    job = _job(path, experts, k, layers, model, column, drop_missing, ranks)
     counter = RoutingCounter(experts) if found.holds == "routing" else None
     with ParquetStream(target) as file:
         _report(job, progress, lambda: file.rows)
@@ -144,6 +146,7 @@ def summarize_routing(
     layers: int | None = None,
     column: str | None = None,
     drop_missing: bool = False,
+    ranks: Collection[int] | None = None,
     layer: int | None = None,
     step: int | None = None,
     progress: Callable[[ImportProgress], None] | None = None,
@@ -163,7 +166,7 @@ def summarize_routing(
             f"{path}: is a request trace ({found.name}), expected one of expert routing; see "
             "load_requests"
         )
-    job = _job(path, experts, k, layers, None, column, drop_missing)
+    job = _job(path, experts, k, layers, None, column, drop_missing, ranks)
     counter, rows, kept = RoutingCounter(experts), 0, 0
     _report(job, progress, lambda: rows)
     for chunk in found.read(job):
@@ -197,7 +200,7 @@ def load_requests(
     found = _format(path, name)
     if found.holds != "requests":
         raise _no_requests(path, found)
-    job = _job(path, None, None, None, None, column, False)
+    job = _job(path, None, None, None, None, column, False, None)
     chunks = [chunk for chunk in found.read(job) if isinstance(chunk, RequestChunk)]
     if not chunks:
         raise _empty(path)
@@ -228,7 +231,7 @@ def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]
     found = _format(path, name)
     if found.holds != "requests":
         raise _no_requests(path, found)
-    job = _job(path, None, None, None, None, None, False)
+    job = _job(path, None, None, None, None, None, False, None)
     chunks = [c.context_tokens for c in found.read(job) if isinstance(c, RequestChunk)]
     if not chunks:
         raise _empty(path)
@@ -255,11 +258,17 @@ def _job(
     model: str | None,
     column: str | None,
     drop_missing: bool,
+    ranks: Collection[int] | None,
 ) -> ImportJob:
     for name, value in (("experts", experts), ("k", k), ("layers", layers)):
         if value is not None and value < 1:
             raise ArgError(f"import_trace: {name} is {value}, expected at least 1 or None")
-    return ImportJob(path, experts, k, layers, model, column, drop_missing)
+    if ranks is not None and not path.is_dir():
+        raise ArgError(
+            f"{path}: ranks are chosen among the files of a Megatron folder, but this is none; "
+            "leave --rank out"
+        )
+    return ImportJob(path, experts, k, layers, model, column, drop_missing, ranks)
 
 
 def _report(
@@ -267,7 +276,7 @@ def _report(
 ) -> None:
     if progress is None:
         return
-    paths = trace_files(job.path) if job.path.is_dir() else [job.path]
+    paths = trace_files(job.path, job.ranks).values() if job.path.is_dir() else [job.path]
     total = sum(path.stat().st_size for path in paths)
     job.done = lambda done: progress(ImportProgress(min(done, total), total, rows()))
 

@@ -63,6 +63,17 @@ def test_the_model_gives_the_shape(cli: Cli, tmp_path: Path) -> None:
     assert read_routing(out, layer=1).model == "qwen3-30b-a3b"
 
 
+def test_import_of_some_ranks(cli: Cli, tmp_path: Path) -> None:
+    for rank in range(3):
+        foreign.lines(
+            tmp_path / f"router_trace_rank{rank}.jsonl",
+            [foreign.megatron_record(A[rank:, 0], 0, 0, rank)],
+        )
+    ranks = ("--rank", 2, "--rank", 0)
+    record = cli("trace", "import", tmp_path, tmp_path / "o", *ranks, "--json").json()
+    assert (record["format"], record["rows"]) == ("megatron", 10)
+
+
 def test_import_mistakes_leave_nothing(cli: Cli, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", A)
     for arguments, says in (

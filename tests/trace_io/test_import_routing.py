@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
     FORMATS,
     import_trace,
@@ -218,6 +219,47 @@ def test_megatron_folder(tmp_path):
         (3, 2): C[:, 2].tolist(),
     }
     assert (summary.routing.steps, len(summary.routing.layers)) == (3, 2)
+
+
+def test_megatron_ranks_with_the_same_records(tmp_path):
+    for rank, ids in ((0, A), (1, A), (2, B), (3, B), (10, C)):
+        foreign.lines(
+            tmp_path / f"router_trace_rank{rank}.jsonl",
+            [foreign.megatron_record(ids[:, 0], step, 1, rank) for step in range(2)],
+        )
+    summary = import_trace(tmp_path, tmp_path / "out")
+    assert summary.rows == 4 * len(A) + 4 * len(B) + 2 * len(C)
+    assert summary.notes == (
+        "some ranks have the same records (0, 1; 2, 3), as those of a tensor parallel group have: "
+        "their tokens are counted as often; take one of each with --rank 0 --rank 2 --rank 10",
+    )
+    summary = import_trace(tmp_path, tmp_path / "out", ranks=[10, 2, 0])
+    assert (summary.rows, summary.notes) == (2 * (len(A) + len(B) + len(C)), ())
+    assert read_routing(tmp_path / "out", step=1).experts.tolist() == [
+        *A[:, 0].tolist(), *B[:, 0].tolist(), *C[:, 0].tolist()
+    ]  # fmt: skip
+    assert summarize_routing(tmp_path, ranks=[1]).rows == 2 * len(A)
+
+
+@pytest.mark.parametrize("other", [{"step": 1}, {"layer": 2}, {"top_indices": B[:, 1].tolist()}])
+def test_megatron_ranks_that_differ_are_no_replicas(tmp_path, other):
+    record = foreign.megatron_record(B[:, 0], 0, 1)
+    foreign.lines(tmp_path / "router_trace_rank0.jsonl", [record])
+    foreign.lines(tmp_path / "router_trace_rank1.jsonl", [record | {"rank": 1} | other])
+    assert import_trace(tmp_path, tmp_path / "out").notes == ()
+
+
+def test_megatron_ranks_that_are_not_there(tmp_path):
+    path = foreign.lines(
+        tmp_path / "router_trace_rank3.jsonl", [foreign.megatron_record(A[:, 0], 0, 1, 3)]
+    )
+    with pytest.raises(TraceError) as caught:
+        import_trace(tmp_path, tmp_path / "out", ranks=[4])
+    assert str(caught.value) == (
+        f"{tmp_path}: has no file of rank 4 (found ranks 3); choose others with --rank"
+    )
+    with pytest.raises(ArgError, match="but this is none; leave --rank out"):
+        import_trace(path, tmp_path / "out", ranks=[3])
 
 
 def test_megatron_file_without_block(tmp_path):

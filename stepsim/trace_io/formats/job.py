@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class ImportJob:
         model: label of the rows.
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
+        ranks: the files of a Megatron folder to read; None: all.
         first_sequence: the first sequence that was read; all others have as many layers.
         notes: what the caller should know about the result, filled by the reader.
         done: calls back with the bytes of input read so far.
@@ -83,6 +84,7 @@ class ImportJob:
     model: str | None = None
     column: str | None = None
     drop_missing: bool = False
+    ranks: Collection[int] | None = None
     first_sequence: Sequence | None = None
     notes: list[str] = field(default_factory=list)
     done: Callable[[int], None] = lambda _: None

@@ -4,9 +4,7 @@ A record has ``step, layer, rank, num_tokens, topk, top_indices`` and, in later 
 (``decoder`` or ``mtp``); it may have no tokens. Read is one file, or a folder of
 ``router_trace_rank*.jsonl``: the tokens of a layer and step are then those of rank 0, rank 1 and so
 on. Records of one layer and step in a file (micro-batches) follow each other. Records of the block
-``mtp``, whose layer numbers collide with those of the decoder, are skipped. Steps must not decrease
-within a file.
-
+``mtp``, whose layer numbers collide XX
 Sources: megatron/core/transformer/moe/router_trace.py of NVIDIA/Megatron-LM,
 https://github.com/NVIDIA/Megatron-LM/pull/5220 and
 https://github.com/NVIDIA/Megatron-LM/pull/5428.
@@ -14,9 +12,10 @@ https://github.com/NVIDIA/Megatron-LM/pull/5428.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,25 @@ _DECODER = "decoder"
 _Record = tuple[Path, int, dict[str, Any], int]
 
 
-def trace_files(folder: Path) -> list[Path]:
-    """The trace files of a folder, by rank."""
-    ranks = {
-        int(found.group(1)): path
+def trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int, Path]:
+    """The trace files of a folder, by rank; those of ``ranks`` if given.
+
+    Raises:
+        TraceError: a rank is missing.
+    """
+    found = {
+        int(name.group(1)): path
         for path in folder.iterdir()
-        if (found := _NAME.fullmatch(path.name)) is not None
+        if (name := _NAME.fullmatch(path.name)) is not None
     }
-    return [ranks[rank] for rank in sorted(ranks)]
+    for rank in ranks or ():
+        if rank not in found:
+            listed = ", ".join(map(str, sorted(found))) or "none"
+            raise TraceError(
+                f"{folder}: has no file of rank {rank} (found ranks {listed}); choose others with "
+                "--rank"
+            )
+    return {rank: found[rank] for rank in sorted(found) if ranks is None or rank in ranks}
 
 
 def read(job: ImportJob) -> Iterator[RoutingChunk]:
@@ -50,12 +60,17 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
         TraceError: a file is unreadable, a record lacks a field, holds an invalid value, or comes
             after a later step.
     """
-    files = trace_files(job.path) if job.path.is_dir() else [job.path]
+    folder = job.path.is_dir()
+    ranks = (
+        {path: rank for rank, path in trace_files(job.path, job.ranks).items()} if folder else {}
+    )
+    files = list(ranks) if folder else [job.path]
     if not files:
         raise TraceError(
             f"{job.path}: the folder has no files router_trace_rank*.jsonl; name the folder that "
             "--moe-routing-trace-path was set to"
         )
+    recorded = {rank: _Recorded() for rank in ranks.values()}
     read_bytes = dict.fromkeys(files, 0)
     skipped = 0
     for step, records in _by_step([_records(path) for path in files]):
@@ -68,10 +83,45 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             chunk = _chunk(job, path, line, record, step, tokens)
             if chunk is not None:
                 tokens[chunk.layer] += len(chunk.experts)
+                if folder:
+                    recorded[ranks[path]].add(chunk)
                 yield chunk
         job.done(sum(read_bytes.values()))
     if skipped:
         job.notes.append(f"skipped {skipped} records of other blocks than the decoder")
+    job.notes.extend(_replicas(recorded))
+
+
+class _Recorded:
+    """What a rank recorded, as a digest."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, chunk: RoutingChunk) -> None:
+        self.tokens += len(chunk.experts)
+        self._digest.update(f"{chunk.step} {chunk.layer} {chunk.experts.shape} ".encode())
+        self._digest.update(chunk.experts.tobytes())
+
+    def identity(self) -> bytes:
+        return self._digest.digest()
+
+
+def _replicas(recorded: dict[int, _Recorded]) -> Iterator[str]:
+    """A remark if some ranks have the same records."""
+    groups: dict[bytes, list[int]] = {}
+    for rank, found in recorded.items():
+        if found.tokens:
+            groups.setdefault(found.identity(), []).append(rank)
+    same = [ranks for ranks in groups.values() if len(ranks) > 1]
+    if same:
+        listed = "; ".join(", ".join(map(str, ranks)) for ranks in same)
+        choice = " ".join(f"--rank {ranks[0]}" for ranks in groups.values())
+        yield (
+            f"some ranks have the same records ({listed}), as those of a tensor parallel group "
+            f"have: their tokens are counted as often; take one of each with {choice}"
+        )
 
 
 def _records(path: Path) -> Iterator[tuple[int, _Record]]:
