@@ -167,11 +167,14 @@ class _Notes:
 
 
 def _note_plan(plan: Plan, estimate: float, jobs: int) -> None:
-    bad = sum(bool(trace.error) for trace in plan.traces)
+    from stepsim.sweep.problems import listing
+
+    bad = plan.unreadable
     note(
         f"{plan.runs:,} runs: {len(plan.points):,} design points x {len(plan.traces):,} traces"
-        + (f" ({bad} of them unreadable)" if bad else "")
+        + (f" ({len(bad):,} of them cannot be used)" if bad else "")
         + f"; about {estimate:.0f} s with {jobs} worker{'s' if jobs > 1 else ''}"
+        + listing(bad, _SHOWN_FAILURES)
     )
 
 

@@ -6,8 +6,9 @@ import hashlib
 import json
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import llvmlite
@@ -20,6 +21,7 @@ from stepsim.machine import Machine, load_machine
 from stepsim.sweep.decoder_kind import DecoderShape
 from stepsim.sweep.kinds import Shape, check_point, find_shape, resolve_parameters
 from stepsim.sweep.pairs import pair_traces
+from stepsim.sweep.problems import listing
 from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import kv_traces, routing_traces
 from stepsim.sweep.spec import SweepSpec
@@ -67,17 +69,10 @@ class Chunk:
 
     def run_key(self, trace: Trace) -> str:
         """What makes a run what it is, apart from the versions of the software."""
-        content: list[Any] = [
+        content = [
             self.point.workload, repr(self.point.shape), dict(self.point.parameters),
-            self.point.machine.to_dict(), trace.source, trace.layer, trace.step, trace.identity,
-            dict(self.limits),
+            self.point.machine.to_dict(), trace.key, dict(self.limits),
         ]  # fmt: skip
-        # Only where it applies, so that the keys of other runs stay what they were.
-        if trace.window is not None:
-            content.append(trace.window)
-        if trace.lengths is not None:
-            batch = trace.lengths
-            content.append([batch.source, batch.step, batch.window, batch.identity])
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -93,6 +88,11 @@ class Plan:
     @property
     def runs(self) -> int:
         return len(self.points) * len(self.traces)
+
+    @property
+    def unreadable(self) -> list[str]:
+        """Why traces cannot be used; their runs become failures."""
+        return [trace.error for trace in self.traces if trace.error]
 
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in a fixed order that does not depend on how they are executed."""
@@ -126,7 +126,11 @@ class Plan:
         """Equal plans give equal rows."""
         keys = [chunk.run_key(trace) for chunk in self.chunks() for trace in chunk.traces]
         spec = self.spec.model_dump(include={"metrics", "memory_model", "units", "chunk"})
-        content = [keys, spec, versions(), SWEEP_SCHEMA_VERSION, [p.label for p in self.points]]
+        # The keys know traces by content, the rows name them, too.
+        names = [point.label for point in self.points] + [
+            source.label for t in self.traces for source in (t, t.lengths) if source is not None
+        ]
+        content = [keys, spec, versions(), SWEEP_SCHEMA_VERSION, names]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -153,7 +157,7 @@ def make_plan(spec: SweepSpec) -> Plan:
         A trace file cannot be opened at all.
     """
     shape = find_shape(spec.workload, spec.model)
-    traces = _traces(spec, shape)
+    traces = _numbered(_traces(spec, shape))
     points: list[Point] = []
     problems: list[str] = []
     designs = spec.design_points()
@@ -166,10 +170,16 @@ def make_plan(spec: SweepSpec) -> Plan:
             text = str(error)
             problems.append(text if text.startswith(where) else f"{where}: {text}")
     if problems:
-        shown = "".join(f"\n  {problem}" for problem in problems[:10])
-        more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
-        raise SweepError(f"{len(problems)} of {len(designs)} design points are wrong:{shown}{more}")
-    return Plan(spec, tuple(points), tuple(traces))
+        raise SweepError(
+            f"{len(problems)} of {len(designs)} design points are wrong:{listing(problems)}"
+        )
+    plan = Plan(spec, tuple(points), tuple(traces))
+    if len(plan.unreadable) == len(traces):
+        raise SweepError(
+            f"traces: none of {len(traces)} can be used; mend them or choose others:"
+            + listing(plan.unreadable)
+        )
+    return plan
 
 
 def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
@@ -191,6 +201,16 @@ def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
         lengths = kv_traces(spec.lengths, "lengths")
         return pair_traces(routing_traces(spec.traces, shape.moe), lengths, spec.pairs or "all")
     return routing_traces(spec.traces, shape)  # type: ignore[arg-type]
+
+
+def _numbered(traces: list[Trace]) -> list[Trace]:
+    """Tell copies of a trace under several names apart, for each run to have a key of its own."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    numbered = []
+    for trace in traces:
+        numbered.append(replace(trace, copy=seen[trace.key]))
+        seen[trace.key] += 1
+    return numbered
 
 
 def _point(

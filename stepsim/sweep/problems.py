@@ -1,4 +1,4 @@
-"""Turning validation failures of a specification into sentences."""
+"""Turning what is wrong with a sweep into sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from pydantic import BaseModel, ValidationError
 
 from stepsim.machine.problems import did_you_mean
 
-__all__ = ["describe", "unknown_key"]
+__all__ = ["describe", "listing", "unknown_key"]
+
+_LISTED = 10
+
+
+def listing(problems: Sequence[str], most: int = _LISTED) -> str:
+    """The first few problems, each on a line of its own below what was said before."""
+    different = list(dict.fromkeys(problems))
+    lines = [f"\n  {problem}" for problem in different[:most]]
+    left = len(different) - most
+    return "".join(lines) + (f"\n  and {left:,} more" if left > 0 else "")
 
 
 def unknown_key(word: str, known: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ class Trace:
     error : why the trace cannot be used; empty when it can.
     rows : tokens or requests; None when it could not be read.
     lengths : cache lengths that go with a routing, for a decoder.
+    copy : how many traces before it are the same but for their files.
     load : reads identity and data; None when ``data`` stays.
     """
 
@@ -49,7 +50,14 @@ class Trace:
     window: int | None = None
     rows: int | None = None
     lengths: Trace | None = None
+    copy: int = 0
     load: Callable[[], Content] | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is wherever it lies: equal content has equal keys under any name of the file."""
+        lengths = None if self.lengths is None else self.lengths.key
+        return self.layer, self.step, self.window, self.identity, lengths, self.copy
 
     @property
     def inputs(self) -> Any:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepsim.errors import SweepError
@@ -62,6 +63,31 @@ def test_sweeps_without_common_runs_are_refused(done: Path, tmp_path: Path) -> N
         compare(done, tmp_path)
     with pytest.raises(SweepError, match="'status' holds string, expected numbers"):
         compare(done, done, "status")
+
+
+def routing_file(folder: Path, name: str) -> str:
+    np.save(folder / name, np.array([[[0, 1], [2, 3]], [[4, 5], [1, 0]]]))
+    return str(folder / name)
+
+
+def test_the_name_of_a_trace_does_not_matter_to_a_comparison(tmp_path: Path) -> None:
+    grid = {"tile": [2]}
+    for name in ("a", "b"):
+        files = [routing_file(tmp_path, f"{name}.npy")]
+        run_sweep(tiny(traces={"files": files}, grid=grid), tmp_path / name)
+    found = compare(tmp_path / "a", tmp_path / "b")
+    assert (len(found.changes), found.only_before, found.only_after) == (2, 0, 0)
+    with pytest.raises(SweepError, match="another sweep, it differs in spec"):
+        run_sweep(tiny(traces={"files": files}, grid=grid), tmp_path / "a", resume=True)
+
+
+def test_copies_of_a_trace_are_runs_of_their_own(tmp_path: Path) -> None:
+    names = [routing_file(tmp_path, name) for name in ("a.npy", "b.npy", "c.npy")]
+    run_sweep(tiny(traces={"files": names}, grid={"tile": [2]}), tmp_path / "three")
+    run_sweep(tiny(traces={"files": names[2:]}, grid={"tile": [2]}), tmp_path / "one")
+    assert len(set(open_table(tmp_path / "three").to_table()["run"].to_pylist())) == 6
+    found = compare(tmp_path / "three", tmp_path / "one")
+    assert (len(found.changes), found.only_before, found.only_after) == (2, 4, 0)
 
 
 def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -65,6 +66,28 @@ def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture
     code, out, _ = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
     assert code == 1
     assert "24 failures (table failures):\n  24 x limit" in out
+
+
+def test_traces_that_cannot_be_used_are_named_before_the_first_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = [[0, 1], [2, 3]], [[4, 5], [1, 9]]  # two tokens of a layer
+    np.save(tmp_path / "some.npy", np.stack([good, *[bad] * 7], axis=1))
+    np.save(tmp_path / "all.npy", np.stack([bad] * 2, axis=1))
+
+    spec = write(tmp_path, traces={"files": [str(tmp_path / "some.npy")]})
+    code, _, err = stepsim(capsys, "sweep", spec, "--dry-run")
+    assert code == 0
+    assert "8 traces (7 of them cannot be used)" in err
+    assert err.count("expert id 9 is out of range") == 5
+    assert "and 2 more" in err
+
+    spec = write(tmp_path, traces={"files": [str(tmp_path / "all.npy")]})
+    code, _, err = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
+    assert code == 2
+    assert "none of 2 can be used" in err
+    assert err.count("expert id 9 is out of range") == 2
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
