@@ -189,6 +189,8 @@ def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
 
 
 def _show_summary(summary: SweepSummary, out: Path) -> None:
+    from stepsim.sweep.problems import listing
+
     kinds = "".join(f"\n  {count:,} x {error}" for error, count in summary.errors.items())
     lost = list(summary.unfinished.items())
     unfinished = "".join(f"\n  chunk {key}: {why}" for key, why in lost[:_SHOWN_FAILURES])
@@ -199,6 +201,11 @@ def _show_summary(summary: SweepSummary, out: Path) -> None:
         f"{summary.computed:,} runs in {summary.seconds:.1f} s now ({rate:.1f} per second)",
         f"results in {out}",
     )
+    if summary.damaged:
+        note(
+            f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "
+            f"look after the disk:{listing(summary.damaged, _SHOWN_FAILURES)}"
+        )
     if lost:
         note(f"{len(lost)} chunks lost their worker again and again; try --resume:{unfinished}")
 

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from stepsim.errors import SweepError
 from stepsim.simulation import ensure_compiled, warm_up
 from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
 from stepsim.sweep.dispatch import dispatch
+from stepsim.sweep.parquet import read_table
 from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
 from stepsim.sweep.spec import SweepSpec, load_spec
 from stepsim.sweep.store import Store, table_files
@@ -22,6 +21,7 @@ from stepsim.sweep.work import ChunkRows, execute_chunk
 __all__ = ["SweepProgress", "SweepSummary", "estimate_seconds", "plan_sweep", "run_sweep"]
 
 _PROBES = 3
+_OF_THIS_START = ("damaged", "computed", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class SweepSummary:
     runs : of the whole sweep; simulated : rows in ``runs``; failures : rows in ``failures``.
     errors : failures by kind of error.
     unfinished : reason by chunk that lost its worker again and again; empty when complete.
+    damaged : what was wrong with chunks of an earlier start, which ran again.
     computed : runs of this start.
     seconds : of this start.
     """
@@ -59,6 +60,7 @@ class SweepSummary:
     failures: int
     errors: Mapping[str, int]
     unfinished: Mapping[str, str]
+    damaged: tuple[str, ...]
     computed: int
     seconds: float
 
@@ -134,14 +136,17 @@ def run_sweep(
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
     if jobs < 1:
         raise SweepError(f"jobs is {jobs}; expected at least 1")
-    with Store(Path(out), plan).open(resume=resume) as store:
-        engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
-        try:
-            ensure_compiled()
+    store = Store(Path(out), plan)
+    store.check(resume=resume)
+    # The folder is touched only once there is something that computes: a scheduler may not answer.
+    engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
+    try:
+        ensure_compiled()
+        with store.open(resume=resume):
             return _run(plan, store, engine, progress)
-        finally:
-            if isinstance(backend, str):
-                engine.close()
+    finally:
+        if isinstance(backend, str):
+            engine.close()
 
 
 def _backend(name: str, jobs: int, address: str | None) -> Backend:
@@ -196,12 +201,12 @@ def _run(
         failures=store.count("failures"),
         errors=_errors(store.folder),
         unfinished={chunk.key: reason for chunk, reason in lost},
+        damaged=store.damaged,
         computed=computed,
         seconds=time.perf_counter() - begin,
     )
     if summary.complete:
-        kept = {k: v for k, v in summary.to_dict().items() if k not in ("computed", "seconds")}
-        store.write_summary(kept)
+        store.write_summary({k: v for k, v in summary.to_dict().items() if k not in _OF_THIS_START})
     return summary
 
 
@@ -217,7 +222,6 @@ def _errors(folder: Path) -> dict[str, int]:
     """Failures by kind."""
     found: dict[str, int] = {}
     for path in table_files(folder, "failures"):
-        with pq.ParquetFile(path) as file:
-            for error in file.read(columns=["error"])["error"].to_pylist():
-                found[error] = found.get(error, 0) + 1
+        for error in read_table(path)["error"].to_pylist():
+            found[error] = found.get(error, 0) + 1
     return dict(sorted(found.items()))

@@ -18,17 +18,16 @@ files; a design point when its file in ``runs`` is there. Its chunks are deleted
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, SweepError
+from stepsim.sweep.parquet import check_footer, flush, read_table, write_tables
 from stepsim.sweep.plan import Plan, Point, versions
 from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
 from stepsim.sweep.work import ChunkRows
@@ -44,13 +43,51 @@ TABLES: Mapping[str, pa.Schema] = {
 
 
 class Store:
-    """Writes the folder of one sweep. Only one process may hold a folder at a time."""
+    """Writes the folder of one sweep. Only one process may hold a folder at a time.
+
+    Attributes
+    ----------
+    damaged : what was wrong with finished chunks when the folder was opened; they run again.
+    """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder = folder
+        self.damaged: tuple[str, ...] = ()
         self._plan = plan
         self._parts = folder / "parts"
+        self._manifest_file = folder / "sweep.json"
         self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
+
+    def check(self, *, resume: bool) -> None:
+        """Refuse a folder that is not for this sweep, without touching it.
+
+        Raises
+        ------
+        SweepError
+            It holds a sweep and ``resume`` is false, or holds another one.
+        """
+        manifest = self._manifest_file
+        if not manifest.exists():
+            return
+        if not resume:
+            raise SweepError(
+                f"{self.folder}: holds a sweep already; continue it with --resume, or choose "
+                "another folder"
+            )
+        try:
+            found = json.loads(manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SweepError(
+                f"{manifest}: cannot be read ({error}); start in a new folder"
+            ) from error
+        mine = self._manifest()
+        if found.get("plan") != mine["plan"]:
+            differing = [k for k in ("versions", "spec", "runs") if found.get(k) != mine[k]]
+            raise SweepError(
+                f"{self.folder}: holds another sweep, it differs in "
+                f"{', '.join(differing) or 'its traces'}; use the specification, traces and "
+                "versions it was started with, or choose another folder"
+            )
 
     @contextmanager
     def open(self, *, resume: bool) -> Iterator[Store]:
@@ -59,7 +96,8 @@ class Store:
         Raises
         ------
         SweepError
-            The folder holds a sweep and ``resume`` is false, or holds another one, or is in use.
+            The folder holds a sweep and ``resume`` is false, or holds another one, or is in use;
+            or a design point that is complete is damaged.
         OutputError
             The folder cannot be written.
         """
@@ -72,8 +110,11 @@ class Store:
             ) from error
         with lock:
             _lock(lock, self.folder)
-            self._check(resume=resume)
+            self.check(resume=resume)
+            if not self._manifest_file.exists():
+                write_json(self._manifest_file, self._manifest())
             self._clear_torn()
+            self.damaged = self._remove_damaged()
             yield self
 
     def finished(self) -> set[str]:
@@ -100,7 +141,7 @@ class Store:
         if not self._final("runs", point).exists():
             joined: dict[Path, pa.Table] = {}
             for name in self._tables:
-                parts = [_read(self._part(key, name)) for key in chunks]
+                parts = [read_table(self._part(key, name)) for key in chunks]
                 joined[self._final(name, point)] = pa.concat_tables(parts).combine_chunks()
             for path in joined:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,38 +155,13 @@ class Store:
 
     def count(self, name: str) -> int:
         """Rows of a table, over all files."""
-        return sum(pq.read_metadata(path).num_rows for path in table_files(self.folder, name))
+        return sum(check_footer(path).num_rows for path in table_files(self.folder, name))
 
     def _final(self, name: str, point: Point) -> Path:
         return self.folder / name / f"design={point.label}" / "part.parquet"
 
     def _part(self, key: str, name: str) -> Path:
         return self._parts / f"{key}.{name}.parquet"
-
-    def _check(self, *, resume: bool) -> None:
-        manifest = self.folder / "sweep.json"
-        if not manifest.exists():
-            write_json(manifest, self._manifest())
-            return
-        if not resume:
-            raise SweepError(
-                f"{self.folder}: holds a sweep already; continue it with --resume, or choose "
-                "another folder"
-            )
-        try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise SweepError(
-                f"{manifest}: cannot be read ({error}); start in a new folder"
-            ) from error
-        mine = self._manifest()
-        if found.get("plan") != mine["plan"]:
-            differing = [k for k in ("versions", "spec", "runs") if found.get(k) != mine[k]]
-            raise SweepError(
-                f"{self.folder}: holds another sweep, it differs in "
-                f"{', '.join(differing) or 'its traces'}; use the specification, traces and "
-                "versions it was started with, or choose another folder"
-            )
 
     def _manifest(self) -> dict[str, Any]:
         spec = self._plan.spec.model_dump(mode="json")
@@ -162,6 +178,26 @@ class Store:
         for path in self.folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
 
+    def _remove_damaged(self) -> tuple[str, ...]:
+        """Chunks whose rows cannot be read are not finished; complete design points must be."""
+        complete = {p.index for p in self._plan.points if self._final("runs", p).exists()}
+        for point in self._plan.points:
+            if point.index in complete:
+                for name in self._tables:
+                    check_footer(self._final(name, point))
+        damaged: list[str] = []
+        for chunk in self._plan.chunks():
+            runs = self._part(chunk.key, "runs")
+            if chunk.point.index not in complete and runs.exists():
+                try:
+                    for name in self._tables:
+                        read_table(self._part(chunk.key, name))
+                except SweepError as error:
+                    damaged.append(str(error))
+                    # Without this one the others do not count, and are written over.
+                    runs.unlink()
+        return tuple(damaged)
+
 
 def table_files(folder: Path, name: str) -> list[Path]:
     """Files of a table: complete design points, then finished chunks of the others, in order."""
@@ -177,18 +213,10 @@ def table_files(folder: Path, name: str) -> list[Path]:
     ]
 
 
-def write_tables(tables: Mapping[Path, pa.Table]) -> None:
-    """Write Parquet files, each whole or not at all, in the given order."""
-    with replacing(*tables) as temporary:
-        for path, table in zip(temporary, tables.values(), strict=True):
-            pq.write_table(table, path, compression="zstd")
-            _flush(path)
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     with replacing(path) as (temporary,):
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        _flush(temporary)
+        flush(temporary)
 
 
 def _table(name: str, rows: Sequence[Any]) -> pa.Table:
@@ -196,21 +224,6 @@ def _table(name: str, rows: Sequence[Any]) -> pa.Table:
     if name == "units":
         return pa.concat_tables([schema.empty_table(), *rows]).combine_chunks()
     return pa.Table.from_pylist(list(rows), schema=schema)
-
-
-def _read(path: Path) -> pa.Table:
-    # A file, not a data set: the name of its folder must not become a column.
-    with pq.ParquetFile(path) as file:
-        return file.read()
-
-
-def _flush(path: Path) -> None:
-    """Onto the disk before the rename, so that a power cut leaves no whole name on torn data."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _lock(file: Any, folder: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ import pytest
 
 from stepsim.errors import OutputError, SweepError
 from stepsim.sweep import open_table, run_sweep
-from stepsim.sweep import store as store_module
 from stepsim.sweep.backends import LocalBackend
 from tests.sweep.support import die_of_one_chunk, die_once, rows_of, tiny
 
@@ -34,9 +35,10 @@ MANY = tiny(
 # which is before the rename. With n = 0 it waits to be killed from outside.
 VICTIM = """
 import json, os, signal, sys
-from stepsim.sweep import run_sweep, store
+import pyarrow.parquet as pq
+from stepsim.sweep import run_sweep
 spec, folder, count, phase = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
-real, writes = store.pq.write_table, [0]
+real, writes = pq.write_table, [0]
 
 def write_table(table, path, **options):
     writes[0] += 1
@@ -49,7 +51,7 @@ def write_table(table, path, **options):
     if hit:
         os.kill(os.getpid(), signal.SIGKILL)
 
-store.pq.write_table = write_table
+pq.write_table = write_table
 print("ready", flush=True)
 run_sweep(spec, folder, resume=True)
 """
@@ -115,6 +117,79 @@ def test_torn_temporary_files_are_ignored_and_removed(tmp_path: Path) -> None:
     assert_as_undisturbed(tmp_path)
 
 
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    """Change one bit of the data and leave the footer, as a bad disk may."""
+    content = bytearray(path.read_bytes())
+    content[content.index(b"synthetic")] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("runs", cut), ("runs", flip), ("failures", cut), ("failures", Path.unlink)],
+)
+def test_a_damaged_chunk_runs_again(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "out"
+    disturb_after(folder, 3)
+    path = folder / "parts" / f"0001-00000.{name}.parquet"
+    damage(path)
+    summary = run_sweep(tiny(), folder, resume=True)
+    (message,) = summary.damaged
+    assert message.startswith(str(path))
+    assert summary.computed == 24 - 6
+    assert_as_undisturbed(folder)
+
+
+@pytest.mark.parametrize("name", ["runs", "failures"])
+def test_a_damaged_result_is_named(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "out"
+    run_sweep(tiny(), folder)
+    (path, *_) = sorted((folder / name).rglob("part.parquet"))
+    (runs, *_) = sorted((folder / "runs").rglob("part.parquet"))
+    cut(path)
+    with pytest.raises(SweepError) as caught:
+        run_sweep(tiny(), folder, resume=True)
+    assert f"{path}: is damaged" in str(caught.value)
+    assert f"delete {runs} and run the sweep again with --resume" in str(caught.value)
+    runs.unlink()
+    assert run_sweep(tiny(), folder, resume=True).computed == 6
+    assert_as_undisturbed(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "local", "address": "tcp://127.0.0.1:1"}, "the local backend has none"),
+        ({"backend": "cluster"}, "unknown backend"),
+        ({"jobs": 0}, "expected at least 1"),
+    ],
+)
+def test_a_sweep_that_cannot_start_leaves_no_folder(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SweepError, match=message):
+        run_sweep(tiny(), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scheduler_that_does_not_answer_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(jobs: int, address: str) -> None:
+        raise SweepError(f"no scheduler answers at {address}")
+
+    monkeypatch.setattr("stepsim.sweep.run.DaskBackend", silent)
+    with pytest.raises(SweepError, match="no scheduler answers at tcp://nowhere:1"):
+        run_sweep(tiny(), tmp_path / "out", backend="dask", address="tcp://nowhere:1")
+    assert not (tmp_path / "out").exists()
+
+
 def disturb_after(folder: Path, chunks: int) -> None:
     """A sweep that stops after some chunks."""
 
@@ -148,7 +223,7 @@ def test_a_full_disk_loses_the_chunk_in_flight_only(
             raise OSError(errno.ENOSPC, "No space left on device")
         real(table, path, **options)
 
-    monkeypatch.setattr(store_module.pq, "write_table", write_table)
+    monkeypatch.setattr(pq, "write_table", write_table)
     with pytest.raises(OutputError, match="No space left on device"):
         run_sweep(tiny(), folder)
     monkeypatch.undo()

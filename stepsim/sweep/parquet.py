@@ -1,0 +1,76 @@
+"""Parquet files that are whole: written completely or not at all, checked when they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stepsim.atomic import replacing
+from stepsim.errors import SweepError
+
+__all__ = ["check_footer", "flush", "read_table", "write_tables"]
+
+
+def write_tables(tables: Mapping[Path, pa.Table]) -> None:
+    """Write files, each whole or not at all, in the given order."""
+    with replacing(*tables) as temporary:
+        for path, table in zip(temporary, tables.values(), strict=True):
+            # With checksums, because a flipped bit may well decode to another number.
+            pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+            flush(path)
+
+
+def read_table(path: Path) -> pa.Table:
+    """All of a file.
+
+    Raises
+    ------
+    SweepError
+        It is absent or damaged.
+    """
+    try:
+        # A file, not a data set: the name of its folder must not become a column.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return file.read()
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from error
+
+
+def check_footer(path: Path) -> pq.FileMetaData:
+    """The footer of a file, which is its end: enough to notice what was cut off.
+
+    Raises
+    ------
+    SweepError
+        It is absent or damaged.
+    """
+    try:
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from error
+
+
+def flush(path: Path) -> None:
+    """Onto the disk before a rename, so that a power cut leaves no whole name on torn data."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _damaged(path: Path, error: Exception) -> SweepError:
+    """What to delete depends on the place: a design point is complete by its file in ``runs``."""
+    if isinstance(error, FileNotFoundError):
+        reason = "is missing"
+    else:
+        reason = f"is damaged ({str(error).splitlines()[0].rstrip('.')})"
+    mend = "run the sweep again with --resume, which computes this chunk anew"
+    if path.parent.name.startswith("design="):
+        runs = path.parents[2] / "runs" / path.parent.name / path.name
+        mend = f"delete {runs} and run the sweep again with --resume, which computes it anew"
+    return SweepError(f"{path}: {reason}; {mend}")
