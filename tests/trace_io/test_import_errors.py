@@ -146,6 +146,36 @@ def test_mooncake(tmp_path, second, says):
     assert message(path) == f"FILE: {says}"
 
 
+def test_numbers_beyond_their_columns(tmp_path):
+    path = tmp_path / "x.jsonl"
+    record = foreign.megatron_record(A[:, 0], 0, 0)
+    for field in ("step", "layer", "rank", "num_tokens", "topk"):
+        foreign.lines(path, [record | {field: 10**12}])
+        least = 1 if field == "topk" else 0
+        assert message(path) == (
+            f"FILE: line 1: `{field}` is 1000000000000, expected a whole number from {least} to "
+            "2147483647; mend or drop the line"
+        )
+    foreign.lines(path, [foreign.MOONCAKE[0] | {"input_length": 10**12}])
+    assert import_trace(path, tmp_path / "o").rows == 1
+    foreign.lines(path, [foreign.MOONCAKE[0] | {"input_length": 2**63}])
+    assert "is 9223372036854775808, expected a whole number from 0 to 92233720" in message(path)
+
+
+@pytest.mark.parametrize(
+    ("begin", "line"),
+    [("", 1), (json.dumps(foreign.vllm_response(A, A)) + '\n{"choices": ', 2), ("[\n{},\n", 1)],
+)
+def test_lists_nested_too_deep(tmp_path, begin, line):
+    path = tmp_path / "x.jsonl"
+    path.write_text(begin + "[" * 100_000 + "\n")
+    assert message(path, format="vllm") == (
+        f"FILE: line {line}: is not JSON (lists or objects are nested too deep), expected one "
+        "object per line; the file may be cut off, mend or drop the line"
+    )
+    assert message(path).startswith("FILE: ")
+
+
 # --- Azure
 
 

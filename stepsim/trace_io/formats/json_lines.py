@@ -31,7 +31,7 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
                     continue
                 try:
                     record = json.loads(line.rstrip(b"\r\n"))
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     if number == 1 and _is_opening(error, line):
                         yield from _document(path)
                         return
@@ -59,11 +59,19 @@ def first_record(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def integer(record: dict[str, Any], name: str, path: Path, line: int, *, minimum: int = 0) -> int:
-    """The whole number in field ``name``.
+def integer(
+    record: dict[str, Any],
+    name: str,
+    path: Path,
+    line: int,
+    *,
+    minimum: int = 0,
+    maximum: int = 2**31 - 1,
+) -> int:
+    """The whole number in field ``name``; by default one that the schemas' int32 holds.
 
     Raises:
-        TraceError: the field is missing, no whole number, or below ``minimum``.
+        TraceError: the field is missing, no whole number, or out of bounds.
     """
     if name not in record:
         listed = ", ".join(f"`{key}`" for key in record) or "none"
@@ -72,10 +80,11 @@ def integer(record: dict[str, Any], name: str, path: Path, line: int, *, minimum
             "number; check the format, or drop the line"
         )
     value = record[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        top = f" to {maximum}" if isinstance(value, int) and value > maximum else ""
         raise TraceError(
             f"{path}: line {line}: `{name}` is {_shown(value)}, expected a whole number from "
-            f"{minimum}; mend or drop the line"
+            f"{minimum}{top}; mend or drop the line"
         )
     return value
 
@@ -84,7 +93,7 @@ def _document(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
     data = path.read_bytes()
     try:
         document = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
         raise _not_json(path, line, error) from error
     records = document if isinstance(document, list) else [document]
@@ -96,16 +105,18 @@ def _document(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
         yield 1, record, len(data)
 
 
-def _is_opening(error: ValueError, line: bytes) -> bool:
+def _is_opening(error: ValueError | RecursionError, line: bytes) -> bool:
     """Whether JSON ended only because the line did, as in an indented document."""
     return isinstance(error, json.JSONDecodeError) and not line[error.pos :].strip()
 
 
-def _not_json(path: Path, line: int, error: ValueError) -> TraceError:
+def _not_json(path: Path, line: int, error: ValueError | RecursionError) -> TraceError:
     where = ""
     if isinstance(error, json.JSONDecodeError):
         where = f" at column {error.colno}"
         reason = error.msg.removesuffix(" at")
+    elif isinstance(error, RecursionError):
+        reason = "lists or objects are nested too deep"
     else:
         reason = str(error)
     return TraceError(

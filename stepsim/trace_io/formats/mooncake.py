@@ -26,6 +26,7 @@ __all__ = ["read"]
 
 _BATCH = 1 << 12
 _MILLISECONDS = 1000
+_MOST_TOKENS = int(np.iinfo(np.int64).max)
 
 
 def read(job: ImportJob) -> Iterator[RequestChunk]:
@@ -44,8 +45,8 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
             (
                 line,
                 _milliseconds(record, job.path, line),
-                integer(record, "input_length", job.path, line),
-                integer(record, "output_length", job.path, line),
+                integer(record, "input_length", job.path, line, maximum=_MOST_TOKENS),
+                integer(record, "output_length", job.path, line, maximum=_MOST_TOKENS),
                 _hashes(record, job.path, line, hashed),
             )
         )
