@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -29,8 +29,8 @@ from stepsim.trace_io.validate import Place
 
 __all__ = ["LABELS", "ArrowParts"]
 
-LABELS = ("model", "layer", "step", "token")
-"""The columns that tell where a row belongs."""
+LABELS: Mapping[str, type] = {"model": str, "layer": int, "step": int, "token": int}
+"""The columns that tell where a row belongs, and the types of their values."""
 
 _KEPT_PIECES = 4
 

@@ -53,17 +53,17 @@ def table_pieces(table: pa.Table) -> Pieces:
     return Pieces(table.schema, (Piece(0, table.num_rows, table.select),))
 
 
-def open_pieces(path: Path, kind: str, labels: Sequence[str]) -> Pieces:
+def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None) -> Pieces:
     """The pieces of a file; of Parquet only the footer is read. A stream is read as a whole.
 
-    ``labels`` are the columns whose bounds are wanted.
+    ``labels`` are the columns whose bounds are wanted, as values of these types.
 
     Raises:
         TraceError: the file is truncated or damaged.
     """
     try:
         if kind == "parquet":
-            return _row_groups(path, labels)
+            return _row_groups(path, labels or {})
         if kind == "ipc file":
             return _batches(path)
         with pa.OSFile(str(path)) as file:
@@ -74,7 +74,7 @@ def open_pieces(path: Path, kind: str, labels: Sequence[str]) -> Pieces:
         raise damaged(path, kind, error) from error
 
 
-def _row_groups(path: Path, labels: Sequence[str]) -> Pieces:
+def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
     with pq.ParquetFile(path) as file:
         metadata, schema = file.metadata, file.schema_arrow
     _ = schema.names
@@ -101,7 +101,7 @@ def _row_groups(path: Path, labels: Sequence[str]) -> Pieces:
     return Pieces(schema, tuple(pieces()))
 
 
-def _bounds(group: pq.RowGroupMetaData, labels: Sequence[str]) -> dict[str, Bounds]:
+def _bounds(group: pq.RowGroupMetaData, labels: Mapping[str, type]) -> dict[str, Bounds]:
     found: dict[str, Bounds] = {}
     for index in range(group.num_columns):
         column = group.column(index)
@@ -110,7 +110,9 @@ def _bounds(group: pq.RowGroupMetaData, labels: Sequence[str]) -> dict[str, Boun
             continue
         statistics = column.statistics
         if statistics.null_count == 0 and statistics.has_min_max:
-            found[name] = (statistics.min, statistics.max)
+            # Columns of another type are refused when they are read.
+            if type(statistics.min) is labels[name]:
+                found[name] = (statistics.min, statistics.max)
         elif statistics.null_count == group.num_rows:
             found[name] = (None, None)
     return found

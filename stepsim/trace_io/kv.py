@@ -193,7 +193,7 @@ def _is_request_trace(path: Path) -> bool:
 
 
 def _arrow(path: Path, kind: str) -> KvFile:
-    source: Pieces = open_pieces(path, kind, ())
+    source: Pieces = open_pieces(path, kind)
     names = source.schema.names
     if "context_tokens" in names:
         return _in_memory(str(path), load_context_tokens(path))

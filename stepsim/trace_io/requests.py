@@ -217,7 +217,7 @@ def read_context_tokens(path: Path) -> npt.NDArray[np.int64]:
         TraceError: as `read_requests`.
     """
     name, kind = str(path), detect_format(path)
-    source = open_pieces(path, kind or "", ())
+    source = open_pieces(path, kind or "")
     _check_schema(source.schema, name, source.rows)
     return np.concatenate(
         [

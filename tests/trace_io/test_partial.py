@@ -95,7 +95,7 @@ def test_imports_and_writers_make_row_groups_of_one_layer(tmp_path, monkeypatch)
     np.save(tmp_path / "x.npy", ids)
     monkeypatch.setattr(
         "stepsim.trace_io.importing.ParquetStream",
-        lambda path: writer.ParquetStream(path, row_group_rows=2048),
+        lambda path, **rest: writer.ParquetStream(path, row_group_rows=2048, **rest),
     )
     import_trace(tmp_path / "x.npy", tmp_path / "x.parquet")
     monkeypatch.setattr(writer.RowGroups.__init__, "__defaults__", (2048,))
@@ -223,6 +223,38 @@ def test_uneven_row_groups_are_told(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
     with pytest.raises(TraceError, match=r"row 2 .*: `experts` has 1 values, but row 0 has 2"):
         read_routing(tmp_path / "t.parquet")
+
+
+def test_labels_of_other_types_are_refused(tmp_path):
+    for values in (["0", "0"], [0.0, 0.0], [True, True], [-1, -1], [2**40, 2**40], [None, None]):
+        table = pa.table({"layer": values, "experts": [[1], [2]]})
+        pq.write_table(table, tmp_path / "t.parquet")
+        with pytest.raises(TraceError, match="`layer` is"):
+            read_routing(tmp_path / "t.parquet").layer  # noqa: B018
+    pq.write_table(pa.table({"model": [1, 1], "experts": [[1], [2]]}), tmp_path / "t.parquet")
+    with pytest.raises(TraceError, match="column `model` is int64, expected text"):
+        read_routing(tmp_path / "t.parquet")
+
+
+def test_models_may_be_null_or_dictionaries(tmp_path):
+    bare, named = tables(1, 1, model=None)[0], tables(1, 1, model="b")[0]
+    write_groups([bare], tmp_path / "t.parquet", rows=10)
+    assert read_routing(tmp_path / "t.parquet", model="b") == named
+    write_groups([bare, named], tmp_path / "t.parquet", rows=10)
+    assert read_routing(tmp_path / "t.parquet", model="b") == named
+    with pytest.raises(TraceError, match="has no routing table for model 'c'; it holds layer 0"):
+        read_routing(tmp_path / "t.parquet", model="c")
+    arrow = named.to_arrow()
+    column = arrow["model"].dictionary_encode()
+    pq.write_table(arrow.set_column(0, "model", column), tmp_path / "t.parquet")
+    assert read_routing(tmp_path / "t.parquet") == named
+
+
+def test_layers_of_an_array_need_not_be_there():
+    ids = foreign.routing(5)
+    assert [part.layer for part in routing_parts(ids, layers=[1, 7])] == [1]
+    assert routing_parts(ids, layers=[7]) == []
+    assert routing_parts(ids[:, 0], steps=[1]) == []
 
 
 # --- what cannot be read
