@@ -23,10 +23,16 @@ LAYERS, EXPERTS, K = 48, 128, 8
 IMPORT = """
 import json, re, sys, time
 from pathlib import Path
-from stepsim.trace_io import import_trace, summarize_routing
+from stepsim.trace_io import import_trace, read_routing, summarize_routing
 begin = time.perf_counter()
 if sys.argv[1] == "import":
     rows = import_trace(sys.argv[2], sys.argv[3], experts=128, k=8).rows
+elif sys.argv[1] == "window":
+    tokens = int(sys.argv[4])
+    table = read_routing(
+        sys.argv[2], experts=128, k=8, layer=20, tokens=64, window=tokens // 128
+    )
+    rows = table.tokens
 else:
     summary = summarize_routing(sys.argv[2], experts=128, k=8)
     rows = summary.rows
@@ -66,7 +72,10 @@ def test_azure_import(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")
 @pytest.mark.timeout(3600)
 def test_ten_million_tokens(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    """10 million tokens, 48 layers, top 8 (7.7 GB): imported and summarised below 1 GB."""
+    """10 million tokens, 48 layers, top 8 (7.7 GB): imported and summarised below 1 GB.
+
+    A window of 64 tokens in the middle of a layer is read in a second, from either file.
+    """
     source, out = tmp_path / "routing.npy", tmp_path / "routing.parquet"
     needed = 2 * TOKENS * LAYERS * K * 2
     if shutil.disk_usage(tmp_path).free < needed:
@@ -74,16 +83,21 @@ def test_ten_million_tokens(benchmark: BenchmarkFixture, tmp_path: Path) -> None
     write_routing_array(source, TOKENS)
 
     def run(what: str, path: Path) -> dict[str, float]:
-        command = [sys.executable, "-c", IMPORT, what, str(path), str(out)]
+        command = [sys.executable, "-c", IMPORT, what, str(path), str(out), str(TOKENS)]
         found = subprocess.run(command, capture_output=True, check=True, text=True)
         return dict(json.loads(found.stdout))
 
     imported = benchmark.pedantic(lambda: run("import", source), rounds=1)
+    windows = [run("window", path) for path in (source, out)]
     source.unlink()
     summarised = run("summarise", out)
     sizes = {"parquet_gb": out.stat().st_size / 1e9}
     out.unlink()
-    print(f"\nimport {imported}, summarise {summarised}, {sizes}")
+    print(f"\nimport {imported}, summarise {summarised}, windows {windows}, {sizes}")
+    for measured in windows:
+        assert measured["rows"] == 64
+        assert measured["seconds"] < 1
+        assert measured["peak_mb"] < 300
     for measured in (imported, summarised):
         assert measured["rows"] == TOKENS * LAYERS
         assert measured["peak_mb"] < 1000

@@ -32,7 +32,8 @@ __all__ = ["LABELS", "ArrowParts"]
 LABELS: Mapping[str, type] = {"model": str, "layer": int, "step": int, "token": int}
 """The columns that tell where a row belongs, and the types of their values."""
 
-_KEPT_PIECES = 4
+_KEPT_ROWS = 1 << 19
+"""Rows of decoded pieces that are kept, about 40 MB with k = 8; but always two pieces."""
 
 
 @dataclass(frozen=True)
@@ -180,10 +181,15 @@ class ArrowParts:
                 table = self._load(piece, self._columns)
                 tokens, groups = self._grouped(piece, table)
                 self._decoded[number] = _Decoded(tokens, *self._lists(table), groups)
-                if len(self._decoded) > _KEPT_PIECES:
-                    self._decoded.popitem(last=False)
+                self._forget()
             self._decoded.move_to_end(number)
             return self._decoded[number]
+
+    def _forget(self) -> None:
+        rows = sum(self._pieces[number].rows for number in self._decoded)
+        while len(self._decoded) > 2 and rows > _KEPT_ROWS:
+            oldest, _ = self._decoded.popitem(last=False)
+            rows -= self._pieces[oldest].rows
 
     def _read(
         self, own: Key, key: Key, runs: Sequence[_Run], checks: Checks, span: Span | None
