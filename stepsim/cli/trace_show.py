@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepsim.cli.console import note, show
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stepsim.trace_io import LayerLoad, RequestTrace, RoutingSummary
+    from stepsim.trace_io import LayerLoad, RequestTrace, RoutingSummary, RoutingTable
 
 __all__ = [
     "MAX_ROWS",
@@ -17,6 +19,8 @@ __all__ = [
     "request_record",
     "routing_lines",
     "routing_record",
+    "show_tables",
+    "table_record",
 ]
 
 MAX_ROWS = 40
@@ -107,6 +111,53 @@ def routing_record(summary: RoutingSummary) -> dict[str, Any]:
             for layer in summary.layers
         ],
     }
+
+
+def table_record(table: RoutingTable, experts: int) -> dict[str, Any]:
+    """One layer and step, loading a model with ``experts`` experts, as JSON."""
+    from stepsim.trace_io import routing_statistics
+
+    statistics = routing_statistics(table, experts)
+    return {
+        "model": table.model,
+        "layer": table.layer,
+        "step": table.step,
+        "tokens": table.tokens,
+        "k": table.k,
+        "weights": table.weights is not None,
+        "experts": experts,
+        "active": statistics.active,
+        "max_load": statistics.max,
+        "mean_load": statistics.mean,
+        "std_load": statistics.std,
+        "imbalance": statistics.imbalance,
+        "loads": statistics.counts.tolist(),
+        "identity": table.identity(),
+    }
+
+
+def show_tables(rows: list[dict[str, Any]]) -> None:
+    """Print the records of `table_record`, one per row."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("model", "layer", "step"):
+        table.add_column(heading)
+    headings = ("tokens", "k", "experts", "active", "max load", "mean", "std", "max/mean")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows[:MAX_ROWS]:
+        table.add_row(
+            Text(row["model"] or "-"),
+            str(row["layer"]),
+            str(row["step"]),
+            *(str(row[key]) for key in ("tokens", "k", "experts", "active", "max_load")),
+            *(f"{row[key]:.2f}" for key in ("mean_load", "std_load", "imbalance")),
+        )
+    show(table)
+    if len(rows) > MAX_ROWS:
+        note(f"{len(rows) - MAX_ROWS} more tables; --layer and --step choose, --json shows all")
 
 
 def request_record(trace: RequestTrace) -> dict[str, Any]:

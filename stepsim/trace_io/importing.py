@@ -21,7 +21,7 @@ from stepsim.trace_io.requests import (
     read_requests,
     request_rows,
 )
-from stepsim.trace_io.summary import RoutingCounter, RoutingSummary
+from stepsim.trace_io.summary import RoutingCounter, RoutingSummary, none_of
 from stepsim.trace_io.table import routing_rows
 from stepsim.trace_io.writer import ParquetStream
 
@@ -101,7 +101,8 @@ def import_trace(
     found = _format(path, format)
     job = _job(path, experts, k, layers, model, column, drop_missing, ranks)
     counter = RoutingCounter(experts) if found.holds == "routing" else None
-    with ParquetStream(target) as file:
+    origin = {"format": found.name} | ({} if experts is None else {"experts": experts})
+    with ParquetStream(target, origin=origin) as file:
         _report(job, progress, lambda: file.rows)
         shape: tuple[object, ...] | None = None
         for chunk in found.read(job):
@@ -154,7 +155,7 @@ def summarize_routing(
     """The load of the experts over a routing trace of any format, ours included.
 
     The trace is checked on the way and never in memory as a whole. ``layer`` and ``step`` narrow
-    what is counted; the other arguments are those of :func:`import_trace`.
+    what is counted, and must be there; the other arguments are those of :func:`import_trace`.
 
     Raises:
         TraceError: as `import_trace`, or nothing is left to count.
@@ -167,21 +168,21 @@ def summarize_routing(
             "load_requests"
         )
     job = _job(path, experts, k, layers, None, column, drop_missing, ranks)
-    counter, rows, kept = RoutingCounter(experts), 0, 0
+    counter, rows = RoutingCounter(experts), 0
+    seen: set[tuple[int, int]] = set()
     _report(job, progress, lambda: rows)
     for chunk in found.read(job):
         if not isinstance(chunk, RoutingChunk):
             continue
         rows += len(chunk.experts)
         if layer in (None, chunk.layer) and step in (None, chunk.step):
-            kept += len(chunk.experts)
             counter.add(chunk)
-    if not kept:
-        if rows:
-            raise TraceError(
-                f"{path}: holds no rows of layer {layer} and step {step}; choose others"
-            )
+        elif not counter.rows:
+            seen.add((chunk.layer, chunk.step))
+    if not rows:
         raise _empty(path)
+    if not counter.rows:
+        raise none_of(path, layer, step, seen)
     return counter.summary()
 
 

@@ -26,7 +26,8 @@ def with_origin(schema: pa.Schema, origin: dict[str, Any] | None) -> pa.Schema:
 def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a Parquet file says of its origin; empty for files that say nothing.
 
-    Synthetic traces say ``generator``, ``seed``, ``skew`` and ``experts``.
+    Synthetic traces say ``generator``, ``seed``, ``skew`` and ``experts``, imported ones ``format``
+    and, if it was given, ``experts``.
     """
     try:
         metadata = pq.read_schema(path).metadata or {}

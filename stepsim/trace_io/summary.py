@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.formats.job import RoutingChunk
 from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary"]
+__all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary", "none_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,7 @@ class RoutingSummary:
         rows: tokens of all layers and steps.
         k: experts per token.
         experts: experts of each layer; without a number given, the highest id + 1.
+        models: names that the rows have, sorted.
     """
 
     layers: tuple[LayerLoad, ...]
@@ -71,6 +74,23 @@ class RoutingSummary:
     rows: int
     k: int
     experts: int
+    models: tuple[str, ...] = ()
+
+    def with_experts(self, experts: int) -> RoutingSummary:
+        """The same with more experts, which are idle.
+
+        Raises:
+            ArgError: there are fewer than the ids tell.
+        """
+        if experts < self.experts:
+            raise ArgError(
+                f"with_experts: {experts} experts, but ids go up to {self.experts - 1}; expected "
+                "at least one more"
+            )
+        layers = tuple(
+            replace(layer, counts=_padded(layer.counts, experts)) for layer in self.layers
+        )
+        return replace(self, layers=layers, experts=experts)
 
     @property
     def tokens(self) -> int:
@@ -103,6 +123,9 @@ class RoutingCounter:
 
     Args:
         experts: number of experts of the model; None: as many as the ids tell.
+
+    Attributes:
+        rows: tokens that were added.
     """
 
     def __init__(self, experts: int | None = None) -> None:
@@ -110,8 +133,9 @@ class RoutingCounter:
         self._counts: dict[int, npt.NDArray[np.int64]] = {}
         self._tokens: dict[int, int] = {}
         self._steps: set[int] = set()
-        self._rows = 0
+        self._models: set[str] = set()
         self._k = 0
+        self.rows = 0
 
     def add(self, chunk: RoutingChunk | RoutingTable) -> None:
         """Count the ids of a chunk, or of a whole table."""
@@ -128,7 +152,9 @@ class RoutingCounter:
         tokens, self._k = chunk.experts.shape
         self._tokens[chunk.layer] = self._tokens.get(chunk.layer, 0) + tokens
         self._steps.add(chunk.step)
-        self._rows += tokens
+        if chunk.model is not None:
+            self._models.add(chunk.model)
+        self.rows += tokens
 
     def summary(self) -> RoutingSummary:
         """What was counted.
@@ -139,10 +165,35 @@ class RoutingCounter:
         if not self._counts:
             raise ArgError("RoutingCounter: no chunks were added, expected at least 1")
         experts = max(len(counts) for counts in self._counts.values())
-        layers = []
-        for layer in sorted(self._counts):
-            counts = np.zeros(experts, dtype=np.int64)
-            counts[: len(self._counts[layer])] = self._counts[layer]
-            counts.flags.writeable = False
-            layers.append(LayerLoad(layer, self._tokens[layer], counts))
-        return RoutingSummary(tuple(layers), len(self._steps), self._rows, self._k, experts)
+        layers = tuple(
+            LayerLoad(layer, self._tokens[layer], _padded(self._counts[layer], experts))
+            for layer in sorted(self._counts)
+        )
+        return RoutingSummary(
+            layers, len(self._steps), self.rows, self._k, experts, tuple(sorted(self._models))
+        )
+
+
+def none_of(
+    source: Path, layer: int | None, step: int | None, present: Collection[tuple[int, int]]
+) -> TraceError:
+    """The error for a layer and step that are not among the (layer, step) ``present``."""
+    asked, options, found = [], [], []
+    for name, value, at in (("layer", layer, 0), ("step", step, 1)):
+        numbers = sorted({labels[at] for labels in present})
+        span = f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+        found.append(f"{name} {span}")
+        if value is not None:
+            asked.append(f"{name} {value}")
+            options.append(f"--{name}")
+    return TraceError(
+        f"{source}: has no tokens of {' and '.join(asked)}, found {' and '.join(found)}; choose "
+        f"others, or leave {' and '.join(options)} out"
+    )
+
+
+def _padded(counts: npt.NDArray[np.int64], experts: int) -> npt.NDArray[np.int64]:
+    padded = np.zeros(experts, dtype=np.int64)
+    padded[: len(counts)] = counts
+    padded.flags.writeable = False
+    return padded

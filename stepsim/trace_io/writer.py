@@ -7,12 +7,14 @@ from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
+from stepsim.trace_io.origin import with_origin
 
 __all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
 
@@ -70,15 +72,21 @@ class ParquetStream:
     Args:
         path: the file to write.
         row_group_rows: rows of a row group, and the most that are held in memory.
+        origin: is kept in the file, see :func:`read_origin`.
 
     Raises:
         OutputError: the file cannot be written.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, row_group_rows: int = ROW_GROUP_ROWS
+        self,
+        path: str | os.PathLike[str],
+        *,
+        row_group_rows: int = ROW_GROUP_ROWS,
+        origin: dict[str, Any] | None = None,
     ) -> None:
         self.rows = 0
+        self._origin = origin
         self._path = Path(path)
         self._groups = RowGroups(row_group_rows)
         self._ending = ExitStack()
@@ -117,9 +125,8 @@ class ParquetStream:
     def _write(self, group: pa.Table) -> None:
         try:
             if self._writer is None:
-                self._writer = pq.ParquetWriter(
-                    self._temporary, group.schema, write_page_checksum=True
-                )
+                schema = with_origin(group.schema, self._origin)
+                self._writer = pq.ParquetWriter(self._temporary, schema, write_page_checksum=True)
             self._writer.write_table(group)
         except (OSError, pa.ArrowException) as error:
             raise self._refused(error) from error

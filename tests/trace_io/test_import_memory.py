@@ -27,8 +27,8 @@ from stepsim.trace_io import import_trace, importing, writer
 from stepsim.trace_io.formats import lengths, numpy_arrays
 lengths.CHUNK_BYTES = numpy_arrays.CHUNK_BYTES = 1 << 20
 class Stream(writer.ParquetStream):
-    def __init__(self, path):
-        super().__init__(path, row_group_rows=1 << 15)
+    def __init__(self, path, **rest):
+        super().__init__(path, row_group_rows=1 << 15, **rest)
 importing.ParquetStream = Stream
 rows = import_trace(sys.argv[1], sys.argv[2]).rows
 print(rows, int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)

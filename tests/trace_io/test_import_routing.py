@@ -16,6 +16,7 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
     FORMATS,
     import_trace,
+    read_origin,
     read_routing,
     read_routing_batches,
     routing_schema,
@@ -39,7 +40,9 @@ def imported(source: Path, **options) -> dict[tuple[int, int], np.ndarray]:
     assert sum(table.tokens for table in tables) == summary.rows == summary.routing.rows
     schema, wanted = pq.read_schema(out), routing_schema(tables[0].k)
     assert schema.equals(wanted)
-    assert schema.metadata == wanted.metadata
+    assert {key: schema.metadata[key] for key in wanted.metadata} == wanted.metadata
+    given = {key: options[key] for key in ("experts",) if key in options}
+    assert read_origin(out) == {"format": summary.format, **given}
     again = summarize_routing(out, experts=options.get("experts"))
     loads = [layer.counts.tolist() for layer in summary.routing.layers]
     assert [layer.counts.tolist() for layer in again.layers] == loads

@@ -1,0 +1,131 @@
+"""``stepsim trace info`` and ``plot``: what a trace holds, in words and as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Layer, OptionalModel, Step, check_output
+from stepsim.cli.trace_import import (
+    Column,
+    DropMissing,
+    Experts,
+    FormatName,
+    Layers,
+    Ranks,
+    TopK,
+)
+from stepsim.cli.trace_reading import TraceReading
+from stepsim.cli.trace_show import (
+    MAX_ROWS,
+    load_table,
+    request_lines,
+    request_record,
+    routing_lines,
+    routing_record,
+    show_tables,
+    table_record,
+)
+
+__all__ = ["info", "plot"]
+
+Source = Annotated[Path, typer.Argument(help="A trace of any format that import reads.")]
+
+
+def info(
+    file: Source,
+    format: FormatName = None,
+    model: OptionalModel = None,
+    experts: Experts = None,
+    k: TopK = None,
+    layers: Layers = None,
+    layer: Layer = None,
+    step: Step = None,
+    column: Column = None,
+    drop_missing: DropMissing = False,
+    ranks: Ranks = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check a trace, and show how it loads the experts or what its requests are like.
+
+    A short routing table is listed by layer and step, anything else by layer.
+    """
+    reading = TraceReading(
+        file,
+        format,
+        model,
+        experts,
+        k,
+        layers,
+        layer,
+        step,
+        column,
+        drop_missing,
+        tuple(ranks) if ranks else None,
+    )
+    if reading.holds_requests:
+        trace = reading.requests()
+        if json:
+            print_json({"file": str(file), "format": reading.kind, **request_record(trace)})
+        else:
+            show(*request_lines(trace))
+        return
+    tables = reading.tables()
+    summary = reading.summary(tables)
+    rows = [table_record(table, summary.experts) for table in tables or ()]
+    if json:
+        record = {"file": str(file), "format": reading.kind, "summary": routing_record(summary)}
+        print_json({**record, "tables": rows})
+        return
+    if reading.experts_are_guessed(summary):
+        note("number of experts not given: taken as the highest id + 1; --model or --experts tells")
+    if rows:
+        show_tables(rows)
+    else:
+        show(load_table(summary))
+        if len(summary.layers) > MAX_ROWS:
+            note(f"{len(summary.layers) - MAX_ROWS} more layers; --layer chooses, --json shows all")
+    show("", *routing_lines(summary))
+
+
+def plot(
+    file: Source,
+    out: Annotated[Path, typer.Option(help="PNG or SVG file to write.")],
+    format: FormatName = None,
+    model: OptionalModel = None,
+    experts: Experts = None,
+    k: TopK = None,
+    layers: Layers = None,
+    layer: Layer = None,
+    step: Step = None,
+    column: Column = None,
+    drop_missing: DropMissing = False,
+    ranks: Ranks = None,
+    title: Annotated[str | None, typer.Option(help="By default the name of the file.")] = None,
+) -> None:
+    """Draw the load of the experts, or the lengths of the requests."""
+    from stepsim.cli.trace_figure import draw_requests, draw_routing
+
+    check_output(out)
+    reading = TraceReading(
+        file,
+        format,
+        model,
+        experts,
+        k,
+        layers,
+        layer,
+        step,
+        column,
+        drop_missing,
+        tuple(ranks) if ranks else None,
+    )
+    heading = file.name if title is None else title
+    if reading.holds_requests:
+        draw_requests(reading.requests(), heading, out)
+    else:
+        draw_routing(reading.summary(), heading, out)
+    note(f"wrote {out}")

@@ -1,0 +1,158 @@
+"""Reading what ``stepsim trace info`` and ``plot`` show: a trace of any format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepsim.cli.trace_import import progress, router_of
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.trace_io import RequestTrace, RoutingSummary, RoutingTable
+
+__all__ = ["TraceReading"]
+
+_MAX_BYTES = 16 << 20
+_MAX_ROWS = 1 << 18
+_MAX_TABLES = 1 << 12
+
+
+@dataclass(frozen=True)
+class TraceReading:
+    """What to read, and what the caller knows about it; the fields are the options.
+
+    Raises
+    ------
+    ArgError : an option does not go with the kind of trace, or with another.
+    """
+
+    file: Path
+    format: str | None = None
+    model: str | None = None
+    experts: int | None = None
+    k: int | None = None
+    layers: int | None = None
+    layer: int | None = None
+    step: int | None = None
+    column: str | None = None
+    drop_missing: bool = False
+    ranks: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.model is not None and self.experts is not None:
+            raise ArgError("--experts and --model both give the number of experts; leave one out")
+        if not self.holds_requests:
+            return
+        for name in ("model", "experts", "k", "layers", "layer", "step", "drop_missing", "ranks"):
+            given = getattr(self, name)
+            if given is not None and given is not False:
+                option = "rank" if name == "ranks" else name.replace("_", "-")
+                raise ArgError(
+                    f"--{option}: {self.file} holds requests ({self.kind}), expected a trace of "
+                    "expert routing; leave the option out"
+                )
+
+    @cached_property
+    def kind(self) -> str:
+        """Name of the format."""
+        from stepsim.trace_io import detect_trace_format
+
+        return detect_trace_format(self.file) if self.format is None else self.format
+
+    @property
+    def holds_requests(self) -> bool:
+        """Whether it is a trace of requests; else it is one of expert routing."""
+        from stepsim.trace_io import FORMATS, OWN_REQUESTS
+
+        known = FORMATS.get(self.kind)
+        return self.kind == OWN_REQUESTS or (known is not None and known.holds == "requests")
+
+    def requests(self) -> RequestTrace:
+        """The requests."""
+        from stepsim.trace_io import load_requests
+
+        return load_requests(self.file, format=self.format, column=self.column)
+
+    @cached_property
+    def known_experts(self) -> int | None:
+        """Experts of the model: as given, or as the file says."""
+        from stepsim.trace_io import read_origin
+
+        experts, _ = router_of(self.model, self.experts, self.k)
+        noted = read_origin(self.file).get("experts")
+        return noted if experts is None and isinstance(noted, int) and noted > 0 else experts
+
+    def tables(self) -> list[RoutingTable] | None:
+        """The tables of a short trace; None if it is long or has to be imported."""
+        from stepsim.trace_io import is_routing_table, routing_parts
+
+        chosen = self.column is not None or self.drop_missing or self.ranks is not None
+        if chosen or self.format not in (None, "numpy", "parquet"):
+            return None
+        narrowed = self.layer is not None or self.step is not None
+        if not is_routing_table(self.file) or (
+            self.file.stat().st_size > _MAX_BYTES and not narrowed
+        ):
+            return None
+        _, k = router_of(self.model, self.experts, self.k)
+        parts = routing_parts(
+            self.file,
+            experts=self.known_experts,
+            k=k,
+            layers=None if self.layer is None else [self.layer],
+            steps=None if self.step is None else [self.step],
+        )
+        rows = sum(part.tokens for part in parts)
+        # Of none, the summary says what there is instead.
+        if not parts or len(parts) > _MAX_TABLES or rows > _MAX_ROWS:
+            return None
+        return [part.read() for part in parts]
+
+    def summary(self, tables: list[RoutingTable] | None = None) -> RoutingSummary:
+        """The loads of the experts, of ``tables`` if they were read already."""
+        from stepsim.trace_io import RoutingCounter, summarize_routing
+
+        experts, k = self.known_experts, router_of(self.model, self.experts, self.k)[1]
+        if tables is not None:
+            counter = RoutingCounter(experts)
+            for table in tables:
+                counter.add(table)
+            found = counter.summary()
+        else:
+            with progress("reading") as report:
+                found = summarize_routing(
+                    self.file,
+                    format=self.format,
+                    experts=experts,
+                    k=k,
+                    layers=self.layers,
+                    column=self.column,
+                    drop_missing=self.drop_missing,
+                    ranks=self.ranks,
+                    layer=self.layer,
+                    step=self.step,
+                    progress=report,
+                )
+        return found if experts is not None else _with_idle_experts(found)
+
+    def experts_are_guessed(self, summary: RoutingSummary) -> bool:
+        """Whether nothing but the highest id tells the number of experts."""
+        return self.known_experts is None and _experts_of_rows(summary) is None
+
+
+def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
+    """With as many experts as the model has that the rows name."""
+    experts = _experts_of_rows(summary)
+    return summary if experts is None else summary.with_experts(experts)
+
+
+def _experts_of_rows(summary: RoutingSummary) -> int | None:
+    if len(summary.models) != 1:
+        return None
+    from stepsim.workloads import MOE_SHAPES
+
+    shape = MOE_SHAPES.get(summary.models[0])
+    return shape.experts if shape is not None and shape.experts >= summary.experts else None
