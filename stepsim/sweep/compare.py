@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
+from stepsim.sweep.labels import POINT_COLUMNS, TRACE_COLUMNS, label_points, label_runs
 from stepsim.sweep.pareto import frontier
-from stepsim.sweep.tables import read_runs
+from stepsim.sweep.schema import METRICS
+from stepsim.sweep.tables import open_table, read_designs, read_runs
 
 __all__ = ["Change", "Comparison", "DesignCost", "compare", "design_costs"]
 
@@ -61,58 +64,31 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
     Raises
     ------
     SweepError
-        A folder holds no sweep, the metric is unknown or no number, or no run is in both.
+        A folder holds no sweep, the metric is unknown or no number, or no run of one or of both
+        has it.
     """
-    first, second = _by_run(before, metric), _by_run(after, metric)
+    runs, others = _measured(before, [metric]), _measured(after, [metric])
+    first, second = (
+        dict(zip(*(t[name].to_pylist() for name in ("run", metric)), strict=True))
+        for t in (runs, others)
+    )
     common = [run for run in first if run in second]
     if not common:
         raise SweepError(
             f"{before} and {after} have no run in common; compare sweeps over the same "
             "workload, parameters, machine and traces"
         )
+    rows = runs.select(["run", "point", *TRACE_COLUMNS]).to_pylist()
+    labels = label_runs(rows, _point_labels(before, runs))
     changes = []
     for run in common:
-        (label, a), (_, b) = first[run], second[run]
-        changes.append(Change(run, label, a, b, b / a if a else None))
+        a, b = float(first[run]), float(second[run])
+        changes.append(Change(run, labels[run], a, b, b / a if a else None))
     changes.sort(key=lambda change: -math.inf if change.ratio is None else -change.ratio)
     ratios = [change.ratio for change in changes if change.ratio]
     mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
     missing = len(first) - len(common), len(second) - len(common)
     return Comparison(metric, tuple(changes), *missing, mean)
-
-
-def _by_run(folder: str | Path, metric: str) -> dict[str, tuple[str, float]]:
-    columns = [
-        "run",
-        "model",
-        "workload",
-        "parameters",
-        "machine",
-        "trace",
-        "layer",
-        "step",
-        "window",
-    ]
-    table = read_runs(folder, [*dict.fromkeys([*columns, metric])])
-    _check_number(table, metric)
-    return {
-        row["run"]: (_label(row), float(row[metric]))
-        for row in table.to_pylist()
-        if row[metric] is not None
-    }
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    """``moe qwen3-30b-a3b tile=8 sda-1024 layer 3 step 7``."""
-    parts = [row["workload"], row["model"] or ""]
-    parts += [f"{k}={v}" for k, v in json.loads(row["parameters"]).items() if v is not None]
-    parts.append(row["machine"])
-    if row["layer"] is not None:
-        parts.append(f"layer {row['layer']} step {row['step']}")
-    elif row["trace"] is not None:
-        parts.append(row["trace"])
-    parts += [] if row["window"] is None else [f"window {row['window']}"]
-    return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,44 +116,64 @@ def design_costs(folder: str | Path, x: str, y: str) -> list[DesignCost]:
     Raises
     ------
     SweepError
-        There is no such sweep or metric, or no run has it.
-    ArgError
-        A mean is not above zero.
+        There is no such sweep or metric, no run has it, or a mean is not above zero.
     """
-    table = read_runs(folder, [*dict.fromkeys(["point", "parameters", "machine", x, y])])
-    for metric in (x, y):
-        _check_number(table, metric)
-    groups: dict[int, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        if row[x] is not None and row[y] is not None:
-            groups.setdefault(row["point"], []).append(row)
-    if not groups:
-        raise SweepError(
-            f"{folder}: no run has both {x} and {y}; keep them with the key 'metrics' of the sweep"
-        )
-    means = {
-        point: tuple(math.fsum(row[m] for row in rows) / len(rows) for m in (x, y))
-        for point, rows in sorted(groups.items())
-    }
+    runs = _measured(folder, [x, y])
+    labels = _point_labels(folder, runs)
+    costs: dict[int, list[tuple[float, float]]] = {point: [] for point in labels}
+    for point, *pair in zip(*(runs[name].to_pylist() for name in ("point", x, y)), strict=True):
+        costs[point].append((pair[0], pair[1]))
+    means: dict[int, tuple[float, float]] = {}
+    for point, pairs in costs.items():
+        mean_x, mean_y = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        if min(mean_x, mean_y) <= 0:
+            raise SweepError(
+                f"{folder}: the mean {x if mean_x <= 0 else y} of design point '{labels[point]}' "
+                f"is {min(mean_x, mean_y):g}, expected costs above 0; choose another metric"
+            )
+        means[point] = mean_x, mean_y
     best = {list(means)[i] for i in frontier(list(means.values()))}
-    names = _varying({point: rows[0] for point, rows in groups.items()})
     return [
-        DesignCost(point, names[point], len(groups[point]), mean[0], mean[1], point in best)
+        DesignCost(point, labels[point], len(costs[point]), *mean, point in best)
         for point, mean in means.items()
     ]
 
 
-def _varying(rows: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """The parameters in which the design points differ."""
-    full = {p: {**json.loads(r["parameters"]), "machine": r["machine"]} for p, r in rows.items()}
-    keys = list(dict.fromkeys(key for values in full.values() for key in values))
-    shown = [k for k in keys if len({repr(values.get(k)) for values in full.values()}) > 1]
-    return {
-        p: " ".join(f"{k}={values.get(k)}" for k in shown) or "all" for p, values in full.items()
-    }
+def _measured(folder: str | Path, metrics: list[str]) -> pa.Table:
+    """Runs that ended well and have the metrics, with the columns that labels are made of."""
+    columns = ["run", *POINT_COLUMNS, *TRACE_COLUMNS, *metrics]
+    table = read_runs(folder, [*dict.fromkeys(columns)])
+    for metric in metrics:
+        kind = table.schema.field(metric).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
+    if not table.num_rows:
+        raise SweepError(f"{folder}: {_without_a_good_end(folder)}")
+    measured = table.filter(reduce(pc.and_, [pc.is_valid(table[metric]) for metric in metrics]))
+    if not measured.num_rows:
+        names = " and ".join(dict.fromkeys(metrics))
+        mend = "keep them with the key 'metrics' of the sweep"
+        if not set(metrics) <= set(METRICS):
+            mend = f"choose among {', '.join(METRICS)}"
+        raise SweepError(f"{folder}: none of {table.num_rows:,} runs has {names}; {mend}")
+    return measured
 
 
-def _check_number(table: pa.Table, metric: str) -> None:
-    kind = table.schema.field(metric).type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
+def _without_a_good_end(folder: str | Path) -> str:
+    """Why there is nothing to look at."""
+    failures = open_table(folder, "failures").to_table(columns=["error"])
+    kinds = Counter(failures["error"].to_pylist())
+    if not kinds:
+        return "no run is finished yet; continue the sweep with --resume"
+    found = ", ".join(f"{count:,} x {kind}" for kind, count in sorted(kinds.items()))
+    return (
+        f"no run ended well ({found}), so there is nothing to compare; the reasons are in its "
+        "table failures"
+    )
+
+
+def _point_labels(folder: str | Path, runs: pa.Table) -> dict[int, str]:
+    _, first = np.unique(runs["point"].to_numpy(), return_index=True)
+    rows = {row["point"]: row for row in runs.select(POINT_COLUMNS).take(first).to_pylist()}
+    specified = dict.fromkeys(key for design in read_designs(folder).values() for key in design)
+    return label_points(rows, list(specified))

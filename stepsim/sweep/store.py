@@ -2,7 +2,7 @@
 
 ::
 
-    sweep.json                          what is run: specification, plan, versions
+    sweep.json                          what is run: specification, design points, versions
     parts/0003-00001.runs.parquet       finished chunks of design points that are not complete
     runs/design=0003-tile-64/part.parquet
     failures/design=.../part.parquet    runs without a good end, with the error
@@ -164,13 +164,14 @@ class Store:
         return self._parts / f"{key}.{name}.parquet"
 
     def _manifest(self) -> dict[str, Any]:
-        spec = self._plan.spec.model_dump(mode="json")
+        spec, points = self._plan.spec, self._plan.points
         return {
-            "name": self._plan.spec.name,
+            "name": spec.name,
             "plan": self._plan.digest(),
             "runs": self._plan.runs,
             "versions": versions(),
-            "spec": spec,
+            "spec": spec.model_dump(mode="json"),
+            "designs": dict(zip([p.label for p in points], spec.design_points(), strict=True)),
         }
 
     def _clear_torn(self) -> None:

@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from stepsim.errors import SweepError
+from stepsim.sweep.parquet import check_footer, read_table
 from stepsim.sweep.store import TABLES, table_files
 
-__all__ = ["open_table", "query", "read_runs"]
+__all__ = ["open_table", "query", "read_designs", "read_runs"]
+
+_DESIGN = pa.field(
+    "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
+)
 
 
 def open_table(folder: str | Path, name: str = "runs") -> Any:
     """One table of a sweep as a lazy ``pyarrow.dataset``: all rows that are saved so far.
 
-    Of a complete sweep the folder ``runs`` itself is a hive-partitioned data set for any reader;
-    this also sees the finished chunks of an interrupted one.
+    The last column is ``design``, the label of the design point, which is the partition of the
+    folder. Of a complete sweep the folder ``runs`` itself is the same data set for any reader; this
+    also sees the finished chunks of an interrupted one.
 
     Raises
     ------
     SweepError
-        The folder holds no sweep, or the table is unknown.
+        The folder holds no sweep, the table is unknown, or a file is damaged.
     """
+    import pyarrow.dataset as ds  # slow to load, and workers have no use for it
+    from pyarrow.fs import LocalFileSystem
+
     place = Path(folder)
     if name not in TABLES:
         raise SweepError(f"unknown table '{name}'; a sweep has {', '.join(sorted(TABLES))}")
-    if not (place / "sweep.json").exists():
+    labels = list(read_designs(place))
+    files = table_files(place, name)
+    for path in files:
+        check_footer(path)
+    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return ds.FileSystemDataset.from_paths(
+        [str(path) for path in files],
+        schema=TABLES[name].append(_DESIGN),
+        format=ds.ParquetFileFormat(default_fragment_scan_options=checked),
+        filesystem=LocalFileSystem(),
+        partitions=[ds.field("design") == _label(path, labels) for path in files],
+    )
+
+
+def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """The design points of a sweep as they were specified, by label.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep.
+    """
+    manifest = Path(folder) / "sweep.json"
+    if not manifest.exists():
         raise SweepError(
-            f"{place}: holds no sweep, there is no sweep.json; name the folder that was given "
+            f"{folder}: holds no sweep, there is no sweep.json; name the folder that was given "
             "as --out"
         )
-    import pyarrow.dataset as ds  # slow to load, and workers have no use for it
-
-    files = [str(path) for path in table_files(place, name)]
-    return ds.dataset(files, schema=TABLES[name], format="parquet")
+    try:
+        designs = json.loads(manifest.read_text(encoding="utf-8"))["designs"]
+        return {label: dict(design) for label, design in designs.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise SweepError(
+            f"{manifest}: cannot be used, expected JSON with the key 'designs' as stepsim writes "
+            "it; run the sweep again in a new folder"
+        ) from error
 
 
 def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -> pa.Table:
@@ -44,7 +81,7 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
     Raises
     ------
     SweepError
-        There is no such sweep or column.
+        There is no such sweep or column, or a file is damaged.
     """
     import pyarrow.dataset as ds
 
@@ -59,7 +96,11 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
                 f"Known: {', '.join(names)}"
             )
     chosen = ds.field("status") == "ok" if ok_only else None
-    return runs.to_table(columns=columns, filter=chosen)
+    try:
+        return runs.to_table(columns=columns, filter=chosen)
+    except (OSError, pa.ArrowException):
+        _name_damaged(folder, "runs")
+        raise
 
 
 def query(folder: str | Path, sql: str) -> pa.Table:
@@ -68,7 +109,8 @@ def query(folder: str | Path, sql: str) -> pa.Table:
     Raises
     ------
     SweepError
-        DuckDB is not installed, does not understand the query, or there is no sweep.
+        DuckDB is not installed, does not understand the query, there is no sweep, or a file is
+        damaged.
     """
     try:
         import duckdb
@@ -85,4 +127,19 @@ def query(folder: str | Path, sql: str) -> pa.Table:
                 raise SweepError("query: the statement returns no rows; ask with SELECT")
             return answer.to_arrow_table()
         except duckdb.Error as error:
+            for name in sorted(TABLES):
+                _name_damaged(folder, name)
             raise SweepError(f"query: {error}") from error
+
+
+def _label(path: Path, labels: list[str]) -> str:
+    """Of the folder of a complete design point, or of the number that starts a chunk's name."""
+    if path.parent.name.startswith("design="):
+        return path.parent.name.removeprefix("design=")
+    return labels[int(path.name.split("-")[0])]
+
+
+def _name_damaged(folder: str | Path, name: str) -> None:
+    """Arrow does not say which file it stumbled over."""
+    for path in table_files(Path(folder), name):
+        read_table(path)

@@ -50,8 +50,11 @@ def test_regressions_come_first(
     run_sweep(tiny(grid={"tile": [2], "machine.hbm.channels": [8]}), tmp_path)
     found = compare(done, tmp_path)
     assert [change.ratio for change in found.changes] == [3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
-    assert found.changes[0].label.endswith("layer 1 step 1")
-    assert "tile=2" in found.changes[0].label
+    design = "tile=2 machine.hbm.channels=8"
+    assert [change.label for change in found.changes[:2]] == [
+        f"{design} layer=1 step=1",
+        f"{design} layer=0 step=2",
+    ]
     assert (found.only_before, found.only_after) == (18, 0)
     assert found.mean_ratio == pytest.approx(6 ** (1 / 6))
     assert found.to_arrow()["ratio"].to_pylist()[0] == 3.0
@@ -100,13 +103,81 @@ def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:
         better = [c for c in costs if c.x <= cost.x and c.y <= cost.y and c.point != cost.point]
         assert cost.on_frontier is not any((c.x, c.y) != (cost.x, cost.y) for c in better)
     assert {cost.on_frontier for cost in costs} == {True, False}
-    assert {cost.label for cost in costs} == {"tile=2", "tile=dynamic"}
+    assert [cost.label for cost in costs] == [
+        "tile=2 machine.hbm.channels=8",
+        "tile=2 machine.hbm.channels=32",
+        "tile=dynamic machine.hbm.channels=8",
+        "tile=dynamic machine.hbm.channels=32",
+    ]
+
+
+def labels_of(folder: Path, **changes: Any) -> list[str]:
+    run_sweep(tiny(**{"grid": {}, "parameters": {"tile": 2, "tile_inter": 32}, **changes}), folder)
+    return [cost.label for cost in design_costs(folder, "onchip_bytes", "cycles")]
+
+
+def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
+    points: list[dict[str, Any]] = [{"tile_inter": 16}, {"regions": 3, "tile_inter": 32}]
+    # Defaults are other ones with regions.
+    assert labels_of(tmp_path / "listed", points=points) == [
+        "tile_inter=16 regions=null compute_bw=4096 pack_bw=4096",
+        "tile_inter=32 regions=3 compute_bw=1024 pack_bw=null",
+    ]
+    assert labels_of(tmp_path / "one") == ["moe tiny"]
+    # A name stands for all that differs between machines, but not for what was changed.
+    assert labels_of(tmp_path / "machines", grid={"machine": ["sda-1024", "sda-hdl"]}) == [
+        "machine=sda-1024",
+        "machine=sda-hdl",
+    ]
+    points = [{}, {"machine": "sda-hdl", "machine.onchip.bytes_per_cycle": 16}]
+    assert labels_of(tmp_path / "changed", points=points) == [
+        "machine=sda-1024 machine.onchip.bytes_per_cycle=64",
+        "machine=sda-hdl machine.onchip.bytes_per_cycle=16",
+    ]
+    points = [{}, {"compute_bw": 4096}]  # what is the default anyhow
+    assert labels_of(tmp_path / "same", points=points) == [
+        "moe tiny (design 0)",
+        "moe tiny (design 1)",
+    ]
+
+
+def test_labels_of_runs_tell_all_of_them_apart(done: Path, tmp_path: Path) -> None:
+    labels = [change.label for change in compare(done, done).changes]
+    assert len(set(labels)) == 24
+    files = []
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, np.arange(32).reshape(16, 1, 2) % 6)
+        files.append(str(tmp_path / name))
+    selection = {"files": files, "tokens": 8, "windows": "all"}
+    run_sweep(tiny(traces=selection, grid={"tile": [2]}), tmp_path / "out")
+    labels = [change.label for change in compare(tmp_path / "out", tmp_path / "out").changes]
+    assert labels == [f"trace={name} window={i}" for name in ("a.npy", "b.npy") for i in (0, 1)]
 
 
 def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
     run_sweep(tiny(metrics=["cycles"], grid={"tile": [4]}), tmp_path)
-    with pytest.raises(SweepError, match="no run has both onchip_bytes and cycles"):
+    expected = "none of 6 runs has {}; keep them with the key 'metrics'"
+    with pytest.raises(SweepError, match=expected.format("onchip_bytes and cycles")):
         design_costs(tmp_path, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected.format("flops")):
+        compare(tmp_path, tmp_path, "flops")
+    with pytest.raises(SweepError, match="none of 6 runs has regions; choose among cycles, "):
+        compare(tmp_path, tmp_path, "regions")
+
+
+def test_sweeps_without_a_good_run_say_so(tmp_path: Path) -> None:
+    run_sweep(tiny(limits={"max_cycles": 5}, grid={"tile": [4]}), tmp_path)
+    expected = r"no run ended well \(6 x limit\)"
+    with pytest.raises(SweepError, match=expected):
+        design_costs(tmp_path, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected):
+        compare(tmp_path, tmp_path)
+    one_step = {"synthetic": {"tokens": 12, "seed": 1}}
+    run_sweep(tiny(traces=one_step, grid={"tile": [4]}), tmp_path / "good")
+    with pytest.raises(
+        SweepError, match="mean step of design point 'moe tiny' is 0, expected costs above 0"
+    ):
+        design_costs(tmp_path / "good", "cycles", "step")
 
 
 def test_plot(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import OutputError, SweepError
-from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep import open_table, query, read_runs, run_sweep
 from stepsim.sweep.backends import LocalBackend
 from tests.sweep.support import die_of_one_chunk, die_once, rows_of, tiny
 
@@ -157,9 +158,22 @@ def test_a_damaged_result_is_named(tmp_path: Path, name: str) -> None:
         run_sweep(tiny(), folder, resume=True)
     assert f"{path}: is damaged" in str(caught.value)
     assert f"delete {runs} and run the sweep again with --resume" in str(caught.value)
+    if name == "runs":
+        for look in (open_table, lambda folder: query(folder, "select 1")):
+            with pytest.raises(SweepError, match=re.escape(f"{path}: is damaged")):
+                look(folder)
     runs.unlink()
     assert run_sweep(tiny(), folder, resume=True).computed == 6
     assert_as_undisturbed(folder)
+
+
+def test_a_flipped_bit_is_noticed_by_who_reads(tmp_path: Path) -> None:
+    run_sweep(tiny(grid={"tile": [4]}), tmp_path)
+    (path,) = (tmp_path / "runs").rglob("part.parquet")
+    flip(path)
+    for look in (lambda: read_runs(tmp_path, ["trace"]), lambda: query(tmp_path, "from runs")):
+        with pytest.raises(SweepError, match=re.escape(f"{path}: is damaged")):
+            look()
 
 
 @pytest.mark.parametrize(

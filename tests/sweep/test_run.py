@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import polars
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
@@ -36,6 +37,11 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (summary.runs, summary.simulated, summary.failures) == (24, 24, 0)
     assert summary.complete
     return folder
+
+
+def with_design(schema: pa.Schema) -> pa.Schema:
+    """As read: the files are as in the schema, the folder adds a column."""
+    return schema.append(pa.field("design", pa.string(), nullable=False))
 
 
 def test_rows_are_those_of_single_simulations(done: Path) -> None:
@@ -99,6 +105,32 @@ def test_readers_of_other_projects_see_the_partitions(done: Path) -> None:
     assert len(expected) == 4
 
 
+def test_designs_and_machines_can_be_asked_for(done: Path, tmp_path: Path) -> None:
+    designs = query(done, "select design, count(*) n from runs group by design order by design")
+    labels = [path.name.removeprefix("design=") for path in sorted((done / "runs").iterdir())]
+    assert designs.to_pydict() == {"design": labels, "n": [6] * 4}
+    assert read_runs(done, ["design"])["design"].unique().to_pylist() == labels
+    channels = query(
+        done,
+        "select (machine_json->>'$.hbm.channels')::int as channels, count(*) as n "
+        "from runs group by channels order by channels",
+    )
+    assert channels.to_pydict() == {"channels": [8, 32], "n": [12, 12]}
+
+    # The same of chunks that are not joined yet, and of other tables.
+    def stop(progress: SweepProgress) -> None:
+        if progress.done > 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(tiny(units=True), tmp_path, progress=stop)
+    table = open_table(tmp_path).to_table(columns=["design", "point"])
+    assert table["design"].to_pylist() == [labels[point] for point in table["point"].to_pylist()]
+    assert set(table["design"].to_pylist()) == set(labels[:2])
+    units = query(tmp_path, "select distinct design from units order by design")
+    assert units["design"].to_pylist() == labels[:2]
+
+
 def test_queries_and_columns(done: Path) -> None:
     answer = query(done, "select tile, count(*) as n from runs group by tile order by tile")
     assert answer.to_pydict() == {"tile": ["2", "dynamic"], "n": [12, 12]}
@@ -113,7 +145,7 @@ def test_queries_and_columns(done: Path) -> None:
 def test_metrics_that_are_not_kept_are_null(tmp_path: Path) -> None:
     run_sweep(tiny(metrics=["cycles", "onchip_bytes"], grid={"tile": [4]}), tmp_path)
     table = open_table(tmp_path).to_table()
-    assert table.schema.equals(RUNS_SCHEMA)
+    assert with_design(RUNS_SCHEMA) == table.schema
     assert table["cycles"].null_count == table["onchip_bytes"].null_count == 0
     assert table["flops"].null_count == table["offchip_bytes"].null_count == table.num_rows
 
@@ -121,7 +153,7 @@ def test_metrics_that_are_not_kept_are_null(tmp_path: Path) -> None:
 def test_unit_accounts_can_be_kept(tmp_path: Path) -> None:
     run_sweep(tiny(units=True, grid={"tile": [4]}), tmp_path)
     units = open_table(tmp_path, "units").to_table()
-    assert units.schema.equals(UNIT_ROWS_SCHEMA)
+    assert with_design(UNIT_ROWS_SCHEMA) == units.schema
     runs = open_table(tmp_path).to_table()
     assert set(units["run"].to_pylist()) == set(runs["run"].to_pylist())
     traffic = query(
@@ -151,7 +183,7 @@ def test_regions_attention_and_swiglu_run(tmp_path: Path) -> None:
         summary = run_sweep(spec, tmp_path / str(i))
         assert summary.failures == 0
         table = open_table(tmp_path / str(i)).to_table()
-        assert table.schema.equals(RUNS_SCHEMA)
+        assert with_design(RUNS_SCHEMA) == table.schema
         assert table.num_rows == summary.runs > 0
         assert min(table["onchip_bytes"].to_pylist()) > 0
 
@@ -164,7 +196,7 @@ def test_a_bad_trace_row_costs_its_layer_step_only(tmp_path: Path) -> None:
     assert (summary.runs, summary.simulated, summary.failures) == (4, 2, 2)
     assert summary.errors == {"TraceError": 2}
     failures = open_table(tmp_path / "out", "failures").to_table()
-    assert failures.schema.equals(FAILURES_SCHEMA)
+    assert with_design(FAILURES_SCHEMA) == failures.schema
     for row in failures.to_pylist():
         assert (row["stage"], row["layer"]) == ("trace", 1)
         assert "row 1 (layer 1, step 0, token 1): expert id 9 is out of range" in row["message"]

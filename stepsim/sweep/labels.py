@@ -1,0 +1,100 @@
+"""Short names of design points and runs: what differs among them, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "label_points", "label_runs"]
+
+POINT_COLUMNS = ("point", "workload", "model", "parameters", "machine", "machine_json")
+"""Columns of the runs that `label_points` looks at."""
+
+TRACE_COLUMNS = (
+    "trace", "layer", "step", "window", "lengths", "lengths_step", "lengths_window",
+)  # fmt: skip
+"""Columns of the runs that tell the runs of a design point apart."""
+
+_WORDS = ("name", "description")
+
+_Row = Mapping[str, Any]
+_Key = TypeVar("_Key")
+
+
+def label_points(rows: Mapping[int, _Row], specified: Sequence[str]) -> dict[int, str]:
+    """``tile=8 machine.hbm.channels=16``: what differs among design points.
+
+    Parameters
+    ----------
+    rows : any run of every design point.
+    specified : keys of the specification, which come first. Of machines with different names these
+        are shown, for the others the name stands.
+    """
+    machines = {point: _machine(row) for point, row in rows.items()}
+    everything = {
+        point: json.loads(row["parameters"]) | {"machine": row["machine"]} | machines[point]
+        for point, row in rows.items()
+    }
+    shown = _varying(list(everything.values()))
+    named: dict[str, list[_Row]] = {}
+    for point, row in rows.items():
+        named.setdefault(row["machine"], []).append(machines[point])
+    own = {key for group in named.values() for key in _varying(group)}.union(specified)
+    kept = [key for key in shown if key in own or not key.startswith("machine.")]
+    shown = sorted(kept, key=lambda key: [*specified, key].index(key))
+    labels = {
+        point: _text({key: values.get(key) for key in shown})
+        or " ".join(filter(None, (rows[point]["workload"], rows[point]["model"])))
+        for point, values in everything.items()
+    }
+    return _distinct(labels, lambda point: f"design {point}")
+
+
+def label_runs(rows: Sequence[_Row], points: Mapping[int, str]) -> dict[str, str]:
+    """``tile=8 layer=3 step=7``: what differs among runs, by key, with labels of their points."""
+    shown = _varying([{name: row[name] for name in TRACE_COLUMNS} for row in rows])
+    several = len({row["point"] for row in rows}) > 1
+    labels = {}
+    for row in rows:
+        trace = _text({name: row[name] for name in shown if row[name] is not None})
+        design = points[row["point"]] if several or not trace else ""
+        labels[row["run"]] = " ".join(filter(None, (design, trace)))
+    return _distinct(labels, lambda run: f"run {run}")
+
+
+def _machine(row: _Row) -> dict[str, Any]:
+    """Values of the machine by the keys of a specification: ``machine.hbm.channels``."""
+    machine = json.loads(row["machine_json"])
+    return dict(_flat("machine", {k: v for k, v in machine.items() if k not in _WORDS}))
+
+
+def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(f"{path}.{key}", inner)
+    else:
+        yield path, value
+
+
+def _varying(rows: Sequence[_Row]) -> list[str]:
+    """Keys that have several values, or that not all rows have."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
+
+
+def _text(values: _Row) -> str:
+    return " ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in values.items()
+    )
+
+
+def _distinct(labels: dict[_Key, str], more: Callable[[_Key], str]) -> dict[_Key, str]:
+    """Equal labels get something more, as of design points that are written differently only."""
+    times = Counter(labels.values())
+    return {
+        key: f"{label} ({more(key)})" if times[label] > 1 else label
+        for key, label in labels.items()
+    }
