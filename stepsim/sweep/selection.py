@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import bisect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from stepsim.errors import SweepError, TraceError
 from stepsim.sweep.spec import TraceSelection
@@ -43,6 +44,13 @@ class _Batch(NamedTuple):
     read: Callable[[int | None], Content]
 
 
+class _Group(NamedTuple):
+    """Batches with their numbers of rows, made one by one: a replay may have millions of steps."""
+
+    rows: npt.NDArray[np.int64]
+    batch: Callable[[int], _Batch]
+
+
 def routing_traces(
     selection: TraceSelection, shape: MoEShape, where: str = "traces"
 ) -> list[Trace]:
@@ -67,7 +75,8 @@ def routing_traces(
     )
     if not batches:
         raise _nothing(selection, shape, where)
-    return _select(selection, batches, where)
+    rows = np.array([batch.rows for batch in batches])
+    return _select(selection, [_Group(rows, batches.__getitem__)], where)
 
 
 def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
@@ -86,14 +95,12 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
         )
     if not selection.files:
         raise SweepError(f"{where}.files: no file; attention needs at least one file of lengths")
-    batches = [
-        batch
-        for number, name in enumerate(selection.files)
-        for batch in _lengths(selection, number, name, where)
+    groups = [
+        _lengths(selection, number, name, where) for number, name in enumerate(selection.files)
     ]
-    if not batches:
+    if not any(len(group.rows) for group in groups):
         raise SweepError(f"{where}.steps: no file holds one of them; choose others")
-    return _select(selection, batches, where)
+    return _select(selection, groups, where)
 
 
 def _layer_steps(selection: TraceSelection, shape: MoEShape) -> list[_Batch]:
@@ -157,25 +164,31 @@ def _content(read: Callable[[int | None], RoutingTable], window: int | None) -> 
     return table.identity(), table.experts
 
 
-def _lengths(selection: TraceSelection, number: int, name: str, where: str) -> Iterator[_Batch]:
+def _lengths(selection: TraceSelection, number: int, name: str, where: str) -> _Group:
     source = Path(name).name
     try:
         file = open_kv_lengths(name, column=selection.column)
     except TraceError as error:
-        yield _Batch(source, None, None, 0, "", (number, 0), partial(_refuse, str(error)))
-        return
+        bad = _Batch(source, None, None, 0, "", (number, 0), partial(_refuse, str(error)))
+        return _Group(np.zeros(1, dtype=np.int64), lambda _: bad)
     if file.steps is None and selection.steps is not None:
         raise SweepError(
             f"{where}.steps: {source} has no steps, only files of `stepsim trace replay` have; "
             "remove the key"
         )
-    for batch, rows in enumerate(file.sizes):
-        step = None if file.steps is None else int(file.steps[batch])
-        if step is None or _wanted(selection.steps, step):
-            yield _Batch(
-                source, None, step, int(rows), file.label(batch), (number, batch),
-                partial(_cached_tokens, file, batch, selection.tokens),
-            )  # fmt: skip
+    chosen = np.arange(len(file.sizes))
+    if file.steps is not None and selection.steps is not None:
+        chosen = np.flatnonzero(np.isin(file.steps, selection.steps))
+
+    def batch(index: int) -> _Batch:
+        own = int(chosen[index])
+        return _Batch(
+            source, None, None if file.steps is None else int(file.steps[own]),
+            int(file.sizes[own]), file.label(own), (number, own),
+            partial(_cached_tokens, file, own, selection.tokens),
+        )  # fmt: skip
+
+    return _Group(file.sizes[chosen], batch)
 
 
 def _cached_tokens(file: KvFile, batch: int, requests: int | None, window: int | None) -> Content:
@@ -187,12 +200,13 @@ def _refuse(message: str, window: int | None) -> Content:
     raise TraceError(message)
 
 
-def _select(selection: TraceSelection, batches: Sequence[_Batch], where: str) -> list[Trace]:
-    windows = [_windows(selection, batch, where) for batch in batches]
-    ends = list(accumulate(map(len, windows)))
-    total = ends[-1]
+def _select(selection: TraceSelection, groups: Sequence[_Group], where: str) -> list[Trace]:
+    counts = np.concatenate([_window_counts(selection, group, where) for group in groups])
+    ends = np.cumsum(counts)
+    first = np.cumsum([0, *(len(group.rows) for group in groups)])
+    total = int(ends[-1])
     if not total:
-        most = max(batch.rows for batch in batches)
+        most = max(int(group.rows.max()) for group in groups)
         raise SweepError(
             f"{where}.windows: nothing has {selection.tokens} rows, the longest has {most}; choose "
             "smaller tokens"
@@ -207,32 +221,45 @@ def _select(selection: TraceSelection, batches: Sequence[_Batch], where: str) ->
         chosen = sorted(random.Random(selection.seed).sample(range(total), selection.sample))
     sources = []
     for index in chosen:
-        number = bisect.bisect_right(ends, index)
-        batch = batches[number]
-        window = windows[number][index - ends[number] + len(windows[number])]
+        number = int(np.searchsorted(ends, index, side="right"))
+        group = int(np.searchsorted(first, number, side="right")) - 1
+        batch = groups[group].batch(number - int(first[group]))
+        window = _window(selection, batch, index - int(ends[number] - counts[number]))
         place = (*batch.place, -1 if window is None else window)
         read = partial(batch.read, window)
         sources.append(Source(batch.source, batch.layer, batch.step, window, place, read))
     return read_sources(sources)
 
 
-def _windows(selection: TraceSelection, batch: _Batch, where: str) -> Sequence[int | None]:
-    """Numbers of the windows of a batch that are run; a single None for the batch as a whole."""
+def _window_counts(selection: TraceSelection, group: _Group, where: str) -> npt.NDArray[np.int64]:
+    """How many windows of each batch are run; 1 for a batch as a whole."""
     windows, size = selection.windows, selection.tokens
-    if windows is None or not batch.rows:
-        return [None]
+    whole = np.ones(len(group.rows), dtype=np.int64)
+    if windows is None:
+        return whole
     if size is None:
         raise SweepError(f"{where}.windows: of how many tokens is not known; give tokens as well")
+    unreadable = group.rows == 0
     if windows == "all":
-        return range(batch.rows // size)
+        return np.where(unreadable, whole, group.rows // size)
     wanted = range(windows) if isinstance(windows, int) else windows
     if len(set(wanted)) < len(wanted):
         raise SweepError(f"{where}.windows: holds a window twice; give each once")
-    try:
-        check_window(batch.source, batch.label, batch.rows, max(wanted), size)
-    except TraceError as error:
-        raise SweepError(f"{where}.windows: {error}") from None
-    return wanted
+    short = ~unreadable & (group.rows // size <= max(wanted))
+    if short.any():
+        batch = group.batch(int(np.argmax(short)))
+        try:
+            check_window(batch.source, batch.label, batch.rows, max(wanted), size)
+        except TraceError as error:
+            raise SweepError(f"{where}.windows: {error}") from None
+    return np.where(unreadable, whole, len(wanted))
+
+
+def _window(selection: TraceSelection, batch: _Batch, offset: int) -> int | None:
+    """The window of a batch that comes ``offset`` windows after its first."""
+    if selection.windows is None or not batch.rows:
+        return None
+    return selection.windows[offset] if isinstance(selection.windows, list) else offset
 
 
 def _wanted(values: Sequence[int] | None, value: int) -> bool:

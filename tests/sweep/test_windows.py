@@ -206,6 +206,10 @@ def test_steps_of_a_replay(requests: RequestTrace, tmp_path: Path) -> None:
     assert len(found(sample=3, seed=1)) == 3
     plan = plan_sweep({**ATTENTION, "traces": {"files": [str(path)], "steps": [5]}})
     assert plan.traces[0].data.tolist() == read_kv_lengths(path, step=5).tolist()
+    two = {**ATTENTION, "traces": {"files": [str(path), str(path)], "steps": [2, 5], "sample": 3}}
+    drawn = plan_sweep(two).traces
+    assert {trace.step for trace in drawn} == {2, 5}
+    assert [trace.rows for trace in drawn] == [8] * 3
     assert "no file holds one of them" in message(
         {**ATTENTION, "traces": {"files": [str(path)], "steps": [999]}}
     )
