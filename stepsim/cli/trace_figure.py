@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
@@ -19,6 +21,7 @@ FORMATS = (".png", ".svg")
 """Suffixes of the files that can be written."""
 
 _COLOUR = "#3b6ea5"
+_BINS = 80
 
 
 def draw_routing(summary: RoutingSummary, title: str, path: Path) -> None:
@@ -30,7 +33,7 @@ def draw_routing(summary: RoutingSummary, title: str, path: Path) -> None:
     """
     figure = _figure(path)
     axes = figure.add_subplot()
-    axes.set_title(title)
+    axes.set_title(title, parse_math=False)
     axes.set_xlabel("expert")
     if len(summary.layers) == 1:
         layer = summary.layers[0]
@@ -57,11 +60,13 @@ def draw_requests(trace: RequestTrace, title: str, path: Path) -> None:
     """
     figure = _figure(path)
     axes = figure.add_subplot()
-    axes.set_title(title)
-    parts = [("context", trace.context_tokens), ("generated", trace.generated_tokens)]
-    for name, values in parts:
-        if values is not None:
-            axes.hist(values, bins=80, histtype="step", linewidth=1.4, label=f"{name} tokens")
+    axes.set_title(title, parse_math=False)
+    parts = {"context": trace.context_tokens, "generated": trace.generated_tokens}
+    known = {name: values for name, values in parts.items() if values is not None}
+    # Counts are compared, so that all bins have one width.
+    edges = np.histogram_bin_edges(np.concatenate(list(known.values())), bins=_BINS).tolist()
+    for name, values in known.items():
+        axes.hist(values, bins=edges, histtype="step", linewidth=1.4, label=f"{name} tokens")
     axes.set_xlabel("tokens")
     axes.set_ylabel("requests")
     axes.set_yscale("log")

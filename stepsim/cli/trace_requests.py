@@ -38,8 +38,14 @@ def select(
     json: Json = False,
 ) -> None:
     """Choose windows of a request trace whose lengths spread little, as usual, or much."""
+    from stepsim.errors import ArgError
     from stepsim.trace_io import disjoint, load_requests, select_windows
 
+    if set(prefix) & set("/\\"):
+        raise ArgError(
+            f"--prefix: expected the begin of a name, found '{prefix}' with a folder in it; name "
+            "the folder with --out"
+        )
     lengths = load_requests(file, column=column).context_tokens
     classes = select_windows(
         lengths, size, by=by, requests=requests or None, stride=stride, share=share

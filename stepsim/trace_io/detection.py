@@ -22,6 +22,9 @@ CSV with two columns ``layer,expert``, or     llamacpp
 two whole numbers in the first line
 text with a single column                     lengths
 ============================================= ===========================================
+
+Of JSON the first records are looked at until one tells, since the first responses may lack their
+routed experts.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.array_files import archive_names, open_array
 from stepsim.trace_io.files import choose_array, damaged, detect_format
 from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
-from stepsim.trace_io.formats.json_lines import first_record
+from stepsim.trace_io.formats.json_lines import first_records
 from stepsim.trace_io.formats.list_columns import depth
 
 __all__ = ["OWN_REQUESTS", "detect_trace_format", "is_routing_table"]
@@ -46,6 +49,7 @@ OWN_REQUESTS = "requests"
 """What `detect_trace_format` calls a request trace in our own schema."""
 
 _NPY_IN_BASE64 = "k05VTVBZ"
+_RECORDS = 16
 
 
 def detect_trace_format(path: Path) -> str:
@@ -115,8 +119,7 @@ def _by_text(path: Path) -> str | None:
         line = file.readline(1 << 16)
     text = line.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
-        record = first_record(path)
-        return None if record is None else _by_record(record)
+        return _by_records(first_records(path, _RECORDS))
     header = azure.header_of(line)
     if all(name in header for name in azure.COLUMNS):
         return "azure"
@@ -126,12 +129,14 @@ def _by_text(path: Path) -> str | None:
     return "lengths" if len(header) == 1 and text.isascii() and header[0] else None
 
 
-def _by_record(record: dict[str, Any]) -> str | None:
-    if "top_indices" in record:
-        return "megatron"
-    if "input_length" in record and "output_length" in record:
-        return "mooncake"
-    found = sglang.payloads(record)
-    if any(isinstance(text, str) and not text.startswith(_NPY_IN_BASE64) for _, text, _ in found):
-        return "sglang"
-    return "vllm" if isinstance(record.get("choices"), list) else None
+def _by_records(records: list[dict[str, Any]]) -> str | None:
+    for record in records:
+        if "top_indices" in record:
+            return "megatron"
+        if "input_length" in record and "output_length" in record:
+            return "mooncake"
+        for _, value, _ in sglang.payloads(record):
+            if isinstance(value, str) and not value.startswith(_NPY_IN_BASE64):
+                return "sglang"
+            return "vllm"
+    return "vllm" if any(isinstance(record.get("choices"), list) for record in records) else None

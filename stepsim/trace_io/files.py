@@ -22,6 +22,16 @@ _MAGIC = {
     b"ARROW1": "ipc file",
     b"\xff\xff\xff\xff": "ipc stream",
 }
+_WRAPPED = {
+    b"\x1f\x8b": ("gzip", "unpack it first: gunzip -k"),
+    b"BZh": ("bzip2", "unpack it first: bunzip2 -k"),
+    b"\xfd7zXZ": ("xz", "unpack it first: unxz -k"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it first: unzstd"),
+    b"\xff\xfe": ("UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"),
+    b"\xfe\xff": ("UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"),
+}
+"""Content in a form that is not read, and what makes another of it."""
+
 _TAIL = {"parquet": b"PAR1", "ipc file": b"ARROW1"}
 
 
@@ -29,10 +39,15 @@ def detect_format(path: Path) -> str | None:
     """The format the first bytes tell: npy, npz, parquet, ipc file, ipc stream, or None.
 
     Raises:
-        TraceError: the file is missing, a folder, unreadable or has no bytes.
+        TraceError: the file is missing, a folder, a pipe, unreadable, packed, or has no bytes.
     """
     if path.is_dir():
         raise TraceError(f"{path}: is a folder, expected a file; name one file in it")
+    if path.exists() and not path.is_file():
+        raise TraceError(
+            f"{path}: is a pipe or a device, expected a file, since a trace is read more than "
+            "once; write it to a file first"
+        )
     try:
         with path.open("rb") as file:
             head = file.read(8)
@@ -42,6 +57,9 @@ def detect_format(path: Path) -> str | None:
         ) from error
     if not head:
         raise TraceError(f"{path}: the file is empty (0 bytes); write or copy it again")
+    for magic, (what, mend) in _WRAPPED.items():
+        if head.startswith(magic):
+            raise TraceError(f"{path}: is {what}, expected the trace itself; {mend} {path}")
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
+from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats import FORMATS, Format
 from stepsim.trace_io.formats.job import ImportJob, RequestChunk, RoutingChunk
 from stepsim.trace_io.formats.megatron import trace_files
@@ -242,6 +243,8 @@ def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]
 def _format(path: Path, name: str | None) -> Format:
     if name is None:
         name = detect_trace_format(path)
+    elif not path.is_dir():
+        detect_format(path)  # refuses what no format can be in
     if name == OWN_REQUESTS:
         raise TraceError(
             f"{path}: is in the request schema already, expected a foreign trace; use it as it is"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from stepsim.trace_io import ImportProgress, read_requests, read_routing
+from stepsim.trace_io import ImportProgress, load_requests, read_requests, read_routing
 from tests.cli.conftest import Cli
 from tests.trace_io import foreign
 
@@ -171,6 +171,31 @@ def test_plot(cli: Cli, tmp_path: Path, suffix: str) -> None:
     assert "the suffix is .gif, expected .png or .svg" in outcome.err
 
 
+@pytest.mark.parametrize("title", [r"a $\foo b$", "$", "$x_1$"])
+def test_titles_are_plain_text(cli: Cli, tmp_path: Path, title: str) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "x.svg"
+    np.save(tmp_path / "x.npy", A)
+    for path in (tmp_path / "x.npy", requests_file(tmp_path)):
+        outcome = cli("trace", "plot", path, "--out", out, "--title", title)
+        assert (outcome.code, outcome.err) == (0, f"wrote {out}\n")
+        assert f"<!-- {title} -->" in out.read_text()
+
+
+def test_lengths_are_counted_in_equal_bins(tmp_path: Path, monkeypatch) -> None:
+    axes = pytest.importorskip("matplotlib.axes")
+    from stepsim.cli import trace_figure
+
+    drawn = []
+    monkeypatch.setattr(axes.Axes, "hist", lambda self, values, **rest: drawn.append(rest["bins"]))
+    monkeypatch.setattr(axes.Axes, "legend", lambda self, **rest: None)
+    trace = load_requests(requests_file(tmp_path))
+    trace_figure.draw_requests(trace, "", tmp_path / "x.png")
+    assert len(drawn) == 2
+    assert drawn[0] == drawn[1]
+    assert (drawn[0][0], drawn[0][-1]) == (0, 319)
+
+
 # --- select and replay
 
 
@@ -191,6 +216,19 @@ def test_select(cli: Cli, tmp_path: Path) -> None:
     assert [line.split()[0] for line in table] == ["class", "low", "med", "high"]
     outcome = cli("trace", "select", path, "--size", 40)
     assert (outcome.code, "size is 40, expected 2..20" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("prefix", ["../x", "/tmp/x", "a/b", "a\\b"])
+def test_windows_stay_in_their_folder(cli: Cli, tmp_path: Path, prefix: str) -> None:
+    path = requests_file(tmp_path)
+    arguments = ("--size", 4, "--prefix", prefix, "--out", tmp_path / "d" / "e")
+    outcome = cli("trace", "select", path, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        f"error: --prefix: expected the begin of a name, found '{prefix}' with a folder in it; "
+        "name the folder with --out\n"
+    )
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_replay(cli: Cli, tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import codecs
+import gzip
 import json
+import lzma
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import TraceError
-from stepsim.trace_io import RequestTrace, detect_trace_format, is_routing_table
+from stepsim.trace_io import RequestTrace, detect_trace_format, is_routing_table, load_requests
 from tests.trace_io import foreign
 from tests.trace_io.foreign import routing
 
@@ -97,7 +102,7 @@ def test_detection(tmp_path, name, write):
         text("{\n"),
         text('{"a": 1}\n'),
         text("\n\n"),
-        lambda path: path.write_bytes(b"\xff\xfe\x00"),
+        lambda path: path.write_bytes(b"\xf8\x00"),
     ],
 )
 def test_unknown_content(tmp_path, write):
@@ -109,6 +114,53 @@ def test_unknown_content(tmp_path, write):
         f"{path}: the format is not known by its content, expected one of numpy, vllm, sglang, "
         "megatron, llamacpp, parquet, azure, mooncake, lengths; name it with --format"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (gzip.compress(foreign.AZURE.encode()), "gzip, expected the trace itself; unpack it first"),
+        (bz2.compress(foreign.AZURE.encode()), "bzip2, expected the trace itself; unpack it first"),
+        (lzma.compress(foreign.AZURE.encode()), "xz, expected the trace itself; unpack it first"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstd, expected the trace itself; unpack it first: unzstd "),
+        (foreign.AZURE.encode("utf-16"), "UTF-16 text, expected the trace itself; convert it "),
+        (codecs.BOM_UTF16_BE + foreign.AZURE.encode("utf-16-be"), "UTF-16 text, expected the "),
+    ],
+)
+@pytest.mark.parametrize("named", [None, "azure"])
+def test_content_in_another_form(tmp_path, content, says, named):
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    with pytest.raises(TraceError) as caught:
+        load_requests(path, format=named)
+    assert str(caught.value).startswith(f"{path}: is {says}")
+    assert str(caught.value).endswith(f" {path}")
+
+
+@pytest.mark.parametrize("named", [None, "azure"])
+def test_a_pipe_is_not_opened(tmp_path, named):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(TraceError) as caught:
+        load_requests(path, format=named)
+    assert str(caught.value) == (
+        f"{path}: is a pipe or a device, expected a file, since a trace is read more than once; "
+        "write it to a file first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bare", "name"),
+    [
+        ({"text": "", "meta_info": {"prompt_tokens": 1, "completion_tokens": 1}}, "sglang"),
+        ({"choices": [{"index": 0, "text": ""}], "usage": {}}, "sglang"),
+        ({"choices": [{"index": 0, "text": "", "routed_experts": None}]}, "vllm"),
+    ],
+)
+def test_the_first_response_may_lack_its_experts(tmp_path, bare, name):
+    full = foreign.sglang_openai(A) if name == "sglang" else foreign.vllm_response(None, A)
+    path = foreign.lines(tmp_path / "x", [bare, bare, full])
+    assert detect_trace_format(path) == name
 
 
 def test_files_that_cannot_be_opened(tmp_path):

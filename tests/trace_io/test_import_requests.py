@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io import import_trace, load_requests, read_requests, summarize_routing
+from stepsim.trace_io import (
+    detect_trace_format,
+    import_trace,
+    load_requests,
+    read_requests,
+    summarize_routing,
+)
 from tests.trace_io import foreign
 
 
@@ -122,3 +128,27 @@ def test_arguments_are_checked(tmp_path):
         with pytest.raises(ArgError, match=f"{name} is 0, expected at least 1 or None"):
             import_trace(path, tmp_path / "o", **{name: 0})
     assert [p.name for p in tmp_path.iterdir()] == ["m.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda line: ",".join(f'"{field}"' for field in line.split(",")),
+        lambda line: " , ".join(line.split(",")),
+        lambda line: ", ".join(f'"{field} "' for field in line.split(",")),
+    ],
+    ids=["quoted", "padded", "both"],
+)
+def test_azure_fields_quoted_and_padded(tmp_path, change):
+    plain, other = tmp_path / "plain.csv", tmp_path / "other.csv"
+    plain.write_text(foreign.AZURE)
+    other.write_text("\n".join(map(change, foreign.AZURE.splitlines())))
+    assert detect_trace_format(other) == "azure"
+    assert load_requests(other) == load_requests(plain)
+
+
+def test_azure_quotes_that_do_not_end(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(f'{foreign.AZURE}"2023-11-16 18:15:51,{"1" * 200_000},1\n')
+    with pytest.raises(TraceError, match=r"line 4: 1 fields .*expected 3; the file may be cut off"):
+        load_requests(path)

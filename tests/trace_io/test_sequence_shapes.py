@@ -96,6 +96,15 @@ def test_a_repeated_token_proves_nothing(tmp_path):
     assert len(summarize_routing(path, k=4, experts=16).layers) == 4
 
 
+def test_responses_without_experts_are_left_out_on_request(tmp_path):
+    bare = {"meta_info": {"prompt_tokens": 1, "completion_tokens": 1}}
+    path = foreign.lines(tmp_path / "x.jsonl", [bare, foreign.sglang_generate(A), bare])
+    assert refusal(path, k=K).startswith("FILE: line 1: has no `meta_info.routed_experts` or ")
+    summary = import_trace(path, tmp_path / "o", k=K, drop_missing=True)
+    assert summary.notes == ("left out 2 responses without routed_experts, first in line 1",)
+    assert (summary.rows, summary.routing.steps) == (32, 1)
+
+
 # --- vLLM and Parquet: the layers are recorded
 
 

@@ -1,13 +1,14 @@
 """Azure LLM inference traces: CSV with TIMESTAMP, ContextTokens, GeneratedTokens.
 
 Timestamps are dates with up to nine digits of a second, as ``2023-11-16 18:15:46.6805900``, with or
-without ``+00:00``; other columns are ignored.
+without ``+00:00``; other columns are ignored. Fields may be quoted, and padded with spaces.
 
 Source: https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = ["COLUMNS", "header_of", "read"]
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _BATCH = 1 << 16
+_SHOWN = 120
 _NANOSECONDS = 1_000_000_000
 
 
@@ -42,12 +44,12 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
             rows: list[list[str]] = []
             for line, text in enumerate(file, 2):
                 read_bytes += len(text)
-                fields = text.decode(errors="replace").strip().split(",")
+                fields = _fields(text.decode(errors="replace"))
                 if fields == [""]:
                     continue
                 if len(fields) != width:
                     raise TraceError(
-                        f"{job.path}: line {line}: {len(fields)} fields {fields}, expected "
+                        f"{job.path}: line {line}: {len(fields)} fields {str(fields)[:_SHOWN]}, expected "
                         f"{width}; the file may be cut off, mend or drop the line"
                     )
                 lines.append(line)
@@ -67,8 +69,18 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
 
 def header_of(line: bytes) -> list[str]:
     """The names in the first line of a CSV file."""
-    text = line.decode("utf-8-sig", errors="replace")
-    return [name.strip() for name in text.strip().split(",")]
+    return _fields(line.decode("utf-8-sig", errors="replace"))
+
+
+def _fields(text: str) -> list[str]:
+    plain = text.strip()
+    if '"' not in plain:  # as in most files, and much faster
+        return [field.strip() for field in plain.split(",")]
+    try:
+        fields = next(csv.reader([plain], skipinitialspace=True))
+    except csv.Error:  # told by the number of fields
+        return [plain]
+    return [field.strip() for field in fields]
 
 
 def _positions(path: Path, header: list[str]) -> tuple[list[int], int]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from stepsim.errors import TraceError
 
-__all__ = ["first_record", "integer", "json_records"]
+__all__ = ["first_records", "integer", "json_records"]
 
 _SHOWN = 40
 
@@ -51,12 +53,12 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
         ) from error
 
 
-def first_record(path: Path) -> dict[str, Any] | None:
-    """The first record, or None if the file does not begin with one."""
-    try:
-        return next((record for _, record, _ in json_records(path)), None)
-    except TraceError:
-        return None
+def first_records(path: Path, count: int) -> list[dict[str, Any]]:
+    """The first ``count`` records, or as many as there are before a line that is none."""
+    found: list[dict[str, Any]] = []
+    with suppress(TraceError):
+        found.extend(record for _, record, _ in islice(json_records(path), count))
+    return found
 
 
 def integer(

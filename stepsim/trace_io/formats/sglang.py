@@ -49,14 +49,17 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             "--k (experts per token) or --model", "SGLang does not record the shape of the ids"
         )
     step = 0
+    bare: list[int] = []
     for line, record, read_bytes in json_records(job.path):
         where = f"{job.path}: line {line}"
         found = payloads(record)
-        if not found:
+        if not found and job.drop_missing:
+            bare.append(line)
+        elif not found:
             raise TraceError(
                 f"{where}: has no `meta_info.{_FIELD}` or `choices[i].sgl_ext.{_FIELD}`, expected "
                 "base64 of int32; send return_routed_experts to a server started with "
-                "--enable-return-routed-experts, or drop the line"
+                "--enable-return-routed-experts, or leave such responses out with --drop-missing"
             )
         for field, text, tokens in found:
             flat = _decode(text, where, field)
@@ -68,6 +71,10 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             )
             step += 1
         job.done(read_bytes)
+    if bare:
+        job.notes.append(
+            f"left out {len(bare)} responses without {_FIELD}, first in line {bare[0]}"
+        )
 
 
 def payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
