@@ -91,7 +91,7 @@ def _parts(ids: _Array, weights: ArrayFile | None, name: str, labels: Labels) ->
         raise TraceError(
             f"{name}: has no layer {labels.layer or 0}, its shape {ids.shape} is read as "
             f"[tokens, layers, k] with layers {f'0..{layers - 1}' if layers else 'none'}; "
-            "choose one of them with layer="
+            "choose one of them with --layer (layer=)"
         )
     keys = [Key(i, step, labels.model) for i in wanted]
     return [_part(ids, weights, key, name, key.layer) for key in keys if labels.match(key)]

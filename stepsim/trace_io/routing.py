@@ -77,7 +77,7 @@ def read_routing(
     if len(parts) > 1:
         raise TraceError(
             f"{name}: holds {len(parts)} routing tables ({_listed([part.key for part in parts])}), "
-            f"expected one; choose with {_differing(parts)}, or use read_routing_batches for all"
+            f"expected one; choose with {_choice(parts)}"
         )
     return _read(name, parts[0], checks, window)
 
@@ -228,7 +228,7 @@ def _read(name: str, part: Part, checks: Checks, window: int | None) -> RoutingT
             # Told before all of them are read.
             raise TraceError(
                 f"{name}: {part.tokens} tokens ({part.key}), expected {wanted}; the recorder may "
-                "have padded some, or choose one window of many with window="
+                "have padded some, or choose one window of many with --window (window=)"
             )
         return part.read(checks, None)
     if wanted is None:
@@ -239,14 +239,18 @@ def _read(name: str, part: Part, checks: Checks, window: int | None) -> RoutingT
     return part.read(checks, check_window(name, what, part.tokens, window, wanted))
 
 
-def _differing(parts: Sequence[Part]) -> str:
-    """The arguments that tell the parts apart."""
+def _choice(parts: Sequence[Part]) -> str:
+    """The options and arguments that tell the parts apart."""
     fields = [
         field
         for field in ("model", "layer", "step")
         if len({getattr(part.key, field) for part in parts}) > 1
     ]
-    return " and ".join(f"{field}=" for field in fields)
+    arguments = " and ".join(f"{field}=" for field in fields)
+    # No option has the model of the rows: --model is the shape to simulate.
+    options = " and ".join(f"--{field}" for field in fields if field != "model")
+    all_of_them = "or all of them with read_routing_batches"
+    return f"{options} ({arguments} in Python, {all_of_them})" if options else arguments
 
 
 def _listed(keys: Sequence[Key]) -> str:

@@ -274,7 +274,9 @@ def test_a_window_past_the_end(tmp_path):
         read_routing(tmp_path / "t.parquet", window=1)
     with pytest.raises(ArgError, match="window -1 asked for, expected windows from 0"):
         read_routing(tmp_path / "t.parquet", tokens=4, window=-1)
-    with pytest.raises(TraceError, match=r"40 tokens \(.*\), expected 4; .* with window="):
+    with pytest.raises(
+        TraceError, match=r"40 tokens \(.*\), expected 4; .* with --window \(window=\)"
+    ):
         read_routing(tmp_path / "t.parquet", tokens=4)
 
 

@@ -48,8 +48,9 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
                 if fields == [""]:
                     continue
                 if len(fields) != width:
+                    shown = str(fields)[:_SHOWN]
                     raise TraceError(
-                        f"{job.path}: line {line}: {len(fields)} fields {str(fields)[:_SHOWN]}, expected "
+                        f"{job.path}: line {line}: {len(fields)} fields {shown}, expected "
                         f"{width}; the file may be cut off, mend or drop the line"
                     )
                 lines.append(line)
