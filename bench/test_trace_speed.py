@@ -74,7 +74,7 @@ def test_azure_import(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
 def test_ten_million_tokens(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """10 million tokens, 48 layers, top 8 (7.7 GB): imported and summarised below 1 GB.
 
-    A window of 64 tokens in the middle of a layer is read in a second, from either file.
+    A window of 64 tokens in the middle of a layer is read in two seconds, from either file.
     """
     source, out = tmp_path / "routing.npy", tmp_path / "routing.parquet"
     needed = 2 * TOKENS * LAYERS * K * 2
@@ -96,7 +96,7 @@ def test_ten_million_tokens(benchmark: BenchmarkFixture, tmp_path: Path) -> None
     print(f"\nimport {imported}, summarise {summarised}, windows {windows}, {sizes}")
     for measured in windows:
         assert measured["rows"] == 64
-        assert measured["seconds"] < 1
+        assert measured["seconds"] < 2
         assert measured["peak_mb"] < 300
     for measured in (imported, summarised):
         assert measured["rows"] == TOKENS * LAYERS

@@ -91,28 +91,36 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
 
         return read
 
+    # Looked up once: a long trace has many row groups.
+    leaves = {
+        name: index
+        for index in range(metadata.num_columns)
+        if (name := metadata.schema.column(index).path) in labels
+    }
+
     def pieces() -> Iterator[Piece]:
         first = 0
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            yield Piece(first, group.num_rows, reader(index), _bounds(group, labels))
+            yield Piece(first, group.num_rows, reader(index), _bounds(group, leaves, labels))
             first += group.num_rows
 
     return Pieces(schema, tuple(pieces()))
 
 
-def _bounds(group: pq.RowGroupMetaData, labels: Mapping[str, type]) -> dict[str, Bounds]:
+def _bounds(
+    group: pq.RowGroupMetaData, leaves: Mapping[str, int], labels: Mapping[str, type]
+) -> dict[str, Bounds]:
     found: dict[str, Bounds] = {}
-    for index in range(group.num_columns):
-        column = group.column(index)
-        name = column.path_in_schema
-        if name not in labels or not column.is_stats_set:
+    for name, index in leaves.items():
+        statistics = group.column(index).statistics
+        if statistics is None:
             continue
-        statistics = column.statistics
         if statistics.null_count == 0 and statistics.has_min_max:
+            least = statistics.min
             # Columns of another type are refused when they are read.
-            if type(statistics.min) is labels[name]:
-                found[name] = (statistics.min, statistics.max)
+            if type(least) is labels[name]:
+                found[name] = (least, statistics.max)
         elif statistics.null_count == group.num_rows:
             found[name] = (None, None)
     return found
