@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from stepsim.cli.main import main
 from stepsim.workloads import MOE_SHAPES
+from tests.trace_io.foreign import megatron_record
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -45,6 +51,49 @@ def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert names["result"].status == "ok"
     assert names["busiest"].num_rows == 5
     assert "dynamic': ok" in capsys.readouterr().out
+
+
+def test_commands_of_the_traces_page_run_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (DOCS / "traces.md").read_text(encoding="utf-8")
+    commands = "".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)).splitlines()
+    assert len(commands) >= 9
+    monkeypatch.chdir(tmp_path)
+    _megatron_folder(tmp_path / "router_traces")
+    _azure_trace(tmp_path / "AzureLLMInferenceTrace_conv.csv")
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        assert program == "stepsim"
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert not ended.value.code, (command, capsys.readouterr().err)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {
+        "router_traces",
+        "AzureLLMInferenceTrace_conv.csv",
+        "routing.parquet",
+        "recorded.parquet",
+        "windows",
+    }
+
+
+def _megatron_folder(folder: Path) -> None:
+    """Two ranks, each with six layers and two steps of 100 tokens of Qwen3-30B-A3B."""
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for rank in range(2):
+        lines = []
+        for step, layer in product(range(2), range(6)):
+            ids = generator.random((100, 128)).argsort(axis=1)[:, :8]
+            lines.append(json.dumps(megatron_record(ids, step, layer, rank)))
+        (folder / f"router_trace_rank{rank}.jsonl").write_text("\n".join(lines))
+
+
+def _azure_trace(path: Path) -> None:
+    lengths = np.random.default_rng(0).integers(0, 4000, 5000)
+    rows = (f"2023-11-16 18:15:46,{length},10" for length in lengths)
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
 
 
 def test_values_page() -> None:

@@ -30,6 +30,21 @@ def select(
     requests: Annotated[int, typer.Option(help="Requests from the start; 0 takes all.")] = 5000,
     stride: Annotated[int, typer.Option(help="Requests from window to window.")] = 2,
     share: Annotated[float, typer.Option(help="Part of the windows in each class.")] = 0.1,
+    at: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="FIRST",
+            help="The window that begins with this request, counted from 1; repeatable. With this "
+            "or --near no classes are made.",
+        ),
+    ] = None,
+    near: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="STDEV",
+            help="The --count windows whose deviation is nearest to this one; repeatable.",
+        ),
+    ] = None,
     column: Column = None,
     prefix: Annotated[str, typer.Option(help="Begin of the names of windows.")] = "conv",
     out: Annotated[
@@ -39,20 +54,20 @@ def select(
 ) -> None:
     """Choose windows of a request trace whose lengths spread little, as usual, or much."""
     from stepsim.errors import ArgError
-    from stepsim.trace_io import disjoint, load_requests, select_windows
+    from stepsim.trace_io import load_requests
 
     if set(prefix) & set("/\\"):
         raise ArgError(
             f"--prefix: expected the begin of a name, found '{prefix}' with a folder in it; name "
             "the folder with --out"
         )
+    if requests < 0:
+        raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")
     lengths = load_requests(file, column=column).context_tokens
-    classes = select_windows(
-        lengths, size, by=by, requests=requests or None, stride=stride, share=share
-    )
-    chosen = [
-        (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
-    ]
+    if at or near:
+        chosen = _asked_for(lengths, size, at or [], near or [], requests or None, stride, count)
+    else:
+        chosen = _of_classes(lengths, size, by, requests or None, stride, share, count)
     if out is not None:
         _write_windows(lengths, [window for _, window in chosen], prefix, out)
     if json:
@@ -145,6 +160,47 @@ def replay(
     )
     if out is not None:
         note(f"wrote {out}")
+
+
+def _of_classes(
+    lengths: npt.NDArray[np.int64],
+    size: int,
+    by: str,
+    requests: int | None,
+    stride: int,
+    share: float,
+    count: int,
+) -> list[tuple[str, Window]]:
+    """The first windows of each class."""
+    from stepsim.trace_io import disjoint, select_windows
+
+    classes = select_windows(lengths, size, by=by, requests=requests, stride=stride, share=share)
+    return [
+        (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
+    ]
+
+
+def _asked_for(
+    lengths: npt.NDArray[np.int64],
+    size: int,
+    at: list[int],
+    near: list[float],
+    requests: int | None,
+    stride: int,
+    count: int,
+) -> list[tuple[str, Window]]:
+    """The windows that begin where it is said, then those near the deviations that are said."""
+    from stepsim.trace_io import disjoint, nearest_windows, window_at, window_stdevs
+
+    chosen = [("at", window_at(lengths, size, first)) for first in at]
+    if near:
+        windows = window_stdevs(lengths[:requests], size, stride=stride)
+        chosen += [
+            ("near", window)
+            for stdev in near
+            for window in disjoint(nearest_windows(windows, stdev), count)
+        ]
+    return chosen
 
 
 def _record(

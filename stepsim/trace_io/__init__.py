@@ -33,7 +33,14 @@ from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
 from stepsim.trace_io.summary import LayerLoad, RoutingCounter, RoutingSummary
 from stepsim.trace_io.synthetic import synthetic_routing
 from stepsim.trace_io.table import RoutingTable, write_routing
-from stepsim.trace_io.windows import Window, disjoint, select_windows, window_stdevs
+from stepsim.trace_io.windows import (
+    Window,
+    disjoint,
+    nearest_windows,
+    select_windows,
+    window_at,
+    window_stdevs,
+)
 from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [
@@ -59,6 +66,7 @@ __all__ = [
     "import_trace",
     "is_routing_table",
     "load_requests",
+    "nearest_windows",
     "open_kv_lengths",
     "read_kv_lengths",
     "read_origin",
@@ -75,6 +83,7 @@ __all__ = [
     "select_windows",
     "summarize_routing",
     "synthetic_routing",
+    "window_at",
     "window_stdevs",
     "write_routing",
 ]

@@ -12,11 +12,14 @@ class    windows, and their order
 ``high`` the tenth with the highest deviation, highest first
 ======== ============================================================================
 
-Equal deviations are in the order of the windows. Requests count from 1.
+Equal deviations are in the order of the windows. Requests count from 1. The windows that the paper
+takes from a class were chosen by hand: `window_at` makes any window by its first request,
+`nearest_windows` orders them by how near their deviation is to a given one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +29,16 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError
 
-__all__ = ["CLASSES", "Window", "WindowClass", "disjoint", "select_windows", "window_stdevs"]
+__all__ = [
+    "CLASSES",
+    "Window",
+    "WindowClass",
+    "disjoint",
+    "nearest_windows",
+    "select_windows",
+    "window_at",
+    "window_stdevs",
+]
 
 WindowClass = Literal["low", "med", "high"]
 CLASSES: tuple[WindowClass, ...] = ("low", "med", "high")
@@ -62,10 +74,7 @@ def window_stdevs(lengths: npt.NDArray[np.int64], size: int, *, stride: int = 2)
     Raises:
         ArgError: not 2 <= size <= requests, or ``stride`` is not positive.
     """
-    if not 2 <= size <= len(lengths):
-        raise ArgError(
-            f"windows: size is {size}, expected 2..{len(lengths)}, the requests of the trace"
-        )
+    _check_size(lengths, size)
     if stride < 1:
         raise ArgError(f"windows: stride is {stride}, expected at least 1")
     views = np.lib.stride_tricks.sliding_window_view(lengths, size)[::stride]
@@ -77,6 +86,33 @@ def window_stdevs(lengths: npt.NDArray[np.int64], size: int, *, stride: int = 2)
         Window(1 + index * stride, index * stride + size, float(stdev))
         for index, stdev in enumerate(stdevs)
     ]
+
+
+def window_at(lengths: npt.NDArray[np.int64], size: int, first: int) -> Window:
+    """The window of ``size`` requests that begins with request ``first``, counted from 1.
+
+    Raises:
+        ArgError: not 2 <= size <= requests, or there are not so many requests from ``first`` on.
+    """
+    _check_size(lengths, size)
+    last = first + size - 1
+    if not 1 <= first <= last <= len(lengths):
+        raise ArgError(
+            f"windows: a window of {size} requests begins at {first}, expected "
+            f"1..{len(lengths) - size + 1}, since the trace has {len(lengths)} requests"
+        )
+    return Window(first, last, float(lengths[first - 1 : last].std(ddof=1)))
+
+
+def nearest_windows(windows: Iterable[Window], stdev: float) -> list[Window]:
+    """The windows in the order of how near their deviation is to ``stdev``, nearest first.
+
+    Raises:
+        ArgError: ``stdev`` is negative or not finite.
+    """
+    if not 0 <= stdev < math.inf:
+        raise ArgError(f"windows: the deviation asked for is {stdev}, expected a number from 0")
+    return sorted(windows, key=lambda window: abs(window.stdev - stdev))
 
 
 def select_windows(
@@ -113,7 +149,7 @@ def select_windows(
     count = max(1, int(len(windows) * share))
     return {
         "low": sorted(windows, key=lambda window: window.stdev)[:count],
-        "med": sorted(windows, key=lambda window: abs(window.stdev - whole))[:count],
+        "med": nearest_windows(windows, whole)[:count],
         "high": sorted(windows, key=lambda window: -window.stdev)[:count],
     }
 
@@ -133,3 +169,10 @@ def disjoint(windows: Iterable[Window], count: int) -> list[Window]:
             if len(taken) == count:
                 break
     return taken
+
+
+def _check_size(lengths: npt.NDArray[np.int64], size: int) -> None:
+    if not 2 <= size <= len(lengths):
+        raise ArgError(
+            f"windows: size is {size}, expected 2..{len(lengths)}, the requests of the trace"
+        )

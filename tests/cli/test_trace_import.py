@@ -10,9 +10,13 @@ import pytest
 
 from stepsim.trace_io import ImportProgress, load_requests, read_requests, read_routing
 from tests.cli.conftest import Cli
+from tests.cli.published import KV, needs_shared
 from tests.trace_io import foreign
 
 A = foreign.routing(6)
+
+MISNAMED = ("conv_stdev0484_4185_4248", "conv_stdev0986_3989_4068", "conv_stdev1370_1727_1790")
+"""Published windows whose names have another deviation than their lengths."""
 
 
 def requests_file(folder: Path) -> Path:
@@ -216,6 +220,51 @@ def test_select(cli: Cli, tmp_path: Path) -> None:
     assert [line.split()[0] for line in table] == ["class", "low", "med", "high"]
     outcome = cli("trace", "select", path, "--size", 40)
     assert (outcome.code, "size is 40, expected 2..20" in outcome.err) == (2, True)
+
+
+def test_select_by_first_request_and_by_deviation(cli: Cli, tmp_path: Path) -> None:
+    path, folder = requests_file(tmp_path), tmp_path / "windows"
+    options = ("--size", 4, "--out", folder, "--json")
+    found = cli("trace", "select", path, "--at", 17, "--at", 2, *options).json()["windows"]
+    assert [(w["class"], w["first"], w["last"]) for w in found] == [("at", 17, 20), ("at", 2, 5)]
+    lengths = load_requests(path).context_tokens
+    assert [w["lengths"] for w in found] == [lengths[16:].tolist(), lengths[1:5].tolist()]
+    names = sorted(f"{w['name']}.npy" for w in found)
+    assert sorted(file.name for file in folder.iterdir()) == names
+
+    every = [lengths[i : i + 4].std(ddof=1) for i in range(0, 17, 2)]
+    near = ("--near", every[3], "--near", 1, "--count", 1)
+    found = cli("trace", "select", path, *near, "--at", 1, *options).json()["windows"]
+    assert [w["class"] for w in found] == ["at", "near", "near"]
+    assert found[1]["stdev"] == pytest.approx(every[3])
+    assert found[2]["stdev"] == pytest.approx(min(every))
+    found = cli("trace", "select", path, "--near", 1, "--count", 9, *options).json()["windows"]
+    assert len({request for w in found for request in range(w["first"], w["last"] + 1)}) == (
+        4 * len(found)
+    )
+
+    for wrong, says in (
+        (("--at", 18), "begins at 18, expected 1..17, since the trace has 20 requests"),
+        (("--near", "nan"), "the deviation asked for is nan, expected a number from 0"),
+        (("--near", 1, "--requests", -3), "--requests -3: expected at least 1, or 0 for all"),
+    ):
+        outcome = cli("trace", "select", path, *wrong, *options)
+        assert (outcome.code, says in outcome.err) == (2, True)
+
+
+@needs_shared
+def test_published_windows_are_written_under_their_names(cli: Cli, tmp_path: Path) -> None:
+    trace = KV.parent / "AzureLLMInferenceTrace_conv.csv"
+    for size in (16, 64, 80):
+        published = sorted((KV / f"b{size}").glob("*.npy"))
+        firsts = [int(path.stem.split("_")[2]) for path in published]
+        at = [part for first in firsts for part in ("--at", first)]
+        folder = tmp_path / str(size)
+        found = cli("trace", "select", trace, "--size", size, *at, "--out", folder, "--json").json()
+        for path, window in zip(published, found["windows"], strict=True):
+            written = folder / f"{window['name']}.npy"
+            assert (np.load(written) == np.load(path)).all()
+            assert (window["name"] == path.stem) == (path.stem not in MISNAMED)
 
 
 @pytest.mark.parametrize("prefix", ["../x", "/tmp/x", "a/b", "a\\b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -11,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError
-from stepsim.trace_io import disjoint, load_requests, select_windows, window_stdevs
+from stepsim.trace_io import (
+    disjoint,
+    load_requests,
+    nearest_windows,
+    select_windows,
+    window_at,
+    window_stdevs,
+)
 from stepsim.trace_io.windows import CLASSES, Window
 
 USED = {
@@ -54,6 +62,18 @@ def test_all_published_windows_are_found(traces: Path, conv: np.ndarray):
             assert int(np.load(path).std(ddof=1)) == MISNAMED[path.stem]
         else:
             assert window.name("conv") == path.stem
+
+
+@pytest.mark.parametrize("size", USED)
+def test_published_windows_by_their_first_request(traces: Path, conv: np.ndarray, size: int):
+    for path in published(traces):
+        first, last = (int(part) for part in path.stem.split("_")[2:])
+        if path.parent.name != f"b{size}":
+            continue
+        window = window_at(conv, size, first)
+        assert window.last == last
+        assert (window.lengths(conv) == np.load(path)).all()
+        assert path.stem in MISNAMED or window.name("conv") == path.stem
 
 
 @pytest.mark.parametrize("size", USED)
@@ -107,6 +127,33 @@ def test_many_windows_are_cut_into_pieces():
         window = found[index]
         assert window.first == index + 1
         assert window.stdev == pytest.approx(window.lengths(lengths).std(ddof=1))
+
+
+def test_a_window_by_its_first_request():
+    lengths = np.array([3, 5, 9, 1])
+    for first in (1, 2, 3):
+        expected = window_stdevs(lengths, 2, stride=1)[first - 1]
+        assert window_at(lengths, 2, first) == expected
+    assert window_at(lengths, 4, 1).name("x") == "x_stdev0003_0001_0004"
+    for first in (0, -1, 4):
+        with pytest.raises(ArgError) as caught:
+            window_at(lengths, 2, first)
+        assert str(caught.value) == (
+            f"windows: a window of 2 requests begins at {first}, expected 1..3, since the trace "
+            "has 4 requests"
+        )
+    with pytest.raises(ArgError, match=r"size is 5, expected 2\.\.4"):
+        window_at(lengths, 5, 1)
+
+
+def test_windows_by_a_deviation():
+    windows = [Window(1, 4, 9.0), Window(3, 6, 8.0), Window(5, 8, 7.0), Window(9, 12, 6.0)]
+    assert [w.first for w in nearest_windows(windows, 7.6)] == [3, 5, 1, 9]
+    # Equally near ones stay in their order.
+    assert [w.first for w in nearest_windows(windows, 7.5)] == [3, 5, 1, 9]
+    for stdev in (-1, math.nan, math.inf):
+        with pytest.raises(ArgError, match=r"is (-1|nan|inf), expected a number from 0"):
+            nearest_windows(windows, stdev)
 
 
 def test_disjoint_windows():
