@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["note", "print_json", "show"]
+__all__ = ["note", "print_json", "show", "show_table"]
 
 _PIPE_WIDTH = 120
+_ANY_HEIGHT = 25
+_ENDLESS = 1 << 20
+_LEAST_FOLDED = 24
+"""Columns that a folded column of a table is left with."""
 
 
 def show(*renderables: RenderableType) -> None:
@@ -24,6 +29,35 @@ def show(*renderables: RenderableType) -> None:
         console.print(renderable, markup=False, soft_wrap=isinstance(renderable, str))
 
 
+def show_table(
+    names: Sequence[str], rows: Sequence[Sequence[object]], *, folding: str | None = None
+) -> None:
+    """Print a table of results on stdout, of which nothing is ever cut.
+
+    On a terminal the column ``folding`` takes as many lines as it needs to leave room for the
+    others. Elsewhere, and where that does not help, lines are as long as they are.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    texts = [["" if value is None else str(value) for value in row] for row in rows]
+    for index, name in enumerate(names):
+        numbers = all(_is_number(row[index]) for row in texts if row[index])
+        table.add_column(
+            Text(name), no_wrap=name != folding, overflow="fold",
+            justify="right" if numbers else "left",
+        )  # fmt: skip
+    for row in texts:
+        table.add_row(*map(Text, row))
+    width = natural = _console(_ENDLESS).measure(table).maximum
+    if folding is not None and sys.stdout.isatty():
+        label = max(map(len, [folding, *(row[names.index(folding)] for row in texts)]))
+        rigid = natural - max(0, label - _LEAST_FOLDED)
+        width = max(_console().width, rigid)
+    _console(width).print(table, markup=False)
+
+
 def print_json(value: dict[str, Any]) -> None:
     """Print the one JSON object of a ``--json`` run."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
@@ -34,9 +68,20 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def _console() -> Console:
+def _console(width: int | None = None) -> Console:
     from rich.console import Console
 
-    # Without a terminal rich would assume 80 columns and fold the tables.
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return Console(width=width, highlight=False, emoji=False)
+    if width is None and not sys.stdout.isatty():
+        # Without a terminal rich would assume 80 columns and fold the tables.
+        width = _PIPE_WIDTH
+    # The width of a dumb terminal is taken from here only together with a height.
+    height = None if width is None else _ANY_HEIGHT
+    return Console(width=width, height=height, highlight=False, emoji=False)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return False
+    return True

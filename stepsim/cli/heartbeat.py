@@ -46,7 +46,7 @@ class Heartbeat:
         self._next = clock() + quiet_seconds
         self._phase = "starting"
         self._phase_start = clock()
-        self._progress: Progress | None = None
+        self._progress: Progress | str | None = None
         self._drawn = False
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -75,8 +75,8 @@ class Heartbeat:
             self._phase_start = self._clock()
             self._progress = None
 
-    def progress(self, progress: Progress) -> None:
-        """Note how far a simulation has come."""
+    def progress(self, progress: Progress | str) -> None:
+        """Note how far a simulation has come, or in words how far something else has."""
         with self._lock:
             self._progress = progress
 
@@ -90,7 +90,9 @@ class Heartbeat:
             if self._progress is None:
                 line = f"{self._phase} ... {now - self._phase_start:.0f} s"
             else:
-                line = f"{self._phase}: {format_progress(self._progress)}"
+                known = self._progress
+                text = known if isinstance(known, str) else format_progress(known)
+                line = f"{self._phase}: {text}"
             self._write(f"\r\x1b[2K{line}" if self._terminal else f"{line}\n")
             self._drawn = True
 

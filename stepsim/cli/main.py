@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from stepsim._version import __version__
-from stepsim.cli import demo, inspect, machines, reproduce, run, sweep, system, trace
+from stepsim.cli import analysis, demo, inspect, machines, reproduce, run, sweep, system, trace
 from stepsim.errors import StepSimError
 
 __all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
@@ -47,9 +47,9 @@ app.command()(demo.demo)
 app.command()(reproduce.reproduce)
 app.command()(reproduce.validate)
 app.command()(sweep.sweep)
-app.command()(sweep.pareto)
-app.command()(sweep.compare)
-app.command()(sweep.query)
+app.command()(analysis.pareto)
+app.command()(analysis.compare)
+app.command()(analysis.query)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,13 +6,15 @@ from stepsim.sweep.plan import Plan
 from stepsim.sweep.run import (
     SweepProgress,
     SweepSummary,
+    check_backend,
     estimate_seconds,
     plan_sweep,
     run_sweep,
+    runs_left,
 )
 from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
 from stepsim.sweep.spec import SweepSpec, load_spec
-from stepsim.sweep.tables import open_table, query, read_runs
+from stepsim.sweep.tables import open_table, query, read_designs, read_runs
 
 __all__ = [
     "FAILURES_SCHEMA",
@@ -25,6 +27,7 @@ __all__ = [
     "SweepProgress",
     "SweepSpec",
     "SweepSummary",
+    "check_backend",
     "compare",
     "design_costs",
     "dominates",
@@ -35,6 +38,8 @@ __all__ = [
     "pareto_improvement_distance",
     "plan_sweep",
     "query",
+    "read_designs",
     "read_runs",
     "run_sweep",
+    "runs_left",
 ]

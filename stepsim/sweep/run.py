@@ -18,7 +18,15 @@ from stepsim.sweep.spec import SweepSpec, load_spec
 from stepsim.sweep.store import Store, table_files
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
-__all__ = ["SweepProgress", "SweepSummary", "estimate_seconds", "plan_sweep", "run_sweep"]
+__all__ = [
+    "SweepProgress",
+    "SweepSummary",
+    "check_backend",
+    "estimate_seconds",
+    "plan_sweep",
+    "run_sweep",
+    "runs_left",
+]
 
 _PROBES = 3
 _OF_THIS_START = ("damaged", "computed", "seconds")
@@ -86,13 +94,16 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
 def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     """Time of the sweep, from trying one run of a few design points; their rows are dropped."""
     warm_up()
-    first = {chunk.point.index: chunk for chunk in reversed(list(plan.chunks()))}
+    first: dict[int, Chunk] = {}
+    for chunk in plan.chunks():
+        usable = [trace for trace in chunk.traces if not trace.error]
+        if usable:
+            first.setdefault(chunk.point.index, replace(chunk, traces=(usable[0],)))
     order = sorted(first)
     stride = max(1, len(order) // _PROBES)
     costs: list[tuple[float, float]] = []
     for index in order[::stride][:_PROBES]:
-        chunk = replace(first[index], traces=first[index].traces[:1])
-        timing = execute_chunk(chunk).timing
+        timing = execute_chunk(first[index]).timing
         costs.append((timing["prepare_seconds"], timing["seconds"] - timing["prepare_seconds"]))
     prepare = sum(cost for cost, _ in costs) / len(costs)
     run = sum(cost for _, cost in costs) / len(costs)
@@ -100,6 +111,20 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         return plan.runs * (prepare + run) / jobs
     # Every worker prepares the program of every design point it meets.
     return len(plan.points) * prepare + plan.runs * run / jobs
+
+
+def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
+    """How many runs are left to do in a folder, which is not touched.
+
+    Raises
+    ------
+    SweepError
+        The folder holds a sweep and ``resume`` is false, or holds another one.
+    """
+    store = Store(Path(out), plan)
+    store.check(resume=resume)
+    finished = store.finished()
+    return sum(len(chunk.traces) for chunk in plan.chunks() if chunk.key not in finished)
 
 
 def run_sweep(
@@ -136,6 +161,8 @@ def run_sweep(
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
     if jobs < 1:
         raise SweepError(f"jobs is {jobs}; expected at least 1")
+    if isinstance(backend, str):
+        check_backend(backend, address)
     store = Store(Path(out), plan)
     store.check(resume=resume)
     # The folder is touched only once there is something that computes: a scheduler may not answer.
@@ -149,12 +176,22 @@ def run_sweep(
             engine.close()
 
 
-def _backend(name: str, jobs: int, address: str | None) -> Backend:
+def check_backend(name: str, address: str | None) -> None:
+    """Refuse what no backend can do, before anything is started.
+
+    Raises
+    ------
+    SweepError
+        The backend is unknown, or has no address.
+    """
     if name not in BACKENDS:
         raise SweepError(f"unknown backend '{name}'; known are {', '.join(BACKENDS)}")
+    if name == "local" and address is not None:
+        raise SweepError("address: the local backend has none; use --backend dask or ray")
+
+
+def _backend(name: str, jobs: int, address: str | None) -> Backend:
     if name == "local":
-        if address is not None:
-            raise SweepError("address: the local backend has none; use --backend dask or ray")
         return LocalBackend(jobs)
     return (DaskBackend if name == "dask" else RayBackend)(jobs, address)
 

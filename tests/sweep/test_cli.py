@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import yaml
 
 from stepsim.cli.main import main
-from stepsim.sweep import open_table
+from stepsim.sweep import DesignCost, open_table
 from tests.sweep.support import tiny
 
 
@@ -45,11 +47,15 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     assert code == 0
     assert "24 of 24 runs simulated, 0 failures" in out
-    assert "24 of 24 runs" in err
+    assert "24 runs computed in" in out
+    assert "left to do" not in err
     assert open_table(folder).count_rows() == 24
 
     code, out, _ = stepsim(capsys, "sweep", write(tmp_path), "--out", folder, "--resume", "--json")
     assert (code, json.loads(out)["computed"]) == (0, 0)
+    code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder, "--resume")
+    assert "4 design points x 6 traces; 0 of them left to do, about 0 s with 1 worker" in err
+    assert "24 of 24 runs simulated" in out
 
     code, out, _ = stepsim(capsys, "pareto", folder, "--x", "onchip_bytes", "--y", "cycles")
     assert (code, out.count("tile=")) == (0, 4)
@@ -61,10 +67,86 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, json.loads(out)) == (0, {"rows": [{"n": 24}]})
 
 
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Pretend that the captured stdout is a terminal."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+
+
+LONG = [f"tile={tile} regions=16 machine.hbm.channels=32 compute_bw=4096" for tile in (8, 16)]
+
+
+def show_costs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    costs = [DesignCost(i, label, 10, 1234567.8, 2e7 + i, False) for i, label in enumerate(LONG)]
+    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: costs)
+    monkeypatch.setattr("stepsim.sweep.read_designs", lambda _: dict.fromkeys(LONG))
+    code, out, _ = stepsim(capsys, "pareto", "out")
+    assert code == 0
+    assert "…" not in out
+    assert out.count("1,234,568") == 2
+    return re.sub("\x1b\\[[0-9;]*m", "", out)
+
+
+def test_tables_on_a_terminal_fold_labels_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_a_terminal(monkeypatch, 80)
+    out = show_costs(monkeypatch, capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    for word in " ".join(LONG).split():
+        assert word in out
+
+
+def test_tables_that_do_not_fit_are_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_a_terminal(monkeypatch, 40)
+    assert max(map(len, show_costs(monkeypatch, capsys).splitlines())) > 40
+
+
+def test_piped_tables_have_one_line_for_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = show_costs(monkeypatch, capsys)
+    assert all(label in out for label in LONG)
+    assert len(out.splitlines()) == 3
+
+
+def test_labels_and_answers_are_shown_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    stepsim(capsys, "sweep", write(tmp_path, grid={"tile": [2, 4]}), "--out", folder)
+    _, out, err = stepsim(capsys, "compare", folder, folder, "--rows", 2)
+    assert out.count(" tile=2 layer=0 step=") == 2
+    assert "10 more; --rows N" in err
+    _, out, _ = stepsim(capsys, "query", folder, "select * from runs where 'x[/]' = 'x[/]'")
+    assert out.count("synthetic (seed 1, skew 1)") == 12
+    assert "…" not in out
+    (first, *_) = open_table(folder).to_table().to_pylist()
+    assert f" {first['cycles']} " in out
+    assert first["machine_json"] in out
+
+
+def test_pareto_tells_which_design_points_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path, grid={"machine.hbm.latency": [2, 100_000]}, parameters={"tile": 4},
+                 limits={"max_cycles": 50_000})  # fmt: skip
+    folder = tmp_path / "out"
+    stepsim(capsys, "sweep", spec, "--out", folder)
+    code, out, err = stepsim(capsys, "pareto", folder)
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert "1 of 2 design points are left out: no run of theirs ended well" in err
+
+
 def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = write(tmp_path, limits={"max_cycles": 5})
-    code, out, _ = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
+    code, out, err = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
     assert code == 1
+    assert 'out "SELECT design, message FROM failures"' in err
     assert "24 failures (table failures):\n  24 x limit" in out
 
 
@@ -95,6 +177,7 @@ def test_traces_that_cannot_be_used_are_named_before_the_first_run(
     [
         (["sweep", "{spec}"], "--out: missing"),
         (["sweep", "absent.yaml", "--dry-run"], "cannot be read"),
+        (["sweep", "{spec}", "--out", "{spec}.out", "--address", "x:1"], "local backend has none"),
         (["pareto", "{spec}"], "holds no sweep"),
         (["query", "nowhere", "select 1"], "holds no sweep"),
         (["compare", "nowhere", "nowhere"], "holds no sweep"),

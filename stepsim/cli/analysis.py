@@ -1,0 +1,119 @@
+"""What looks at the results of sweeps: ``stepsim pareto``, ``compare`` and ``query``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stepsim.cli.console import note, print_json, show, show_table
+from stepsim.cli.options import Json, check_output
+
+__all__ = ["compare", "pareto", "query"]
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]
+
+
+def pareto(
+    folder: Folder,
+    x: Annotated[str, typer.Option(help="Metric to be small.")] = "onchip_bytes",
+    y: Annotated[str, typer.Option(help="Other metric to be small.")] = "cycles",
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the design points.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Which design points of a sweep are worth having, by the means of two metrics."""
+    from dataclasses import asdict
+
+    from stepsim.sweep import design_costs, read_designs
+
+    if plot is not None:
+        check_output(plot)
+    costs = design_costs(folder, x, y)
+    designs = len(read_designs(folder))
+    if len(costs) < designs:
+        note(
+            f"{designs - len(costs)} of {designs} design points are left out: no run of theirs "
+            "ended well and has both metrics"
+        )
+    if plot is not None:
+        from stepsim.sweep.plot import plot_designs
+
+        plot_designs(costs, x, y, plot)
+    if json:
+        print_json({"x": x, "y": y, "points": [asdict(cost) for cost in costs]})
+        return
+    show_table(
+        ["design point", "runs", f"mean {x}", f"mean {y}", "frontier"],
+        [
+            [c.label, c.runs, _number(c.x), _number(c.y), "yes" if c.on_frontier else ""]
+            for c in sorted(costs, key=lambda cost: (cost.x, cost.y))
+        ],
+        folding="design point",
+    )
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="A", help="Folder of a sweep.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
+    metric: Annotated[str, typer.Option(help="What to compare.")] = "cycles",
+    rows: Annotated[int, typer.Option(min=1, help="Runs to show.")] = 20,
+    json: Json = False,
+) -> None:
+    """Ratios B / A run by run, largest first."""
+    from dataclasses import asdict
+
+    from stepsim.sweep import compare as compare_sweeps
+
+    found = compare_sweeps(before, after, metric)
+    if json:
+        print_json(asdict(found))
+        return
+    shown = [
+        [
+            "" if change.ratio is None else f"{change.ratio:.4f}",
+            _number(change.before),
+            _number(change.after),
+            change.label,
+        ]
+        for change in found.changes[:rows]
+    ]
+    ratios = [change.ratio for change in found.changes if change.ratio is not None]
+    larger, smaller = sum(r > 1 for r in ratios), sum(r < 1 for r in ratios)
+    mean = "" if found.mean_ratio is None else f", geometric mean {found.mean_ratio:.4f}"
+    show(
+        f"{metric}: {len(found.changes)} runs in both, {larger} larger, {smaller} smaller, "
+        f"{len(found.changes) - larger - smaller} equal{mean}; "
+        f"{found.only_before} only in A, {found.only_after} only in B\n",
+    )
+    show_table(["B / A", "A", "B", "run"], shown, folding="run")
+    if len(found.changes) > rows:
+        note(f"{len(found.changes) - rows:,} more; --rows N shows N of them, --json all")
+
+
+def query(
+    folder: Folder,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ... FROM runs ...")],
+    json: Json = False,
+) -> None:
+    """Ask DuckDB about the tables runs, failures and units of a sweep."""
+    from stepsim.sweep import query as ask
+
+    answer = ask(folder, sql)
+    if json:
+        print_json({"rows": [_plain(row) for row in answer.to_pylist()]})
+        return
+    columns = [column.to_pylist() for column in answer.columns]
+    show_table(answer.column_names, list(zip(*columns, strict=True)))
+
+
+def _number(value: float) -> str:
+    """To the unit where it is large, to four digits where it is not."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value.is_integer() else f"{value:.4g}"
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    simple = (str, int, float, bool, type(None))
+    return {k: v if isinstance(v, simple) else str(v) for k, v in row.items()}
