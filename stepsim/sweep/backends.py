@@ -9,6 +9,8 @@ from __future__ import annotations
 import concurrent.futures
 import importlib
 import logging
+import os
+import socket
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
@@ -33,6 +35,9 @@ _LOOK_SECONDS = 5.0
 
 _DESERTED_SECONDS = 60.0
 """For which a scheduler may have no workers, as while they are replaced."""
+
+_STORE_BYTES = 128 * 2**20
+"""Shared memory that ray takes for rows on their way; it would take a third of all there is."""
 
 
 class WorkerLost(Exception):
@@ -224,42 +229,131 @@ class DaskBackend:
 
 
 class RayBackend:
-    """A ray cluster at ``address``, or one started here with ``jobs`` CPUs."""
+    """A ray cluster at ``address``, or one started here with ``jobs`` CPUs.
+
+    A process that is connected to a cluster already computes there.
+    """
 
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
+        # Read when ray is loaded, and by the processes it starts: nothing is sent to its makers.
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         self._ray = _import("ray", "ray")
-        options = {"address": address} if address else {"num_cpus": jobs}
         self._own = not self._ray.is_initialized()
         if self._own:
             try:
-                self._ray.init(**options, log_to_driver=False, include_dashboard=False)
-            except (ConnectionError, ValueError) as error:
-                raise SweepError(
-                    f"ray: no cluster answers at {address} ({error}); check the address"
-                ) from error
+                if address is not None:
+                    _knock(address)
+                # Without "local" it would look for a cluster of somebody else on this machine.
+                own = {"address": "local", "num_cpus": jobs, "object_store_memory": _STORE_BYTES}
+                with _attempts_of_ray(1 if address else None):
+                    self._ray.init(
+                        **({"address": address} if address else own),
+                        include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+                    )  # fmt: skip
+            # Of many kinds, some of them plain exceptions.
+            except Exception as error:
+                where = f"no cluster answers at {address}" if address else "cannot start here"
+                cure = (
+                    "check the address, as in host:6379, set RAY_AUTH_MODE=token if the cluster "
+                    "asks for one, and run this on one of its nodes"
+                    if address
+                    else "check that this machine can run `ray start --head`"
+                )
+                raise SweepError(f"ray: {where} ({error}); {cure}") from error
+        self._head = self._ray.get_runtime_context().gcs_address
+        self._unhush = _hush_ray()
         self._remote = self._ray.remote(max_retries=0)(work)
 
     @property
     def ahead(self) -> int:
-        return 1 + max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return 1 + max(1, self._cpus())
 
     def submit(self, chunk: Chunk) -> Any:
         return self._remote.remote(chunk)
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
-        done, _ = self._ray.wait(list(handles), num_returns=1)
-        return done  # type: ignore[no-any-return]
+        seen = time.monotonic()
+        while True:
+            done, _ = self._ray.wait(list(handles), num_returns=1, timeout=_LOOK_SECONDS)
+            if done:
+                return done  # type: ignore[no-any-return]
+            try:
+                # Before ray notices, which ends this process without a word of ours.
+                _knock(self._head)
+            except OSError as error:
+                raise _lost_ray(error) from error
+            if self._cpus():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > _DESERTED_SECONDS:
+                raise SweepError(
+                    "ray: the cluster has no CPUs; add nodes with `ray start --address=...`, and "
+                    "continue with --resume"
+                )
 
     def result(self, handle: Any) -> ChunkRows:
         errors = self._ray.exceptions
         try:
             return self._ray.get(handle)  # type: ignore[no-any-return]
-        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError) as error:
+        except (
+            errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError,
+            errors.ObjectLostError,
+        ) as error:  # fmt: skip
             raise WorkerLost(str(error)) from error
+        except (errors.LocalRayletDiedError, errors.RaySystemError) as error:
+            raise _lost_ray(error) from error
 
     def close(self) -> None:
+        self._unhush()
         if self._own:
             self._ray.shutdown()
+
+    def _cpus(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+
+def _lost_ray(error: Exception) -> SweepError:
+    return SweepError(
+        f"ray: lost the cluster ({error}); what was finished is kept: continue with --resume"
+    )
+
+
+def _knock(address: str) -> None:
+    """Fail at once where ray would try for minutes: nobody listens at ``host:port``."""
+    host, colon, port = address.rpartition(":")
+    if colon and "://" not in address and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+
+
+@contextmanager
+def _attempts_of_ray(count: int | None) -> Iterator[None]:
+    """How often ray tries to connect, half a minute each, where something else listens."""
+    name = "RAY_gcs_server_port_wait_time_s"
+    before = os.environ.get(name)
+    if count is not None:
+        os.environ.setdefault(name, str(count))
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+
+
+def _hush_ray() -> Callable[[], None]:
+    """Keep what ray tells of workers off the standard output, which is for results.
+
+    It prints there whatever it is asked not to log; this backend reports dead workers itself.
+    Returns what undoes it.
+    """
+    module = importlib.import_module("ray._private.worker")
+    real = getattr(module, "print_to_stdstream", None)
+    if real is None:
+        return lambda: None
+    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
+
+    def undo() -> None:
+        module.print_to_stdstream = real  # type: ignore[attr-defined]
+
+    return undo
 
 
 BACKENDS = ("local", "dask", "ray")

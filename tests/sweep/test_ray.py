@@ -1,0 +1,257 @@
+"""The same rows from ray, also when it loses workers; and what else it can lose.
+
+Sweeps run in processes of their own, because ray leaves settings, threads and handlers of signals
+in the one it is used from. Nothing may be left running when they end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stepsim.sweep import run_sweep
+from tests.sweep.support import QWEN_TILES, ROOT, rows_of, sweep_command, timings, tiny, wait_until
+
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("ray is not installed; it has wheels for few platforms", allow_module_level=True)
+
+MANY = QWEN_TILES | {
+    "traces": {"synthetic": {"tokens": 64, "layers": 4, "steps": 10, "seed": 1}},
+    "chunk": 5,
+}
+"""200 runs in 40 chunks, long enough for both workers to have a part in it."""
+
+# A sweep whose workers do something else, with so many CPUs.
+SWEEP = """
+import json, sys
+from stepsim.sweep import backends, run_sweep
+from tests.sweep import support
+spec, folder, work, cpus = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+backends._LOOK_SECONDS, backends._DESERTED_SECONDS = 0.1, 0.5
+backend = backends.RayBackend(cpus, work=getattr(support, work))
+try:
+    print(json.dumps(run_sweep(spec, folder, backend=backend).to_dict()))
+finally:
+    backend.close()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def place() -> Iterator[Path]:
+    """Where ray keeps its files, with a name as short as its sockets need it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("RAY_TMPDIR", folder)
+        # Otherwise one is made in the home folder, and stays there.
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield Path(folder)
+
+
+def processes_in(place: Path) -> list[psutil.Process]:
+    """Those of ray that have their files there."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("RAY_TMPDIR") == str(place)
+        except psutil.Error:  # of somebody else, or at its end
+            continue
+        if ours and re.search("ray::|/ray/", title(process)):
+            found.append(process)
+    return found
+
+
+def workers(place: Path) -> list[psutil.Process]:
+    """Those that are computing a chunk; ray tells in their names."""
+    return [process for process in processes_in(place) if "execute_chunk" in title(process)]
+
+
+def title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+class Head:
+    """A running cluster of one node, started and ended by hand."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
+        options = [
+            f"--port={port}", "--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats",
+            "--object-store-memory=100000000",
+        ]  # fmt: skip
+        self._process = subprocess.Popen(
+            [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def kill_raylet(self) -> None:
+        for process in psutil.Process(self._process.pid).children():
+            if process.name() == "raylet":
+                process.kill()
+
+    def close(self) -> None:
+        family = [psutil.Process(self._process.pid)]
+        family += family[0].children(recursive=True)
+        self._process.terminate()
+        _, alive = psutil.wait_procs(family, timeout=20)
+        for process in alive:
+            process.kill()
+        self._process.wait()
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    made = Head()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> None:
+    local, folder = tmp_path / "local", tmp_path / "ray"
+    command = sweep_command(MANY, folder, "--backend", "ray", "--jobs", "2", "--json")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sweep:
+        try:
+            wait_until(lambda: half_way(folder) or sweep.poll() is not None, 120)
+            killed = freeze_a_worker(place)
+            saved = timings(folder)
+            spying = {
+                process.environ().get("RAY_USAGE_STATS_ENABLED") for process in workers(place)
+            }
+            killed.kill()
+            out, err = sweep.communicate(timeout=120)
+        finally:
+            sweep.kill()
+    assert sweep.returncode == 0
+    assert 20 <= len(saved) < 40
+    assert killed.pid in {record["process"] for record in saved}
+    records = timings(folder)
+    assert len(records) == len({record["chunk"] for record in records}) == 40
+    assert spying == {"0"}
+    # Nothing but what stepsim itself has to say.
+    assert json.loads(out)["simulated"] == 200
+    assert [line for line in err.decode().splitlines() if " runs" not in line] == []
+    assert run_sweep(MANY, local, jobs=2).complete
+    assert rows_of(folder) == rows_of(local)
+    wait_until(lambda: not processes_in(place), 90)
+
+
+def half_way(folder: Path) -> bool:
+    saved = timings(folder)
+    return len(saved) >= 20 and len({record["process"] for record in saved}) == 2
+
+
+def freeze_a_worker(place: Path) -> psutil.Process:
+    """One that computes a chunk, and will not end it."""
+    while True:
+        for process in workers(place):
+            process.send_signal(signal.SIGSTOP)
+            if "execute_chunk" in title(process):
+                return process
+            process.send_signal(signal.SIGCONT)
+
+
+def sweep_with(work: str, folder: Path, cpus: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SWEEP, json.dumps(tiny()), str(folder), work, str(cpus)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def summary_of(process: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What it printed, which is nothing else."""
+    assert process.stderr == ""
+    return json.loads(process.stdout)
+
+
+def test_a_chunk_that_kills_its_worker_once_is_run_again(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
+    summary = summary_of(sweep_with("die_once", tmp_path / "ray"))
+    assert (tmp_path / "flag").exists()
+    assert (summary["simulated"], summary["unfinished"]) == (24, {})
+    run_sweep(tiny(), tmp_path / "local")
+    assert rows_of(tmp_path / "ray") == rows_of(tmp_path / "local")
+    wait_until(lambda: not processes_in(place), 90)
+
+
+def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "ray"
+    summary = summary_of(sweep_with("die_of_one_chunk", folder))
+    assert list(summary["unfinished"]) == ["0001-00000"]
+    assert "died unexpectedly" in summary["unfinished"]["0001-00000"]
+    assert summary["simulated"] == 20
+    assert run_sweep(tiny(), folder, resume=True).computed == 4
+    run_sweep(tiny(), tmp_path / "local")
+    assert rows_of(folder) == rows_of(tmp_path / "local")
+
+
+def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: Path) -> None:
+    used, lost, local = tmp_path / "used", tmp_path / "lost", tmp_path / "local"
+    options = ["--backend", "ray", "--address", head.address]
+    wait_until(lambda: answers(head.address))
+    subprocess.run(sweep_command(MANY, used, *options), check=True)
+    assert run_sweep(MANY, local, jobs=2).complete
+    assert rows_of(used) == rows_of(local)
+    # It still runs, until it is killed.
+    command = sweep_command(MANY, lost, *options)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sweep:
+        try:
+            wait_until(lambda: len(timings(lost)) >= 10 or sweep.poll() is not None, 120)
+            head.kill_raylet()
+            err = sweep.communicate(timeout=120)[1]
+        finally:
+            sweep.kill()
+    assert "Traceback" not in err
+    assert sweep.returncode == 2, err
+    assert "error: ray: lost the cluster" in err
+    assert "continue with --resume" in err
+    assert 0 < run_sweep(MANY, lost, resume=True).computed < 200
+    assert rows_of(lost) == rows_of(local)
+
+
+def answers(address: str) -> bool:
+    host, _, port = address.partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
+def test_a_wrong_address_is_named(tmp_path: Path, address: str) -> None:
+    command = sweep_command(tiny(), tmp_path / "ray", "--backend", "ray", "--address", address)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 2
+    assert f"error: ray: no cluster answers at {address} (" in process.stderr
+    assert "check the address, as in host:6379" in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_a_cluster_without_cpus_is_not_waited_for_forever(tmp_path: Path) -> None:
+    process = sweep_with("execute_chunk", tmp_path / "ray", cpus=0)
+    assert process.returncode == 1
+    assert "SweepError: ray: the cluster has no CPUs; add nodes with" in process.stderr
