@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from joblib.externals import loky
@@ -33,7 +35,11 @@ def start_processes(jobs: int, module: str) -> Any:
 
 def stop_processes(executor: Any) -> None:
     """End the processes at once, with whatever they are at."""
-    executor.shutdown(wait=True, kill_workers=True)
+    # Not by kill_workers=True, which fails in a thread of the executor while work is waiting.
+    for process in list(executor._processes):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    executor.shutdown(wait=True)
 
 
 def _nothing() -> None:

@@ -72,7 +72,7 @@ class Operator:
 
     def attributes(self) -> dict[str, Any]:
         """The operator's own parameters, for printing and for the fingerprint."""
-        return {name: getattr(self, name) for name in _own_fields(type(self))}
+        return {name: getattr(self, name) for name in _own_fields(type(self))}  # type: ignore[arg-type]
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         """Parameters of the unit, in plain ints, lists and strings."""
