@@ -75,6 +75,8 @@ def info(
         return
     tables = reading.tables()
     summary = reading.summary(tables)
+    for remark in summary.notes:
+        note(remark)
     rows = [table_record(table, summary.experts) for table in tables or ()]
     if json:
         record = {"file": str(file), "format": reading.kind, "summary": routing_record(summary)}
@@ -127,5 +129,8 @@ def plot(
     if reading.holds_requests:
         draw_requests(reading.requests(), heading, out)
     else:
-        draw_routing(reading.summary(), heading, out)
+        summary = reading.summary()
+        for remark in summary.notes:
+            note(remark)
+        draw_routing(summary, heading, out)
     note(f"wrote {out}")

@@ -106,7 +106,7 @@ def replay(
     json: Json = False,
 ) -> None:
     """Serve a request trace with continuous batching: KV-cache lengths step by step."""
-    from stepsim.errors import ArgError
+    from stepsim.errors import ArgError, TraceError
     from stepsim.trace_io import ParquetStream, load_requests, replay_rows
     from stepsim.trace_io import replay as steps_of
 
@@ -142,6 +142,11 @@ def replay(
                     stream.write(replay_rows(block))
                     block = []
             stream.write(replay_rows(block))
+            if not totals["steps"]:
+                raise TraceError(
+                    f"{file}: no request generates a token, expected some that do; there are no "
+                    "steps to write"
+                )
     count = max(1, totals["steps"])
     record = {
         "file": str(file),

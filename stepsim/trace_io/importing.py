@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +184,7 @@ def summarize_routing(
         raise _empty(path)
     if not counter.rows:
         raise none_of(path, layer, step, seen)
-    return counter.summary()
+    return replace(counter.summary(), notes=tuple(job.notes))
 
 
 def load_requests(

@@ -67,6 +67,7 @@ class RoutingSummary:
         k: experts per token.
         experts: experts of each layer; without a number given, the highest id + 1.
         models: names that the rows have, sorted.
+        notes: remarks for the user, as skipped records.
     """
 
     layers: tuple[LayerLoad, ...]
@@ -75,6 +76,7 @@ class RoutingSummary:
     k: int
     experts: int
     models: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def with_experts(self, experts: int) -> RoutingSummary:
         """The same with more experts, which are idle.

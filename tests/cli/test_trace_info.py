@@ -167,6 +167,19 @@ def test_some_ranks(cli: Cli, tmp_path: Path) -> None:
     assert (found["format"], found["summary"]["rows"]) == ("megatron", 5)
 
 
+def test_remarks_of_the_reading(cli: Cli, tmp_path: Path) -> None:
+    for rank in range(2):
+        record = foreign.megatron_record(foreign.routing(6)[:, 0], 0, 0, rank)
+        foreign.lines(tmp_path / f"router_trace_rank{rank}.jsonl", [record])
+    says = "some ranks have the same records (0, 1), as those of a tensor parallel group have: "
+    outcome = cli("trace", "info", tmp_path, "--experts", foreign.EXPERTS, "--json")
+    assert outcome.err.startswith(says)
+    assert outcome.json()["summary"]["rows"] == 12
+    pytest.importorskip("matplotlib")
+    outcome = cli("trace", "plot", tmp_path, "--out", tmp_path / "x.png")
+    assert outcome.err.startswith(says)
+
+
 # --- Long traces
 
 

@@ -79,6 +79,18 @@ def test_a_link_stays_a_link(cli: Cli, tmp_path: Path, command: Command, name: s
     assert [path.name for path in link.parent.iterdir()] == [name]
 
 
+def test_a_replay_without_steps_writes_nothing(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01,5,0\n")
+    outcome = cli("trace", "replay", path, "--batch", 2, "--out", tmp_path / "o")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        f"error: {path}: no request generates a token, expected some that do; there are no steps "
+        "to write\n"
+    )
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize(("command", "name"), COMMANDS)
 def test_a_pipe_stays_a_pipe(cli: Cli, tmp_path: Path, command: Command, name: str) -> None:
     (tmp_path / "out").mkdir()
