@@ -28,8 +28,8 @@ def test_busy_processes_are_ended(monkeypatch: pytest.MonkeyPatch, waiting: int)
 
 
 def test_the_module_is_loaded_before_the_first_work() -> None:
-    executor = start_processes(1, "fractions")
+    executor = start_processes(1, "colorsys")
     try:
-        assert executor.submit(eval, "'fractions' in __import__('sys').modules").result(timeout=60)
+        assert executor.submit(eval, "'colorsys' in __import__('sys').modules").result(timeout=60)
     finally:
         stop_processes(executor)

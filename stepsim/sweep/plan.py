@@ -99,7 +99,7 @@ class Plan:
         metrics = frozenset(self.spec.metrics or METRICS)
         for point in self.points:
             number = 0
-            for group in self._groups():
+            for group in self.groups():
                 for first in range(0, len(group), self.spec.chunk):
                     yield Chunk(
                         key=f"{point.index:04d}-{number:05d}",
@@ -112,7 +112,7 @@ class Plan:
                     )
                     number += 1
 
-    def _groups(self) -> list[list[Trace]]:
+    def groups(self) -> list[list[Trace]]:
         """Traces that share a program where one is shared; bad ones come along where they stand."""
         groups: dict[object, list[Trace]] = {}
         for trace in self.traces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -107,10 +108,13 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         costs.append((timing["prepare_seconds"], timing["seconds"] - timing["prepare_seconds"]))
     prepare = sum(cost for cost, _ in costs) / len(costs)
     run = sum(cost for _, cost in costs) / len(costs)
-    if plan.spec.workload == "attention":
-        return plan.runs * (prepare + run) / jobs
-    # Every worker prepares the program of every design point it meets.
-    return len(plan.points) * prepare + plan.runs * run / jobs
+    # The workers that share the chunks of a program prepare it each; attention shares none.
+    shared = plan.spec.workload != "attention"
+    programs = sum(
+        min(jobs, math.ceil(len(group) / plan.spec.chunk)) if shared else len(group)
+        for group in plan.groups()
+    )
+    return (len(plan.points) * programs * prepare + plan.runs * run) / jobs
 
 
 def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:

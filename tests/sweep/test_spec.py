@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import yaml
 
 from stepsim.errors import SweepError, TraceError
 from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
+from stepsim.sweep import run as run_module
+from stepsim.sweep.plan import Chunk
 from tests.sweep.support import tiny
 
 
@@ -124,9 +127,25 @@ def test_chunks_hold_every_run_once() -> None:
     assert [len(chunk.traces) for chunk in chunks] == [4, 2] * 4
 
 
-def test_estimates_shrink_with_workers() -> None:
+def test_estimates_count_what_workers_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(chunk: Chunk) -> SimpleNamespace:
+        assert len(chunk.traces) == 1
+        return SimpleNamespace(timing={"prepare_seconds": 2.0, "seconds": 3.0})
+
+    monkeypatch.setattr(run_module, "execute_chunk", execute)
     plan = plan_sweep(tiny())
-    assert estimate_seconds(plan, 1) > 0
+    # 24 runs of a second; four programs, each in two chunks, of which every worker has one.
+    assert estimate_seconds(plan, 1) == 4 * 2 + 24
+    assert estimate_seconds(plan, 2) == (4 * 2 * 2 + 24) / 2
+    assert estimate_seconds(plan, 8) == (4 * 2 * 2 + 24) / 8
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.array([3, 40, 12, 9]) + ord(name))
+    files = {"files": [str(tmp_path / f"{name}.npy") for name in "abc"]}
+    attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
+    plan = plan_sweep({**attention, "parameters": {"regions": 2}})
+    assert estimate_seconds(plan, 2) == 3 * (2 + 1) / 2
 
 
 def test_other_workloads(tmp_path: Path) -> None:
