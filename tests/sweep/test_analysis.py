@@ -242,7 +242,14 @@ def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(code, names)
-    assert names["sw"].open_table("swiglu-sweep").count_rows() == 2
+    assert names["sw"].open_table("swiglu-sweep").count_rows() == 4
+    assert names["answer"].to_pydict()["channels"] == [16, 32]
+    asked = re.findall(
+        r"^stepsim query tiles \"(.*?)\"$", page.read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert len(asked) == 4
+    for sql in asked:
+        names["sw"].query("swiglu-sweep", sql)
     (specification, *_) = re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL)
     (tmp_path / "tiles.yaml").write_text(specification)
     assert plan_sweep(tmp_path / "tiles.yaml").runs == 2000

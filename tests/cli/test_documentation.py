@@ -1,0 +1,33 @@
+"""The page on the command line has every command and every option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from stepsim.cli.main import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+
+
+def commands(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
+    """Every command as typed, with its long options."""
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from commands(inner, f"{path} {name}")
+    else:
+        names = {name for parameter in command.params for name in parameter.opts}
+        yield path, {name for name in names if name.startswith("--")}
+
+
+COMMANDS = list(commands(typer.main.get_command(app), "stepsim"))
+
+
+@pytest.mark.parametrize(("command", "options"), COMMANDS)
+def test_commands_are_documented(command: str, options: set[str]) -> None:
+    assert command in PAGE
+    assert {option for option in options if f"`{option}" not in PAGE} == set()
