@@ -72,7 +72,7 @@ def sweep(
     if json:
         print_json({**_plan_record(plan, estimate), **summary.to_dict(), "out": str(out)})
     else:
-        _show_summary(summary, out)
+        _show_summary(summary, out, runs_left(plan, out, resume=True))
     if summary.failures or not summary.complete:
         from stepsim.cli.main import RUN_FAILED
 
@@ -108,18 +108,20 @@ def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
     }
 
 
-def _show_summary(summary: SweepSummary, out: Path) -> None:
+def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
     from stepsim.sweep.problems import listing
 
     kinds = "".join(f"\n  {count:,} x {error}" for error, count in summary.errors.items())
     lost = list(summary.unfinished.items())
     unfinished = "".join(f"\n  chunk {key}: {why}" for key, why in lost[:_SHOWN_FAILURES])
+    well = summary.runs - left - summary.failures
+    ends = f"{well:,} ended well, {summary.failures:,} failed" + (
+        f", {left:,} left" if left else ""
+    )
     before = "" if summary.computed == summary.runs else ", the others earlier"
-    computed = f"{summary.computed:,} runs computed in {summary.seconds:.1f} s{before}"
     show(
-        f"{summary.simulated:,} of {summary.runs:,} runs simulated, {summary.failures:,} failures"
-        + (f" (table failures):{kinds}" if kinds else ""),
-        computed,
+        f"{summary.runs:,} runs: {ends}" + (f" (table failures):{kinds}" if kinds else ""),
+        f"{summary.computed:,} runs computed in {summary.seconds:.1f} s{before}",
         f"results in {out}",
     )
     if summary.failures:

@@ -67,7 +67,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         A folder holds no sweep, the metric is unknown or no number, or no run of one or of both
         has it.
     """
-    runs, others = _measured(before, [metric]), _measured(after, [metric])
+    (runs, points), (others, _) = _measured(before, [metric]), _measured(after, [metric])
     first, second = (
         dict(zip(*(t[name].to_pylist() for name in ("run", metric)), strict=True))
         for t in (runs, others)
@@ -79,7 +79,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
             "workload, parameters, machine and traces"
         )
     rows = runs.select(["run", "point", *TRACE_COLUMNS]).to_pylist()
-    labels = label_runs(rows, _point_labels(before, runs))
+    labels = label_runs(rows, points)
     changes = []
     for run in common:
         a, b = float(first[run]), float(second[run])
@@ -118,13 +118,12 @@ def design_costs(folder: str | Path, x: str, y: str) -> list[DesignCost]:
     SweepError
         There is no such sweep or metric, no run has it, or a mean is not above zero.
     """
-    runs = _measured(folder, [x, y])
-    labels = _point_labels(folder, runs)
-    costs: dict[int, list[tuple[float, float]]] = {point: [] for point in labels}
+    runs, labels = _measured(folder, [x, y])
+    costs: dict[int, list[tuple[float, float]]] = {}
     for point, *pair in zip(*(runs[name].to_pylist() for name in ("point", x, y)), strict=True):
-        costs[point].append((pair[0], pair[1]))
+        costs.setdefault(point, []).append((pair[0], pair[1]))
     means: dict[int, tuple[float, float]] = {}
-    for point, pairs in costs.items():
+    for point, pairs in sorted(costs.items()):
         mean_x, mean_y = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
         if min(mean_x, mean_y) <= 0:
             raise SweepError(
@@ -139,14 +138,15 @@ def design_costs(folder: str | Path, x: str, y: str) -> list[DesignCost]:
     ]
 
 
-def _measured(folder: str | Path, metrics: list[str]) -> pa.Table:
-    """Runs that ended well and have the metrics, with the columns that labels are made of."""
-    columns = ["run", *POINT_COLUMNS, *TRACE_COLUMNS, *metrics]
-    table = read_runs(folder, [*dict.fromkeys(columns)])
+def _measured(folder: str | Path, metrics: list[str]) -> tuple[pa.Table, dict[int, str]]:
+    """Runs that ended well and have the metrics; labels of all design points that have runs."""
+    columns = ["run", "status", *POINT_COLUMNS, *TRACE_COLUMNS, *metrics]
+    every = read_runs(folder, [*dict.fromkeys(columns)], ok_only=False)
     for metric in metrics:
-        kind = table.schema.field(metric).type
+        kind = every.schema.field(metric).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
+    table = every.filter(pc.equal(every["status"], "ok"))
     if not table.num_rows:
         raise SweepError(f"{folder}: {_without_a_good_end(folder)}")
     measured = table.filter(reduce(pc.and_, [pc.is_valid(table[metric]) for metric in metrics]))
@@ -156,7 +156,7 @@ def _measured(folder: str | Path, metrics: list[str]) -> pa.Table:
         if not set(metrics) <= set(METRICS):
             mend = f"choose among {', '.join(METRICS)}"
         raise SweepError(f"{folder}: none of {table.num_rows:,} runs has {names}; {mend}")
-    return measured
+    return measured, _point_labels(folder, every)
 
 
 def _without_a_good_end(folder: str | Path) -> str:

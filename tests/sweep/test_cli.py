@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from stepsim.cli.main import main
-from stepsim.sweep import DesignCost, open_table
+from stepsim.sweep import DesignCost, Plan, SweepSummary, open_table, run_sweep
 from tests.sweep.support import tiny
 
 
@@ -46,7 +47,7 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = tmp_path / "out"
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     assert code == 0
-    assert "24 of 24 runs simulated, 0 failures" in out
+    assert "24 runs: 24 ended well, 0 failed\n" in out
     assert "24 runs computed in" in out
     assert "left to do" not in err
     assert open_table(folder).count_rows() == 24
@@ -55,7 +56,8 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, json.loads(out)["computed"]) == (0, 0)
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder, "--resume")
     assert "4 design points x 6 traces; 0 of them left to do, about 0 s with 1 worker" in err
-    assert "24 of 24 runs simulated" in out
+    assert "24 runs: 24 ended well" in out
+    assert "0 runs computed" in out
 
     code, out, _ = stepsim(capsys, "pareto", folder, "--x", "onchip_bytes", "--y", "cycles")
     assert (code, out.count("tile=")) == (0, 4)
@@ -139,6 +141,7 @@ def test_pareto_tells_which_design_points_are_left_out(
     stepsim(capsys, "sweep", spec, "--out", folder)
     code, out, err = stepsim(capsys, "pareto", folder)
     assert (code, len(out.splitlines())) == (0, 2)
+    assert "machine.hbm.latency=2 " in out
     assert "1 of 2 design points are left out: no run of theirs ended well" in err
 
 
@@ -147,7 +150,7 @@ def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture
     code, out, err = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
     assert code == 1
     assert 'out "SELECT design, message FROM failures"' in err
-    assert "24 failures (table failures):\n  24 x limit" in out
+    assert "24 runs: 0 ended well, 24 failed (table failures):\n  24 x limit" in out
 
 
 def test_traces_that_cannot_be_used_are_named_before_the_first_run(
@@ -170,6 +173,27 @@ def test_traces_that_cannot_be_used_are_named_before_the_first_run(
     assert "none of 2 can be used" in err
     assert err.count("expert id 9 is out of range") == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_chunks_that_were_lost_or_damaged_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+
+    def run_all_but_one(plan: Plan, out: Path, **_: object) -> SweepSummary:
+        summary = run_sweep(plan, out)
+        next((out / "runs").rglob("*.parquet")).unlink()
+        lost, damaged = {"0003-00000": "its worker died"}, ("x.parquet: is damaged",)
+        return replace(summary, unfinished=lost, damaged=damaged)
+
+    monkeypatch.setattr("stepsim.sweep.run_sweep", run_all_but_one)
+    code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
+    assert code == 1
+    assert "24 runs: 18 ended well, 0 failed, 6 left\n" in out
+    assert "1 chunks lost their worker again and again" in err
+    assert "chunk 0003-00000: its worker died" in err
+    assert "1 chunks of an earlier start were damaged and ran again" in err
+    assert "x.parquet: is damaged" in err
 
 
 @pytest.mark.parametrize(
