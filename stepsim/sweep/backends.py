@@ -261,6 +261,8 @@ class RayBackend:
                 )
                 raise SweepError(f"ray: {where} ({error}); {cure}") from error
         self._head = self._ray.get_runtime_context().gcs_address
+        self._known_cpus = 0
+        self._next_look = 0.0
         self._unhush = _hush_ray()
         self._remote = self._ray.remote(max_retries=0)(work)
 
@@ -277,11 +279,6 @@ class RayBackend:
             done, _ = self._ray.wait(list(handles), num_returns=1, timeout=_LOOK_SECONDS)
             if done:
                 return done  # type: ignore[no-any-return]
-            try:
-                # Before ray notices, which ends this process without a word of ours.
-                _knock(self._head)
-            except OSError as error:
-                raise _lost_ray(error) from error
             if self._cpus():
                 seen = time.monotonic()
             elif time.monotonic() - seen > _DESERTED_SECONDS:
@@ -308,7 +305,16 @@ class RayBackend:
             self._ray.shutdown()
 
     def _cpus(self) -> int:
-        return int(self._ray.cluster_resources().get("CPU", 0))
+        """Of the cluster, looked up now and then, as nodes come and go."""
+        if time.monotonic() >= self._next_look:
+            try:
+                # Asking a head that is gone would block until ray ends this process.
+                _knock(self._head)
+            except OSError as error:
+                raise _lost_ray(error) from error
+            self._known_cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+        return self._known_cpus
 
 
 def _lost_ray(error: Exception) -> SweepError:
