@@ -245,7 +245,7 @@ class RayBackend:
                     _knock(address)
                 # Without "local" it would look for a cluster of somebody else on this machine.
                 own = {"address": "local", "num_cpus": jobs, "object_store_memory": _STORE_BYTES}
-                with _attempts_of_ray(1 if address else None):
+                with _environment(_ONE_ATTEMPT if address else _ALONE):
                     self._ray.init(
                         **({"address": address} if address else own),
                         include_dashboard=False, log_to_driver=False, logging_level="ERROR",
@@ -330,18 +330,31 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
 
 
+_NOWHERE = "http://127.0.0.1:9"
+
+_ALONE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _NOWHERE) | {
+    "no_proxy": "",
+    "NO_PROXY": "",
+}
+"""For the processes of a cluster started here: one of them asks the web in which cloud it is, even
+with reports turned off. They find each other without a proxy."""
+
+_ONE_ATTEMPT = {"RAY_gcs_server_port_wait_time_s": "1"}
+"""Ray tries to connect once, for half a minute, where something else listens."""
+
+
 @contextmanager
-def _attempts_of_ray(count: int | None) -> Iterator[None]:
-    """How often ray tries to connect, half a minute each, where something else listens."""
-    name = "RAY_gcs_server_port_wait_time_s"
-    before = os.environ.get(name)
-    if count is not None:
-        os.environ.setdefault(name, str(count))
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for as long as ray starts, and put back what was there."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
+        for name, value in before.items():
             os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _hush_ray() -> Callable[[], None]:

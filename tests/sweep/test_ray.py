@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import secrets
 import signal
@@ -33,6 +34,8 @@ MANY = QWEN_TILES | {
     "chunk": 5,
 }
 """200 runs in 40 chunks, long enough for both workers to have a part in it."""
+
+NOWHERE = "http://127.0.0.1:9"
 
 # A sweep whose workers do something else, with so many CPUs.
 SWEEP = """
@@ -102,9 +105,12 @@ class Head:
             f"--port={port}", "--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats",
             "--object-store-memory=100000000",
         ]  # fmt: skip
+        alone = {"http_proxy": NOWHERE, "https_proxy": NOWHERE}
+        alone["RAY_USAGE_STATS_REPORT_URL"] = NOWHERE
         self._process = subprocess.Popen(
-            [*command, *options], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+            [*command, *options], cwd=ROOT, env=os.environ | alone,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
 
     def kill_raylet(self) -> None:
         for process in psutil.Process(self._process.pid).children():
@@ -138,9 +144,10 @@ def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> N
             wait_until(lambda: half_way(folder) or sweep.poll() is not None, 120)
             killed = freeze_a_worker(place)
             saved = timings(folder)
-            spying = {
-                process.environ().get("RAY_USAGE_STATS_ENABLED") for process in workers(place)
-            }
+            reports, proxies = (
+                {process.environ().get(name) for process in processes_in(place)}
+                for name in ("RAY_USAGE_STATS_ENABLED", "http_proxy")
+            )
             killed.kill()
             out, err = sweep.communicate(timeout=120)
         finally:
@@ -150,7 +157,9 @@ def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> N
     assert killed.pid in {record["process"] for record in saved}
     records = timings(folder)
     assert len(records) == len({record["chunk"] for record in records}) == 40
-    assert spying == {"0"}
+    # No process of it can report to anybody, or ask the web where it is.
+    assert reports == {"0"}
+    assert proxies == {NOWHERE}
     # Nothing but what stepsim itself has to say.
     assert json.loads(out)["simulated"] == 200
     own = re.compile(r"200 runs: .*|starting .*|running: .*")
