@@ -24,11 +24,24 @@ def dispatch(
     chunks: Iterable[Chunk], backend: Backend, save: Callable[[ChunkRows], None]
 ) -> list[tuple[Chunk, str]]:
     """Run all chunks and save each as it comes; returns those given up, with the reason."""
+    finished: deque[ChunkRows] = deque()
+    try:
+        return _dispatch(chunks, backend, save, finished)
+    finally:
+        # Whatever went wrong meanwhile, what has been computed is kept.
+        _save_all(finished, save)
+
+
+def _dispatch(
+    chunks: Iterable[Chunk],
+    backend: Backend,
+    save: Callable[[ChunkRows], None],
+    finished: deque[ChunkRows],
+) -> list[tuple[Chunk, str]]:
     waiting = iter(chunks)
     suspects: deque[Chunk] = deque()
     lost: list[tuple[Chunk, str]] = []
     active: dict[Any, Chunk] = {}
-    finished: list[ChunkRows] = []
     exhausted = False
     while True:
         while not exhausted and not suspects and len(active) < backend.ahead:
@@ -38,9 +51,7 @@ def dispatch(
             else:
                 active[backend.submit(chunk)] = chunk
         # Only now, so that no worker waits for a disk.
-        for rows in finished:
-            save(rows)
-        finished.clear()
+        _save_all(finished, save)
         if active:
             for handle in backend.wait(active.keys()):
                 chunk = active.pop(handle)
@@ -55,6 +66,11 @@ def dispatch(
                 lost.append((chunk, reason))
         elif exhausted:
             return lost
+
+
+def _save_all(finished: deque[ChunkRows], save: Callable[[ChunkRows], None]) -> None:
+    while finished:
+        save(finished.popleft())
 
 
 def _alone(chunk: Chunk, backend: Backend, save: Callable[[ChunkRows], None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from stepsim.errors import SweepError
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend
-from stepsim.sweep.plan import versions
+from stepsim.sweep.plan import Chunk, versions
+from stepsim.sweep.work import ChunkRows, execute_chunk
 from tests.sweep.support import of_another_version, rows_of, tiny
 
 
@@ -61,3 +63,43 @@ def test_rows_of_other_versions_are_refused_and_leave_no_trace(tmp_path: Path) -
     assert run_sweep(tiny(), folder, resume=True).computed == 24 - kept
     run_sweep(tiny(), tmp_path / "undisturbed")
     assert rows_of(folder) == rows_of(tmp_path / "undisturbed")
+
+
+class _Failing:
+    """Computes two chunks at a time, and then cannot be asked any more."""
+
+    ahead = 2
+
+    def __init__(self, fails: str) -> None:
+        self._fails = fails
+        self._chunks: list[Chunk] = []
+
+    def submit(self, chunk: Chunk) -> int:
+        if len(self._chunks) == 2:
+            self._fail("submit")
+        self._chunks.append(chunk)
+        return len(self._chunks) - 1
+
+    def wait(self, handles: Collection[Any]) -> Collection[Any]:
+        return list(handles)
+
+    def result(self, handle: int) -> ChunkRows:
+        if handle == 1:
+            self._fail("result")
+        return execute_chunk(self._chunks[handle])
+
+    def close(self) -> None:
+        pass
+
+    def _fail(self, what: str) -> None:
+        if self._fails == what:
+            raise SweepError("the scheduler is gone")
+
+
+@pytest.mark.parametrize(("fails", "kept"), [("submit", 6), ("result", 4)])
+def test_what_came_before_a_failure_of_the_backend_is_kept(
+    tmp_path: Path, fails: str, kept: int
+) -> None:
+    with pytest.raises(SweepError, match="the scheduler is gone"):
+        run_sweep(tiny(), tmp_path, backend=_Failing(fails))
+    assert open_table(tmp_path).count_rows() == kept

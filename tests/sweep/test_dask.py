@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stepsim.errors import SweepError
-from stepsim.sweep import backends, open_table, run_sweep
-from stepsim.sweep.backends import DaskBackend
+from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep.backends import DaskBackend, patience
 from tests.sweep.support import (
     QWEN_TILES,
     die_of_one_chunk,
@@ -119,8 +119,8 @@ def test_a_lost_scheduler_is_named_and_what_was_finished_is_kept(
 def test_a_scheduler_without_workers_is_not_waited_for_forever(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "_LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(backends, "_DESERTED_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "DESERTED_SECONDS", 0.5)
     cluster.start(workers=0)
     with pytest.raises(SweepError, match="has no workers; start some, as in dask worker tcp://"):
         run_sweep(tiny(), tmp_path, backend="dask", address=cluster.address)
@@ -130,6 +130,6 @@ def test_a_scheduler_without_workers_is_not_waited_for_forever(
 def test_a_wrong_address_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setattr(backends, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.5)
     with pytest.raises(SweepError, match=f"dask: no scheduler answers at {address} .*tcp://host"):
         run_sweep(tiny(), tmp_path, backend="dask", address=address)

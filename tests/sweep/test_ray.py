@@ -40,11 +40,12 @@ NOWHERE = "http://127.0.0.1:9"
 # A sweep whose workers do something else, with so many CPUs.
 SWEEP = """
 import json, sys
-from stepsim.sweep import backends, run_sweep
+from stepsim.sweep import run_sweep
+from stepsim.sweep.backends import RayBackend, patience
 from tests.sweep import support
 spec, folder, work, cpus = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-backends._LOOK_SECONDS, backends._DESERTED_SECONDS = 0.1, 0.5
-backend = backends.RayBackend(cpus, work=getattr(support, work))
+patience.LOOK_SECONDS, patience.DESERTED_SECONDS = 0.1, 0.5
+backend = RayBackend(cpus, work=getattr(support, work))
 try:
     print(json.dumps(run_sweep(spec, folder, backend=backend).to_dict()))
 finally:

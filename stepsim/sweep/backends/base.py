@@ -1,0 +1,55 @@
+"""What a place to compute chunks has to offer."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from stepsim.errors import SweepError
+from stepsim.sweep.plan import Chunk
+from stepsim.sweep.work import ChunkRows
+
+__all__ = ["Backend", "Work", "WorkerLost", "import_extra"]
+
+Work = Callable[[Chunk], ChunkRows]
+
+
+class WorkerLost(Exception):
+    """The process that computed a chunk died."""
+
+
+class Backend(Protocol):
+    """A place to compute chunks."""
+
+    @property
+    def ahead(self) -> int:
+        """Chunks to hand out: more than are computed, so that no worker waits for the next."""
+        ...
+
+    def submit(self, chunk: Chunk) -> Any:
+        """Start a chunk; returns a handle."""
+        ...
+
+    def wait(self, handles: Collection[Any]) -> Collection[Any]:
+        """Block until some handles are done; returns those."""
+        ...
+
+    def result(self, handle: Any) -> ChunkRows:
+        """Rows of a handle that is done. Raises WorkerLost when its process died."""
+        ...
+
+    def close(self) -> None:
+        """Drop what is not done and let the workers go."""
+        ...
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """A package of an extra; SweepError where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SweepError(
+            f"backend {extra}: the package {module} is not installed; "
+            f"pip install 'stepsim[{extra}]'"
+        ) from error

@@ -1,0 +1,128 @@
+"""Chunks computed by the workers of a dask scheduler."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from stepsim.errors import SweepError
+from stepsim.sweep.backends import patience
+from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
+from stepsim.sweep.plan import Chunk
+from stepsim.sweep.work import ChunkRows, execute_chunk
+
+__all__ = ["DaskBackend"]
+
+_Answer = TypeVar("_Answer")
+
+
+class DaskBackend:
+    """A dask.distributed scheduler at ``address``, or one started here with ``jobs`` workers."""
+
+    def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
+        self._distributed = import_extra("distributed", "dask")
+        self._work = work
+        self._cluster = None
+        if address is None:
+            self._cluster = self._distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
+                # How often to try again is decided by the one who dispatches.
+                scheduler_kwargs={"allowed_failures": 0},
+            )  # fmt: skip
+        try:
+            self._client = self._distributed.Client(
+                self._cluster or address, timeout=patience.ANSWER_SECONDS, set_as_default=False
+            )
+        except (OSError, ValueError) as error:
+            raise SweepError(
+                f"dask: no scheduler answers at {address} ({error}); check the address, as in "
+                "tcp://host:8786"
+            ) from error
+        self._address = self._client.scheduler.address
+        # Tells of lost connections at length; the errors below say what has come of it.
+        self._log = logging.getLogger("distributed.client")
+        self._log_level = self._log.level
+        self._log.setLevel(logging.CRITICAL)
+
+    @property
+    def ahead(self) -> int:
+        with self._connected():
+            return 1 + max(1, sum(int(threads) for threads in self._client.nthreads().values()))
+
+    def submit(self, chunk: Chunk) -> Any:
+        # A name of its own each time: a chunk that lost its worker is to run again.
+        key = f"chunk-{chunk.key}-{uuid.uuid4().hex}"
+        with self._connected():
+            return self._client.submit(self._work, chunk, pure=False, key=key)
+
+    def wait(self, handles: Collection[Any]) -> Collection[Any]:
+        def first(seconds: float) -> Collection[Any]:
+            done: Collection[Any] = self._distributed.wait(
+                list(handles), timeout=seconds, return_when="FIRST_COMPLETED"
+            ).done
+            return done
+
+        return self._patiently(first)
+
+    def result(self, handle: Any) -> ChunkRows:
+        def outcome(seconds: float) -> ChunkRows | BaseException:
+            # The error is asked for, so that one of the work is not taken for one of the asking.
+            # Rows that died with their worker before they were fetched are computed again.
+            error: BaseException | None = handle.exception(timeout=seconds)
+            return error or handle.result(timeout=seconds)
+
+        try:
+            found = self._patiently(outcome)
+        finally:
+            handle.release()
+        if isinstance(found, self._distributed.scheduler.KilledWorker):
+            raise WorkerLost(str(found)) from found
+        if isinstance(found, concurrent.futures.CancelledError):
+            raise self._lost() from found
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def close(self) -> None:
+        self._client.close()
+        self._log.setLevel(self._log_level)
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
+        """Ask for as long as there are workers that could bring the answer."""
+        seen = time.monotonic()
+        while True:
+            with self._connected():
+                try:
+                    with self._client.as_current():
+                        return ask(patience.LOOK_SECONDS)
+                except TimeoutError:
+                    if self._client.nthreads():
+                        seen = time.monotonic()
+            if time.monotonic() - seen > patience.DESERTED_SECONDS:
+                raise SweepError(
+                    f"dask: the scheduler at {self._address} has no workers; start some, as in "
+                    f"dask worker {self._address}, and continue with --resume"
+                )
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Name the loss of the scheduler, whatever was asked of it."""
+        if self._client.status != "running":
+            raise self._lost()
+        try:
+            yield
+        except (concurrent.futures.CancelledError, OSError) as error:
+            raise self._lost() from error
+
+    def _lost(self) -> SweepError:
+        return SweepError(
+            f"dask: lost the scheduler at {self._address}; what was finished is kept: start a "
+            "scheduler and continue with --resume"
+        )

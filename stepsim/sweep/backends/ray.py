@@ -1,0 +1,168 @@
+"""Chunks computed by the nodes of a ray cluster."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stepsim.errors import SweepError
+from stepsim.sweep.backends import patience
+from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
+from stepsim.sweep.plan import Chunk
+from stepsim.sweep.work import ChunkRows, execute_chunk
+
+__all__ = ["RayBackend"]
+
+_STORE_BYTES = 128 * 2**20
+"""Shared memory that ray takes for rows on their way; it would take a third of all there is."""
+
+_NOWHERE = "http://127.0.0.1:9"
+
+_ALONE = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _NOWHERE) | {
+    "no_proxy": "",
+    "NO_PROXY": "",
+}
+"""For the processes of a cluster started here: one of them asks the web in which cloud it is, even
+with reports turned off. They find each other without a proxy."""
+
+_ONE_ATTEMPT = {"RAY_gcs_server_port_wait_time_s": "1"}
+"""Ray tries to connect once, for half a minute, where something else listens."""
+
+
+class RayBackend:
+    """A ray cluster at ``address``, or one started here with ``jobs`` CPUs.
+
+    A process that is connected to a cluster already computes there.
+    """
+
+    def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
+        # Read when ray is loaded, and by the processes it starts: nothing is sent to its makers.
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        self._ray = import_extra("ray", "ray")
+        self._own = not self._ray.is_initialized()
+        if self._own:
+            try:
+                if address is not None:
+                    _knock(address)
+                # Without "local" it would look for a cluster of somebody else on this machine.
+                own = {"address": "local", "num_cpus": jobs, "object_store_memory": _STORE_BYTES}
+                with _environment(_ONE_ATTEMPT if address else _ALONE):
+                    self._ray.init(
+                        **({"address": address} if address else own),
+                        include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+                    )  # fmt: skip
+            # Of many kinds, some of them plain exceptions.
+            except Exception as error:
+                where = f"no cluster answers at {address}" if address else "cannot start here"
+                cure = (
+                    "check the address, as in host:6379, set RAY_AUTH_MODE=token if the cluster "
+                    "asks for one, and run this on one of its nodes"
+                    if address
+                    else "check that this machine can run `ray start --head`"
+                )
+                raise SweepError(f"ray: {where} ({error}); {cure}") from error
+        self._head = self._ray.get_runtime_context().gcs_address
+        self._known_cpus = 0
+        self._next_look = 0.0
+        self._unhush = _hush_ray()
+        self._remote = self._ray.remote(max_retries=0)(work)
+
+    @property
+    def ahead(self) -> int:
+        return 1 + max(1, self._cpus())
+
+    def submit(self, chunk: Chunk) -> Any:
+        return self._remote.remote(chunk)
+
+    def wait(self, handles: Collection[Any]) -> Collection[Any]:
+        seen = time.monotonic()
+        while True:
+            done, _ = self._ray.wait(list(handles), num_returns=1, timeout=patience.LOOK_SECONDS)
+            if done:
+                return done  # type: ignore[no-any-return]
+            if self._cpus():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > patience.DESERTED_SECONDS:
+                raise SweepError(
+                    "ray: the cluster has no CPUs; add nodes with `ray start --address=...`, and "
+                    "continue with --resume"
+                )
+
+    def result(self, handle: Any) -> ChunkRows:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(handle)  # type: ignore[no-any-return]
+        except (
+            errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError,
+            errors.ObjectLostError,
+        ) as error:  # fmt: skip
+            raise WorkerLost(str(error)) from error
+        except (errors.LocalRayletDiedError, errors.RaySystemError) as error:
+            raise _lost_ray(error) from error
+
+    def close(self) -> None:
+        self._unhush()
+        if self._own:
+            self._ray.shutdown()
+
+    def _cpus(self) -> int:
+        """Of the cluster, looked up now and then, as nodes come and go."""
+        if time.monotonic() >= self._next_look:
+            try:
+                # Asking a head that is gone would block until ray ends this process.
+                _knock(self._head)
+            except OSError as error:
+                raise _lost_ray(error) from error
+            self._known_cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            self._next_look = time.monotonic() + patience.LOOK_SECONDS
+        return self._known_cpus
+
+
+def _lost_ray(error: Exception) -> SweepError:
+    return SweepError(
+        f"ray: lost the cluster ({error}); what was finished is kept: continue with --resume"
+    )
+
+
+def _knock(address: str) -> None:
+    """Fail at once where ray would try for minutes: nobody listens at ``host:port``."""
+    host, colon, port = address.rpartition(":")
+    if colon and "://" not in address and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=patience.ANSWER_SECONDS).close()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for as long as ray starts, and put back what was there."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _hush_ray() -> Callable[[], None]:
+    """Keep what ray tells of workers off the standard output, which is for results.
+
+    It prints there whatever it is asked not to log; this backend reports dead workers itself.
+    Returns what undoes it.
+    """
+    module = importlib.import_module("ray._private.worker")
+    real = getattr(module, "print_to_stdstream", None)
+    if real is None:
+        return lambda: None
+    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
+
+    def undo() -> None:
+        module.print_to_stdstream = real  # type: ignore[attr-defined]
+
+    return undo
