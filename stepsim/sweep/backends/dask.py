@@ -30,7 +30,9 @@ class DaskBackend:
         self._cluster = None
         if address is None:
             self._cluster = self._distributed.LocalCluster(
-                n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None,
+                n_workers=jobs, threads_per_worker=1, processes=True,
+                # A free port: its own default may be taken by another cluster, of which it warns.
+                dashboard_address="127.0.0.1:0",
                 # How often to try again is decided by the one who dispatches.
                 scheduler_kwargs={"allowed_failures": 0},
             )  # fmt: skip
@@ -40,8 +42,8 @@ class DaskBackend:
             )
         except (OSError, ValueError) as error:
             raise SweepError(
-                f"dask: no scheduler answers at {address} ({error}); check the address, as in "
-                "tcp://host:8786"
+                f"dask: no scheduler answers at {address or 'this machine'} ({error}); check the "
+                "address, as in tcp://host:8786"
             ) from error
         self._address = self._client.scheduler.address
         # Tells of lost connections at length; the errors below say what has come of it.
