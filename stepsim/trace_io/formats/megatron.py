@@ -4,7 +4,9 @@ A record has ``step, layer, rank, num_tokens, topk, top_indices`` and, in later 
 (``decoder`` or ``mtp``); it may have no tokens. Read is one file, or a folder of
 ``router_trace_rank*.jsonl``: the tokens of a layer and step are then those of rank 0, rank 1 and so
 on. Records of one layer and step in a file (micro-batches) follow each other. Records of the block
-``mtp``, whose layer numbers collide XX
+``mtp``, whose layer numbers collide with those of the decoder, are skipped. Steps must not decrease
+within a file.
+
 Sources: megatron/core/transformer/moe/router_trace.py of NVIDIA/Megatron-LM,
 https://github.com/NVIDIA/Megatron-LM/pull/5220 and
 https://github.com/NVIDIA/Megatron-LM/pull/5428.
