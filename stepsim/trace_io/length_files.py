@@ -152,14 +152,25 @@ def _numbers(path: Path, file: IO[str], column: str | None) -> Iterator[tuple[in
     first = next(rows, None)
     if first is None:
         return
-    row = first[1]
-    header = row if row and _number(row[0]) is None else None
+    header = first[1] if _is_header(first[1]) else None
     width = len(header) if header else 1
     position = _position(path, header, column)
     if header is None:
         yield first[0], _length(path, *first, width, position, header)
     for line, row in rows:
         yield line, _length(path, line, row, width, position, header)
+
+
+def _is_header(row: list[str]) -> bool:
+    """Whether a first row has names: its first field that is not blank has letters, but is no
+    number, not even one that no length can be.
+    """
+    text = next((field for field in row if field.strip()), "")
+    try:
+        float(text)
+    except ValueError:
+        return any(map(str.isalpha, text))
+    return False
 
 
 def _without_blank_end(

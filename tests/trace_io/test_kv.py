@@ -108,6 +108,22 @@ def test_bad_text(tmp_path, text, says):
     assert message(path).startswith(f"{path}: {says}")
 
 
+@pytest.mark.parametrize("first", ["12.5", "1e3", "nan", "9223372036854775808", "-", "1_000"])
+def test_a_wrong_first_length_is_no_header(tmp_path, first):
+    path = text_file(tmp_path, f"{first}\n13\n14\n")
+    assert message(path).startswith(f"{path}: line 1: {first!r} is not a KV length, expected a w")
+    with pytest.raises(TraceError, match=f"line 1: '{re.escape(first)}' is not a KV length"):
+        import_trace(path, tmp_path / "out.parquet", format="lengths")
+
+
+@pytest.mark.parametrize("header", [",kv", "2nd,kv", '"# id",kv', "长度,kv"])
+def test_headers(tmp_path, header):
+    assert read_kv_lengths(text_file(tmp_path, f"{header}\n0,5\n1,6\n"), column="kv").tolist() == [
+        5,
+        6,
+    ]
+
+
 def test_not_text(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"12\n\xff\xfe\n")
