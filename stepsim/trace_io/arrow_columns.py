@@ -18,9 +18,18 @@ import pyarrow.compute as pc
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place
 
-__all__ = ["ListColumn", "index_column", "is_list", "list_column", "name_column", "plain"]
+__all__ = [
+    "ListColumn",
+    "count_column",
+    "index_column",
+    "is_list",
+    "list_column",
+    "name_column",
+    "plain",
+]
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
+_MAX_COUNT = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -113,29 +122,30 @@ def index_column(
     Raises:
         TraceError: the column is not of integers, or holds a null, negative or too large value.
     """
-    column = table.column(name)
-    parts: list[npt.NDArray[np.int64]] = []
-    for chunk in column.chunks:
-        whole = plain(chunk, source, name)
-        if not pa.types.is_integer(whole.type):
-            raise _wrong_type(source, name, column.type, "integers without nulls")
-        start = first_row + sum(len(part) for part in parts)
-        if whole.null_count:
-            row = start + int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
-            raise TraceError(
-                f"{source}: row {row}: `{name}` is null, expected an index from 0; fill it in or "
-                "leave the column out"
-            )
-        numbers = _values(whole, np.int64)
-        bad = (numbers < 0) | (numbers > _MAX_INDEX)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise TraceError(
-                f"{source}: row {start + row}: `{name}` is {numbers[row]}, expected an index "
-                f"0..{_MAX_INDEX}; number the {name}s from 0"
-            )
-        parts.append(numbers.astype(np.int64))
-    return np.concatenate(parts)
+    return _whole_numbers(
+        table, name, source, first_row, _MAX_INDEX, "an index", f"number the {name}s from 0"
+    )
+
+
+def count_column(
+    table: pa.Table, name: str, source: str, first_row: int = 0
+) -> npt.NDArray[np.int64]:
+    """The column ``name``, numbers of tokens from 0, int64 [rows].
+
+    ``first_row`` is the row of the source where the table begins.
+
+    Raises:
+        TraceError: the column is not of integers, or holds a null, negative or too large value.
+    """
+    return _whole_numbers(
+        table,
+        name,
+        source,
+        first_row,
+        _MAX_COUNT,
+        "a number of tokens",
+        "drop the request or record it again",
+    )
 
 
 def name_column(
@@ -189,6 +199,34 @@ def is_list(kind: pa.DataType) -> bool:
         or pa.types.is_fixed_size_list(kind)
         or _is_view(kind)
     )
+
+
+def _whole_numbers(
+    table: pa.Table, name: str, source: str, first_row: int, maximum: int, what: str, mend: str
+) -> npt.NDArray[np.int64]:
+    column = table.column(name)
+    parts: list[npt.NDArray[np.int64]] = []
+    for chunk in column.chunks:
+        whole = plain(chunk, source, name)
+        if not pa.types.is_integer(whole.type):
+            raise _wrong_type(source, name, column.type, "integers without nulls")
+        start = first_row + sum(len(part) for part in parts)
+        if whole.null_count:
+            row = start + int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
+            raise TraceError(
+                f"{source}: row {row}: `{name}` is null, expected {what} from 0; fill it in or "
+                "leave the column out"
+            )
+        numbers = _values(whole, np.int64)
+        bad = (numbers < 0) | (numbers > maximum)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise TraceError(
+                f"{source}: row {start + row}: `{name}` is {numbers[row]}, expected {what} "
+                f"0..{maximum}; {mend}"
+            )
+        parts.append(numbers.astype(np.int64))
+    return np.concatenate(parts)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.arrow_columns import index_column, list_column
+from stepsim.trace_io.arrow_columns import count_column, list_column
 from stepsim.trace_io.arrow_pieces import open_pieces
 from stepsim.trace_io.files import detect_format, read_arrow
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
@@ -221,7 +221,7 @@ def read_context_tokens(path: Path) -> npt.NDArray[np.int64]:
     _check_schema(source.schema, name, source.rows)
     return np.concatenate(
         [
-            index_column(piece.read(["context_tokens"]), "context_tokens", name, piece.first_row)
+            count_column(piece.read(["context_tokens"]), "context_tokens", name, piece.first_row)
             for piece in source.pieces
             if piece.rows
         ]
@@ -285,9 +285,9 @@ def _from_table(table: pa.Table, name: str) -> RequestTrace:
         lists = list_column(table, "prefix_hashes", name, floating=False)
         hashes = tuple(np.split(lists.values, lists.starts[1:]))
     generated = (
-        index_column(table, "generated_tokens", name) if ("generated_tokens" in present) else None
+        count_column(table, "generated_tokens", name) if ("generated_tokens" in present) else None
     )
-    return RequestTrace(index_column(table, "context_tokens", name), generated, times, hashes, name)
+    return RequestTrace(count_column(table, "context_tokens", name), generated, times, hashes, name)
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from stepsim.trace_io import (
     detect_trace_format,
     import_trace,
     load_requests,
+    read_kv_lengths,
     read_requests,
     summarize_routing,
 )
@@ -83,6 +84,16 @@ def test_lengths(tmp_path):
     (tmp_path / "y.csv").write_text("id,tokens\n7,3\n8,1\n")
     trace = load_requests(tmp_path / "y.csv", format="lengths", column="tokens")
     assert trace.context_tokens.tolist() == [3, 1]
+
+
+def test_lengths_beyond_32_bits(tmp_path):
+    np.save(tmp_path / "x.npy", [5, 3_000_000_000])
+    assert imported(tmp_path / "x.npy").context_tokens.tolist() == [5, 3_000_000_000]
+    assert read_kv_lengths(tmp_path / "out.parquet").tolist() == [5, 3_000_000_000]
+    large = [{**foreign.MOONCAKE[0], "input_length": 2**62, "output_length": 2**63 - 1}]
+    trace = imported(foreign.lines(tmp_path / "x.jsonl", large))
+    assert trace.context_tokens.tolist() == [2**62]
+    assert trace.generated_tokens.tolist() == [2**63 - 1]
 
 
 def test_the_recorded_azure_trace(traces: Path, tmp_path):

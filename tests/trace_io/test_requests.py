@@ -166,6 +166,23 @@ def test_a_newer_version_is_refused():
         read_requests(table.replace_schema_metadata(metadata))
 
 
+@pytest.mark.parametrize("name", ["context_tokens", "generated_tokens"])
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (pa.array([1, -3]), "row 1: `{}` is -3, expected a number of tokens 0..922"),
+        (pa.array([2**63, 1], pa.uint64()), "row 0: `{}` is 9223372036854775808, expected a num"),
+        (pa.array([1, None]), "row 1: `{}` is null, expected a number of tokens from 0; fill it"),
+        (pa.array([1.0, 2.0]), "column `{}` is double, expected integers"),
+    ],
+)
+def test_wrong_counts_are_refused(name, values, says):
+    table = pa.table({"context_tokens": [1, 2]} | {name: values})
+    with pytest.raises(TraceError) as caught:
+        read_requests(table)
+    assert str(caught.value).startswith(f"Table: {says.format(name)}")
+
+
 def test_times_of_another_type_are_refused():
     table = pa.table({"context_tokens": [1], "arrival_seconds": pa.array([None], pa.float64())})
     with pytest.raises(TraceError, match="`arrival_seconds` is double with 1 nulls, expected"):
