@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.arrow_columns import count_column, list_column
+from stepsim.trace_io.arrow_columns import ListColumn, count_column, list_column
 from stepsim.trace_io.arrow_pieces import open_pieces
 from stepsim.trace_io.files import detect_format, read_arrow
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
@@ -36,8 +36,9 @@ class RequestTrace:
         source: where the trace comes from, for messages; not part of its content.
 
     Raises:
-        TraceError: no requests, arrays of different lengths, a negative length, or a time that is
-            negative, not finite or before its predecessor; the message has the row (from 0).
+        TraceError: no requests, arrays of different lengths, a negative length, a time that is
+            negative, not finite or before its predecessor, or an id that is no int64; the message
+            has the row (from 0).
     """
 
     context_tokens: npt.NDArray[np.int64]
@@ -55,7 +56,7 @@ class RequestTrace:
             object.__setattr__(self, "arrival_seconds", self._times(self.arrival_seconds))
         if self.prefix_hashes is not None:
             self._check_count("prefix_hashes", len(self.prefix_hashes))
-            hashes = tuple(_frozen(np.asarray(ids, dtype=np.int64)) for ids in self.prefix_hashes)
+            hashes = tuple(self._ids(*numbered) for numbered in enumerate(self.prefix_hashes))
             object.__setattr__(self, "prefix_hashes", hashes)
 
     def __len__(self) -> int:
@@ -173,6 +174,19 @@ class RequestTrace:
             )
         return _frozen(times)
 
+    def _ids(self, row: int, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        ids = np.asarray(values)
+        whole = ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size)
+        if not whole or (ids > np.iinfo(np.int64).max).any():
+            found = f"{ids.dtype} of shape {ids.shape}"
+            if whole:
+                found = f"an id of {int(ids.max())}"
+            raise TraceError(
+                f"{self.source}: row {row}: prefix_hashes holds {found}, expected a list of int64; "
+                "number the blocks with smaller ids"
+            )
+        return _frozen(ids.astype(np.int64))
+
     def _check_count(self, name: str, count: int) -> None:
         if count != len(self.context_tokens):
             raise TraceError(
@@ -282,12 +296,22 @@ def _from_table(table: pa.Table, name: str) -> RequestTrace:
             )
         times = column.to_numpy()
     if "prefix_hashes" in present:
-        lists = list_column(table, "prefix_hashes", name, floating=False)
-        hashes = tuple(np.split(lists.values, lists.starts[1:]))
+        hashes = _prefix_hashes(list_column(table, "prefix_hashes", name, floating=False), name)
     generated = (
         count_column(table, "generated_tokens", name) if ("generated_tokens" in present) else None
     )
     return RequestTrace(count_column(table, "context_tokens", name), generated, times, hashes, name)
+
+
+def _prefix_hashes(lists: ListColumn, name: str) -> tuple[npt.NDArray[Any], ...]:
+    bad = ~lists.present
+    bad[np.searchsorted(lists.starts, np.flatnonzero(lists.value_nulls), side="right") - 1] = True
+    if bad.any():
+        raise TraceError(
+            f"{name}: row {int(np.argmax(bad))}: `prefix_hashes` is null or holds null, expected "
+            "the id of every block; fill it in or leave the column out"
+        )
+    return tuple(np.split(lists.values, lists.starts[1:]))
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

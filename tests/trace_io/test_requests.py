@@ -134,6 +134,10 @@ def test_windows_count_from_one():
             "arrival; sort the trace",
         ),
         ((CONTEXT, None, None, ()), "array: 0 prefix_hashes, but 3 context_tokens"),
+        (
+            (CONTEXT, None, None, ([1], [], [0.5])),
+            "array: row 2: prefix_hashes holds float64 of shape (1,), expected a list of int64",
+        ),
     ],
 )
 def test_values_are_checked(arguments, says):
@@ -181,6 +185,25 @@ def test_wrong_counts_are_refused(name, values, says):
     with pytest.raises(TraceError) as caught:
         read_requests(table)
     assert str(caught.value).startswith(f"Table: {says.format(name)}")
+
+
+@pytest.mark.parametrize(
+    ("hashes", "says"),
+    [
+        (pa.array([[1], [], [1, None, 7]]), "row 2: `prefix_hashes` is null or holds null, expec"),
+        (pa.array([[], [1], None]), "row 2: `prefix_hashes` is null or holds null, expected the"),
+        (pa.array([[1], [None], []]), "row 1: `prefix_hashes` is null or holds null, expected"),
+        (
+            pa.array([[1], [5, 2**63], []], pa.list_(pa.uint64())),
+            "row 1: prefix_hashes holds an id of 9223372036854775808, expected a list of int64; n",
+        ),
+    ],
+)
+def test_wrong_prefix_hashes_are_refused(hashes, says):
+    table = pa.table({"context_tokens": [1, 2, 3], "prefix_hashes": hashes})
+    with pytest.raises(TraceError) as caught:
+        read_requests(table)
+    assert str(caught.value).startswith(f"Table: {says}")
 
 
 def test_times_of_another_type_are_refused():
