@@ -110,7 +110,7 @@ class ArrowParts:
             if "model" in piece.bounds:
                 if piece.bounds["model"][0] is not None:
                     return True
-            elif piece.rows and self._load(piece, ["model"]).column(0).null_count < piece.rows:
+            elif piece.rows and piece.read(["model"]).column(0).null_count < piece.rows:
                 return True
         return False
 
@@ -120,7 +120,7 @@ class ArrowParts:
             low, high = piece.bounds.get("token", (None, None))
             yield constant, _Run(number, piece.first_row, piece.rows, low, high)
             return
-        tokens, groups = self._grouped(piece, self._load(piece, self._labels))
+        tokens, groups = self._grouped(piece, piece.read(self._labels))
         for key, rows in groups.items():
             low = high = None
             if tokens is not None:
@@ -152,22 +152,6 @@ class ArrowParts:
             groups[Key(layer, step, names[code])] = part
         return tokens, groups
 
-    def _load(self, piece: Piece, columns: Sequence[str]) -> pa.Table:
-        table = piece.read(columns)
-        try:
-            # Offsets and dictionary indices from outside are not trusted before this.
-            table.validate(full=True)
-        except pa.ArrowException as error:
-            raise TraceError(
-                f"{self._name}: the Arrow data is invalid ({error}); write it again"
-            ) from error
-        if table.num_rows != piece.rows:
-            raise TraceError(
-                f"{self._name}: the file is damaged, {piece.rows} rows from row "
-                f"{piece.first_row} are announced, found {table.num_rows}; write or copy it again"
-            )
-        return table
-
     def _lists(self, table: pa.Table) -> tuple[ListColumn, ListColumn | None]:
         experts = list_column(table, "experts", self._name, floating=False)
         if "weights" not in self._columns:
@@ -178,7 +162,7 @@ class ArrowParts:
         with self._lock:
             if number not in self._decoded:
                 piece = self._pieces[number]
-                table = self._load(piece, self._columns)
+                table = piece.read(self._columns)
                 tokens, groups = self._grouped(piece, table)
                 self._decoded[number] = _Decoded(tokens, *self._lists(table), groups)
                 self._forget()

@@ -1,4 +1,8 @@
-"""Arrow data in pieces that are read one by one: row groups of Parquet, batches of Arrow IPC."""
+"""Arrow data in pieces that are read one by one: row groups of Parquet, batches of Arrow IPC.
+
+What comes from outside is checked here, before anything looks at its values: a piece is valid Arrow
+data and has as many rows as announced.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from stepsim.errors import TraceError
 from stepsim.trace_io.files import damaged
 
-__all__ = ["Piece", "Pieces", "open_pieces", "table_pieces"]
+__all__ = ["Piece", "Pieces", "check_data", "check_rows", "open_pieces", "table_pieces"]
 
 Bounds = tuple[Any, Any]
 """Least and highest value of a column without nulls; (None, None) for nulls only."""
@@ -25,15 +30,27 @@ class Piece:
     """Consecutive rows of a source.
 
     Attributes:
+        source: its name, for messages.
         first_row, rows: which rows of the source they are.
-        read: loads columns of the piece.
         bounds: of columns, as far as the file tells them.
     """
 
+    source: str
     first_row: int
     rows: int
-    read: Callable[[Sequence[str]], pa.Table]
+    _load: Callable[[Sequence[str]], pa.Table]
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Load columns of the piece.
+
+        Raises:
+            TraceError: the data is damaged or invalid.
+        """
+        table = self._load(columns)
+        check_data(table, self.source)
+        check_rows(table.num_rows, self.rows, self.first_row, self.source)
+        return table
 
 
 @dataclass(frozen=True)
@@ -47,10 +64,41 @@ class Pieces:
     def rows(self) -> int:
         return sum(piece.rows for piece in self.pieces)
 
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Load columns of all pieces, of which there is at least one; see `Piece.read`."""
+        return pa.concat_tables([piece.read(columns) for piece in self.pieces])
 
-def table_pieces(table: pa.Table) -> Pieces:
-    """A table in memory as a single piece."""
-    return Pieces(table.schema, (Piece(0, table.num_rows, table.select),))
+
+def table_pieces(table: pa.Table, source: str) -> Pieces:
+    """A table in memory as a single piece; ``source`` is its name for messages."""
+    return Pieces(table.schema, (Piece(source, 0, table.num_rows, table.select),))
+
+
+def check_data(table: pa.Table, source: str) -> None:
+    """Refuse offsets and dictionary indices that lead outside of the data.
+
+    Raises:
+        TraceError: there are such ones.
+    """
+    try:
+        table.validate(full=True)
+    except pa.ArrowException as error:
+        raise TraceError(
+            f"{source}: the Arrow data is invalid ({error}); write it again"
+        ) from error
+
+
+def check_rows(found: int, announced: int, first_row: int, source: str) -> None:
+    """Refuse another number of rows than a file announced.
+
+    Raises:
+        TraceError: it is another one.
+    """
+    if found != announced:
+        raise TraceError(
+            f"{source}: the file is damaged, {announced} rows from row {first_row} are announced, "
+            f"found {found}; write or copy it again"
+        )
 
 
 def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None) -> Pieces:
@@ -69,7 +117,7 @@ def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None)
         with pa.OSFile(str(path)) as file:
             table = pa.ipc.open_stream(file).read_all()
         _ = table.column_names  # decodes the names, which Arrow does not check
-        return table_pieces(table)
+        return table_pieces(table, str(path))
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise damaged(path, kind, error) from error
 
@@ -102,7 +150,8 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
         first = 0
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            yield Piece(first, group.num_rows, reader(index), _bounds(group, leaves, labels))
+            bounds = _bounds(group, leaves, labels)
+            yield Piece(str(path), first, group.num_rows, reader(index), bounds)
             first += group.num_rows
 
     return Pieces(schema, tuple(pieces()))
@@ -146,7 +195,7 @@ def _batches(path: Path) -> Pieces:
     return Pieces(
         opened.schema,
         tuple(
-            Piece(end - rows, rows, reader(i))
+            Piece(str(path), end - rows, rows, reader(i))
             for i, (end, rows) in enumerate(zip(ends, sizes, strict=True))
         ),
     )

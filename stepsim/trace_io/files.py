@@ -6,13 +6,9 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.ipc
-import pyarrow.parquet as pq
-
 from stepsim.errors import TraceError
 
-__all__ = ["choose_array", "damaged", "detect_format", "read_arrow"]
+__all__ = ["choose_array", "damaged", "detect_format"]
 
 _MAGIC = {
     b"\x93NUMPY": "npy",
@@ -61,29 +57,6 @@ def detect_format(path: Path) -> str | None:
         if head.startswith(magic):
             raise TraceError(f"{path}: is {what}, expected the trace itself; {mend} {path}")
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-
-
-def read_arrow(path: Path, kind: str) -> pa.Table:
-    """Read a Parquet or Arrow IPC file.
-
-    Raises:
-        TraceError: the file is truncated or damaged.
-    """
-    try:
-        table = _read_table(path, kind)
-        _ = table.column_names  # decodes the names, which Arrow does not check
-        return table
-    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
-        raise damaged(path, kind, error) from error
-
-
-def _read_table(path: Path, kind: str) -> pa.Table:
-    if kind == "parquet":
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return file.read()
-    with pa.OSFile(str(path)) as file:
-        opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
-        return opened.read_all()
 
 
 def choose_array(

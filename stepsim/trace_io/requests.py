@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, count_column, list_column
-from stepsim.trace_io.arrow_pieces import open_pieces
-from stepsim.trace_io.files import detect_format, read_arrow
+from stepsim.trace_io.arrow_pieces import Pieces, open_pieces, table_pieces
+from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.writer import ParquetStream
 
 __all__ = ["RequestTrace", "read_requests", "request_rows"]
+
+_COLUMNS = ("context_tokens", "generated_tokens", "arrival_seconds", "prefix_hashes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,17 +213,16 @@ def read_requests(source: object) -> RequestTrace:
                 f"{path}: is no Arrow file ({kind or 'no known first bytes'}), expected Parquet or "
                 "Arrow IPC in the request schema; convert it with: stepsim trace import"
             )
-        table = read_arrow(path, kind)
-    else:
-        name = type(source).__name__
-        try:
-            table = pa.table(source)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise TraceError(
-                f"{name}: is not an Arrow table ({error}); pass a path or a table with a column "
-                "`context_tokens`"
-            ) from error
-    return _from_table(table, name)
+        return _from_pieces(open_pieces(path, kind), name)
+    name = type(source).__name__
+    try:
+        table = pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise TraceError(
+            f"{name}: is not an Arrow table ({error}); pass a path or a table with a column "
+            "`context_tokens`"
+        ) from error
+    return _from_pieces(table_pieces(table, name), name)
 
 
 def read_context_tokens(path: Path) -> npt.NDArray[np.int64]:
@@ -283,9 +284,10 @@ def _check_schema(schema: pa.Schema, name: str, rows: int) -> None:
         )
 
 
-def _from_table(table: pa.Table, name: str) -> RequestTrace:
-    _check_schema(table.schema, name, table.num_rows)
-    present = table.column_names
+def _from_pieces(source: Pieces, name: str) -> RequestTrace:
+    _check_schema(source.schema, name, source.rows)
+    present = [column for column in _COLUMNS if column in source.schema.names]
+    table = source.read(present)
     times = hashes = None
     if "arrival_seconds" in present:
         column = table.column("arrival_seconds")

@@ -182,7 +182,7 @@ def _select(source: object, labels: Labels) -> tuple[str, list[Part]]:
             raise TraceError(
                 f"{name}: is not an Arrow table ({error}); pass a table with a column `experts`"
             ) from error
-        return name, _found(ArrowParts(table_pieces(table), name), name, labels)
+        return name, _found(ArrowParts(table_pieces(table, name), name), name, labels)
     if isinstance(source, np.ndarray):
         return "array", array_parts(source, labels)
     if isinstance(source, str | os.PathLike):

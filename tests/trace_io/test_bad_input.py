@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io import read_routing, read_routing_batches, synthetic_routing
+from stepsim.trace_io import (
+    load_requests,
+    read_kv_lengths,
+    read_routing,
+    read_routing_batches,
+    summarize_routing,
+    synthetic_routing,
+)
 
 TABLE = synthetic_routing(40, 128, 8, seed=0, layer=3, model="qwen")
 
@@ -465,6 +472,33 @@ def test_invalid_arrow_data():
     codes = pa.DictionaryArray.from_arrays(pa.array([0, 7]), pa.array(["m"]), safe=False)
     table = pa.table({"experts": [[1], [2]], "model": codes})
     assert "pyarrow.lib.Table: the Arrow data is invalid (" in message(table)
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize(
+    ("label", "name", "readers"),
+    [
+        ("step", "kv_lengths", [read_kv_lengths]),
+        ("context_tokens", "prefix_hashes", [load_requests]),
+        ("layer", "experts", [read_routing, summarize_routing]),
+    ],
+)
+def test_offsets_that_lead_outside(tmp_path, label, name, readers, new):
+    """Nothing but a full validation sees the offsets of a list: the values would be others'."""
+    lists = pa.array([list(range(1237)), list(range(1000))], pa.list_(pa.int32()))
+    table = pa.table({label: [3, 3], name: lists})
+    path = tmp_path / "x.arrow"
+    with pa.OSFile(str(path), "wb") as out, new(out, table.schema) as writer:
+        writer.write_table(table)
+    offsets = np.array([0, 1237, 2237], dtype=np.int32).tobytes()
+    content = path.read_bytes()
+    assert content.count(offsets) == 1
+    wrong = np.array([0, 1237, 500_000_000], dtype=np.int32).tobytes()
+    path.write_bytes(content.replace(offsets, wrong))
+    for reader in readers:
+        with pytest.raises(TraceError) as caught:
+            reader(path)
+        assert str(caught.value).startswith(f"{path}: the Arrow data is invalid (")
 
 
 @pytest.mark.parametrize("name", ["experts", "k", "tokens"])

@@ -35,6 +35,7 @@ from stepsim.trace_io.arrow_columns import (
     name_column,
     plain,
 )
+from stepsim.trace_io.arrow_pieces import check_data, check_rows
 from stepsim.trace_io.files import damaged, detect_format
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
 from stepsim.trace_io.formats.sequences import sequence_chunks
@@ -92,6 +93,7 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
     order = TokenOrder(name)
     try:
         for table, share in _batches(job, kind):
+            check_data(table, name)
             column = _choose(job, table.schema)
             levels = depth(table.schema.field(column).type)
             if levels == 1:
@@ -115,9 +117,12 @@ def _batches(job: ImportJob, kind: str) -> Iterator[tuple[pa.Table, float]]:
             total, done = max(1, file.metadata.num_rows), 0
             for group in range(file.num_row_groups):
                 # One by one: over several row groups pyarrow keeps what it has read.
+                first = done
                 for batch in file.iter_batches(rows, row_groups=[group], columns=wanted):
                     done += batch.num_rows
                     yield pa.Table.from_batches([batch]), done / total
+                announced = file.metadata.row_group(group).num_rows
+                check_rows(done - first, announced, first, str(job.path))
         return
     with pa.OSFile(str(job.path)) as file:
         if kind == "ipc file":
