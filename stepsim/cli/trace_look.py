@@ -129,7 +129,7 @@ def plot(
     if reading.holds_requests:
         draw_requests(reading.requests(), heading, out)
     else:
-        summary = reading.summary()
+        summary = reading.summary(reading.tables())
         for remark in summary.notes:
             note(remark)
         draw_routing(summary, heading, out)

@@ -18,6 +18,7 @@ __all__ = ["TraceReading"]
 _MAX_BYTES = 16 << 20
 _MAX_ROWS = 1 << 18
 _MAX_TABLES = 1 << 12
+_MAX_LOADS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,6 @@ class TraceReading:
     ranks: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.model is not None and self.experts is not None:
-            raise ArgError("--experts and --model both give the number of experts; leave one out")
         if not self.holds_requests:
             return
         for name in ("model", "experts", "k", "layers", "layer", "step", "drop_missing", "ranks"):
@@ -87,10 +86,14 @@ class TraceReading:
 
     def tables(self) -> list[RoutingTable] | None:
         """The tables of a short trace; None if it is long or has to be imported."""
-        from stepsim.trace_io import is_routing_table, routing_parts
+        from stepsim.trace_io import detect_trace_format, is_routing_table, routing_parts
 
-        chosen = self.column is not None or self.drop_missing or self.ranks is not None
-        if chosen or self.format not in (None, "numpy", "parquet"):
+        options = (self.layers, self.column, self.ranks)
+        if self.drop_missing or any(value is not None for value in options):
+            return None
+        if self.format is not None and (
+            self.format not in ("numpy", "parquet") or self.format != detect_trace_format(self.file)
+        ):
             return None
         narrowed = self.layer is not None or self.step is not None
         if not is_routing_table(self.file) or (
@@ -109,7 +112,9 @@ class TraceReading:
         # Of none, the summary says what there is instead.
         if not parts or len(parts) > _MAX_TABLES or rows > _MAX_ROWS:
             return None
-        return [part.read() for part in parts]
+        tables = [part.read() for part in parts]
+        experts = self.known_experts or max(int(table.experts.max()) + 1 for table in tables)
+        return tables if len(tables) * experts <= _MAX_LOADS else None
 
     def summary(self, tables: list[RoutingTable] | None = None) -> RoutingSummary:
         """The loads of the experts, of ``tables`` if they were read already."""

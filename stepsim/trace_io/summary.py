@@ -10,7 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.formats.job import RoutingChunk
+from stepsim.trace_io.formats.job import (
+    MAX_EXPERTS,
+    MAX_GIVEN_EXPERTS,
+    RoutingChunk,
+    id_too_high,
+)
 from stepsim.trace_io.table import RoutingTable
 
 __all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary", "none_of"]
@@ -128,9 +133,17 @@ class RoutingCounter:
 
     Attributes:
         rows: tokens that were added.
+
+    Raises:
+        ArgError: ``experts`` is out of range.
     """
 
     def __init__(self, experts: int | None = None) -> None:
+        if experts is not None and not 1 <= experts <= MAX_GIVEN_EXPERTS:
+            raise ArgError(
+                f"RoutingCounter: experts is {experts}, expected 1..{MAX_GIVEN_EXPERTS}, since "
+                "the load of each is counted; check the number of experts (--experts)"
+            )
         self._experts = experts
         self._counts: dict[int, npt.NDArray[np.int64]] = {}
         self._tokens: dict[int, int] = {}
@@ -140,8 +153,15 @@ class RoutingCounter:
         self.rows = 0
 
     def add(self, chunk: RoutingChunk | RoutingTable) -> None:
-        """Count the ids of a chunk, or of a whole table."""
+        """Count the ids of a chunk, or of a whole table.
+
+        Raises:
+            TraceError: an id is not below the number of experts, or above 65535 without one.
+        """
         size = self._experts or 0
+        highest = int(chunk.experts.max())
+        if highest >= (self._experts or MAX_EXPERTS):
+            raise self._too_high(chunk, highest)
         found = np.bincount(chunk.experts.ravel(), minlength=size).astype(np.int64)
         known = self._counts.get(chunk.layer)
         if known is None:
@@ -173,6 +193,18 @@ class RoutingCounter:
         )
         return RoutingSummary(
             layers, len(self._steps), self.rows, self._k, experts, tuple(sorted(self._models))
+        )
+
+    def _too_high(self, chunk: RoutingChunk | RoutingTable, value: int) -> TraceError:
+        token = chunk.first_token + int(np.argmax((chunk.experts == value).any(axis=1)))
+        where = f"layer {chunk.layer}, step {chunk.step}, token {token}"
+        if isinstance(chunk, RoutingTable):
+            where = f"{chunk.source}: {where}"
+        if self._experts is None:
+            return id_too_high(where, value)
+        return TraceError(
+            f"{where}: expert id {value} is out of range, expected 0..{self._experts - 1}; check "
+            "that the trace belongs to this model"
         )
 
 

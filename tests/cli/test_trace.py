@@ -98,10 +98,15 @@ def test_synth_mistakes(cli: Cli, tmp_path: Path, arguments, message: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_info_refuses_two_sources_of_the_number_of_experts(cli: Cli, tmp_path: Path) -> None:
-    outcome = cli("trace", "info", tmp_path, "--model", "mixtral-8x7b", "--experts", 8)
-    assert outcome.code == 2
-    assert "--experts and --model both give" in outcome.err
+def test_two_sources_of_the_number_of_experts_have_to_agree(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "r.npy"
+    np.save(path, np.array([[0, 1]]))
+    for command in (("info", path), ("import", path, tmp_path / "r.parquet")):
+        options = ("--model", "mixtral-8x7b", "--experts")
+        assert cli("trace", *command, *options, 8).code == 0
+        outcome = cli("trace", *command, *options, 16)
+        says = "error: --experts 16: model mixtral-8x7b has 8; leave one of them out\n"
+        assert (outcome.code, outcome.err) == (2, says)
 
 
 def test_info_of_a_wrong_model_and_of_nothing(cli: Cli, tmp_path: Path) -> None:

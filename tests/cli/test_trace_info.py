@@ -180,7 +180,81 @@ def test_remarks_of_the_reading(cli: Cli, tmp_path: Path) -> None:
     assert outcome.err.startswith(says)
 
 
+# --- The same as of import
+
+
+def outcomes(cli: Cli, path: Path, *options: object) -> list[tuple[int, str]]:
+    """Exit code and message of info, import and plot."""
+    pytest.importorskip("matplotlib")
+    commands = (
+        ("info", path),
+        ("import", path, path.with_name("out.parquet")),
+        ("plot", path, "--out", path.with_name("out.png")),
+    )
+    return [(found.code, found.err) for c in commands for found in [cli("trace", *c, *options)]]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--layers", 5), "`experts` has 3 layers (shape (6, 3, 4)), expected 5; check"),
+        (("--format", "parquet"), "is no Parquet file (npy), expected Parquet or Arrow IPC"),
+    ],
+)
+def test_what_import_refuses(cli, tmp_path, options, says) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, foreign.routing(6))
+    for code, err in outcomes(cli, path, *options):
+        assert (code, says in err) == (2, True), err
+
+
+def test_a_parquet_file_is_no_numpy_file(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_routing([synthetic_routing(4, 8, 2, seed=0)], path)
+    for code, err in outcomes(cli, path, "--format", "numpy"):
+        assert (code, "is no NumPy file (parquet), expected .npy or .npz" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet"])
+def test_ids_beyond_what_can_be_guessed(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"x.{form}"
+    table = RoutingTable(np.array([[3, 1], [2_000_000_000, 1]]))
+    np.save(path, table.experts) if form == "npy" else table.to_parquet(path)
+    for code, err in outcomes(cli, path):
+        assert code == 2
+        assert err.startswith(f"error: {path}: ")
+        assert "step 0, token 1" in err
+        assert "expert id 2000000000 is out of range, expected 0..65535 when the number" in err
+
+
+@pytest.mark.parametrize("rows", [2, (1 << 18) + 1])
+def test_more_experts_than_can_be_counted(cli: Cli, tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.tile(np.array([0, 70_000], np.int32), (rows, 1)))
+    for code, err in outcomes(cli, path, "--experts", 10**11):
+        assert code == 2
+        assert "experts is 100000000000, expected 1..1048576, since the load of each is" in err
+    assert cli("trace", "info", path, "--experts", 70_001).code == 0
+
+
+def test_rows_in_any_order(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "x.parquet"
+    pq.write_table(synthetic_routing(9, 8, 2, seed=0).to_arrow()[::-1], path)
+    assert cli("trace", "info", path).code == 0
+    assert cli("trace", "plot", path, "--out", tmp_path / "x.png").code == 0
+    assert "sort the file" in cli("trace", "import", path, tmp_path / "out").err
+
+
 # --- Long traces
+
+
+def test_many_loads_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_routing([synthetic_routing(1, 8, 2, seed=0, step=step) for step in range(65)], path)
+    for experts, shown in ((1 << 16, 0), (1 << 15, 65)):
+        found = cli("trace", "info", path, "--experts", experts, "--json").json()
+        assert (len(found["tables"]), found["summary"]["rows"]) == (shown, 65)
 
 
 def test_many_tables_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io import RoutingTable, read_routing, routing_statistics
+from stepsim.trace_io import RoutingCounter, RoutingTable, read_routing, routing_statistics
 
 
 def test_by_hand():
@@ -31,6 +31,21 @@ def test_a_single_expert_has_no_sample_deviation():
     stats = routing_statistics(RoutingTable(np.zeros((3, 1), dtype=int)), 1)
     assert stats.std == 0
     assert math.isnan(stats.std_sample)
+
+
+def test_a_counter_takes_no_more_experts_than_it_can_count():
+    table = RoutingTable(np.array([[0, 1], [65_536, 1]]), layer=2, first_token=7)
+    where = "array: layer 2, step 0, token 8: expert id 65536 is out of range, expected"
+    with pytest.raises(TraceError, match=rf"{where} 0\.\.65535 when .*; give --experts"):
+        RoutingCounter().add(table)
+    with pytest.raises(TraceError, match=rf"{where} 0\.\.7; check that the trace belongs"):
+        RoutingCounter(8).add(table)
+    for experts in (0, 2**20 + 1):
+        with pytest.raises(ArgError, match=rf"experts is {experts}, expected 1\.\.1048576, since"):
+            RoutingCounter(experts)
+    counter = RoutingCounter(2**20)
+    counter.add(table)
+    assert counter.summary().idle == 2**20 - 3
 
 
 def test_ids_are_checked():

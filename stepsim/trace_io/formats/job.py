@@ -13,13 +13,25 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place, check_experts, check_weights
 
-__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "ImportJob", "RequestChunk", "RoutingChunk", "Sequence"]
+__all__ = [
+    "CHUNK_BYTES",
+    "MAX_EXPERTS",
+    "MAX_GIVEN_EXPERTS",
+    "ImportJob",
+    "RequestChunk",
+    "RoutingChunk",
+    "Sequence",
+    "id_too_high",
+]
 
 CHUNK_BYTES = 32 << 20
 """Bytes of input that a reader takes at a time; bounds the memory of an import."""
 
 MAX_EXPERTS = 1 << 16
 """Experts a model may have when their number is not given; loads are counted in arrays."""
+
+MAX_GIVEN_EXPERTS = 1 << 20
+"""Experts that may be given."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +124,18 @@ class ImportJob:
         checked = check_experts(ids, place, experts=self.experts, k=self.k)
         if self.experts is None and int(checked.max()) >= MAX_EXPERTS:
             row = int(np.argmax((checked >= MAX_EXPERTS).any(axis=1)))
-            raise TraceError(
-                f"{place.row(row)}: expert id {int(checked[row].max())} is out of range, expected "
-                f"0..{MAX_EXPERTS - 1} when the number of experts is not given; give --experts, "
-                "or check that these are expert ids"
-            )
+            raise id_too_high(place.row(row), int(checked[row].max()))
         gates = None if weights is None else check_weights(weights, checked.shape, place)
         return RoutingChunk(checked, gates, layer, step, first_token, model)
 
     def unsupported(self, option: str, why: str) -> TraceError:
         """The error for input that needs an option the caller left out."""
         return TraceError(f"{self.path}: {why}; give {option}")
+
+
+def id_too_high(where: str, value: int) -> TraceError:
+    """The error for an id that would need more than `MAX_EXPERTS`, which nobody gave."""
+    return TraceError(
+        f"{where}: expert id {value} is out of range, expected 0..{MAX_EXPERTS - 1} when the "
+        "number of experts is not given; give --experts, or check that these are expert ids"
+    )
