@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column, name_column
-from stepsim.trace_io.arrow_pieces import Piece, Pieces
+from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single
 from stepsim.trace_io.parts import Checks, Key, Labels, Part, Span, checked_table
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.table import RoutingTable
@@ -276,12 +276,7 @@ def _columns(source: Pieces, name: str) -> list[str]:
             f"{name}: the trace is empty, it has 0 rows, expected one per token; record it again"
         )
     known = [column for column in (*LABELS, "experts", "weights") if column in names]
-    for column in known:
-        count = names.count(column)
-        if count > 1:
-            raise TraceError(
-                f"{name}: {count} columns are called `{column}`, expected one; rename the others"
-            )
+    check_single(source.schema, known, name)
     if "weights" in known and pa.types.is_null(source.schema.field("weights").type):
         known.remove("weights")
     return known

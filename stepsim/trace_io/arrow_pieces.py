@@ -6,7 +6,7 @@ data and has as many rows as announced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import damaged
 
-__all__ = ["Piece", "Pieces", "check_data", "check_rows", "open_pieces", "table_pieces"]
+__all__ = [
+    "Piece",
+    "Pieces",
+    "check_data",
+    "check_rows",
+    "check_single",
+    "open_pieces",
+    "table_pieces",
+]
 
 Bounds = tuple[Any, Any]
 """Least and highest value of a column without nulls; (None, None) for nulls only."""
@@ -99,6 +107,20 @@ def check_rows(found: int, announced: int, first_row: int, source: str) -> None:
             f"{source}: the file is damaged, {announced} rows from row {first_row} are announced, "
             f"found {found}; write or copy it again"
         )
+
+
+def check_single(schema: pa.Schema, columns: Iterable[str], source: str) -> None:
+    """Refuse columns that are there more than once.
+
+    Raises:
+        TraceError: one of ``columns`` is.
+    """
+    for column in columns:
+        count = schema.names.count(column)
+        if count > 1:
+            raise TraceError(
+                f"{source}: {count} columns are called `{column}`, expected one; rename the others"
+            )
 
 
 def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None) -> Pieces:

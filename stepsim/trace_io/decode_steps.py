@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column
-from stepsim.trace_io.arrow_pieces import Piece, Pieces
+from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single
 from stepsim.trace_io.parts import Span
 from stepsim.trace_io.schema import check_version
 
 __all__ = ["DecodeStepFile"]
+
+_COLUMNS = ("step", "kv_lengths")
 
 
 class DecodeStepFile:
@@ -27,11 +29,13 @@ class DecodeStepFile:
         sizes: int64 [steps], requests of each.
 
     Raises:
-        TraceError: there are no steps, a value is missing, or a step has no requests.
+        TraceError: a column is there twice, there are no steps, a value is missing, or a step
+            has no requests.
     """
 
     def __init__(self, source: Pieces, name: str) -> None:
         check_version(source.schema, name, what="decode-steps")
+        check_single(source.schema, _COLUMNS, name)
         self._pieces = [piece for piece in source.pieces if piece.rows]
         self._name = name
         self._lock = threading.Lock()
@@ -40,7 +44,7 @@ class DecodeStepFile:
             raise TraceError(f"{name}: holds no steps, expected at least 1; replay it again")
         steps, sizes = [], []
         for piece in self._pieces:
-            table = piece.read(["step", "kv_lengths"])
+            table = piece.read(_COLUMNS)
             steps.append(index_column(table, "step", name, piece.first_row))
             sizes.append(list_column(table, "kv_lengths", name, floating=False).lengths)
         self.steps = np.concatenate(steps)

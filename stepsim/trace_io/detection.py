@@ -90,8 +90,7 @@ def is_routing_table(path: Path) -> bool:
     kind = detect_format(path) if found == "parquet" else None
     if kind is None:
         return found == "numpy"
-    schema = _schema(path, kind)
-    return "experts" in schema.names and depth(schema.field("experts").type) == 1
+    return any(field.name == "experts" and depth(field.type) == 1 for field in _schema(path, kind))
 
 
 def _by_dims(path: Path, dims: int) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, count_column, list_column
-from stepsim.trace_io.arrow_pieces import Pieces, open_pieces, table_pieces
+from stepsim.trace_io.arrow_pieces import Pieces, check_single, open_pieces, table_pieces
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
 from stepsim.trace_io.schema import check_version
@@ -278,6 +278,7 @@ def _check_schema(schema: pa.Schema, name: str, rows: int) -> None:
             f"{name}: has no column `context_tokens` (found {listed}), expected a request trace; "
             "import it first with: stepsim trace import"
         )
+    check_single(schema, _COLUMNS, name)
     if rows == 0:
         raise TraceError(
             f"{name}: the trace is empty, it has 0 requests, expected at least 1; record it again"

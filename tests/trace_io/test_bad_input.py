@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
+    is_routing_table,
     load_requests,
     read_kv_lengths,
     read_routing,
@@ -294,6 +295,40 @@ def test_missing_and_repeated_columns():
     assert "has no column `experts` (found `token`, `expert`)" in message(table)
     twice = pa.Table.from_arrays([pa.array([[1]]), pa.array([[2]])], names=["experts", "experts"])
     assert "2 columns are called `experts`, expected one" in message(twice)
+
+
+@pytest.mark.parametrize("twice", ["experts", "layer", "step", "token", "model", "weights"])
+def test_a_routing_column_twice(tmp_path, twice):
+    table = TABLE.to_arrow().append_column("weights", pa.array([[0.5] * 8] * 40))
+    table = table.append_column(twice, table.column(twice))
+    path = tmp_path / "x.arrow"
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    assert is_routing_table(path)
+    for reader in (read_routing, summarize_routing):
+        with pytest.raises(TraceError) as caught:
+            reader(path)
+        assert str(caught.value) == (
+            f"{path}: 2 columns are called `{twice}`, expected one; rename the others"
+        )
+
+
+@pytest.mark.parametrize(
+    ("names", "reader"),
+    [
+        (["step", "step", "kv_lengths"], read_kv_lengths),
+        (["step", "kv_lengths", "kv_lengths"], read_kv_lengths),
+        (["context_tokens", "context_tokens"], read_kv_lengths),
+        (["context_tokens", "context_tokens"], load_requests),
+        (["context_tokens", "generated_tokens", "generated_tokens"], load_requests),
+    ],
+)
+def test_a_column_twice(tmp_path, names, reader):
+    values = {"kv_lengths": [[1], [2]]}
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table([pa.array(values.get(name, [1, 2])) for name in names], names), path)
+    with pytest.raises(TraceError, match=r"2 columns are called `\w+`, expected one; rename the"):
+        reader(path)
 
 
 # --- tokens

@@ -35,7 +35,7 @@ from stepsim.trace_io.arrow_columns import (
     name_column,
     plain,
 )
-from stepsim.trace_io.arrow_pieces import check_data, check_rows
+from stepsim.trace_io.arrow_pieces import check_data, check_rows, check_single
 from stepsim.trace_io.files import damaged, detect_format
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
 from stepsim.trace_io.formats.sequences import sequence_chunks
@@ -141,6 +141,14 @@ def _batches(job: ImportJob, kind: str) -> Iterator[tuple[pa.Table, float]]:
 
 def _choose(job: ImportJob, schema: pa.Schema) -> str:
     check_version(schema, str(job.path))
+    column = _chosen(job, schema)
+    check_single(schema, [column], str(job.path))
+    if depth(schema.field(column).type) == 1:
+        check_single(schema, (*_LABELS, "weights"), str(job.path))
+    return column
+
+
+def _chosen(job: ImportJob, schema: pa.Schema) -> str:
     candidates = [field.name for field in schema if 1 <= depth(field.type) <= 3]
     if job.column is not None:
         if job.column in candidates:
@@ -162,8 +170,8 @@ def _choose(job: ImportJob, schema: pa.Schema) -> str:
 
 
 def _type_of(schema: pa.Schema, name: str) -> str:
-    index = schema.get_field_index(name)
-    return "not there" if index < 0 else str(schema.field(index).type)
+    types = [str(field.type) for field in schema if field.name == name]
+    return " and ".join(types) or "not there"
 
 
 def _listed(names: list[str]) -> str:
