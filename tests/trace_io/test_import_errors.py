@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 
@@ -196,6 +197,28 @@ def test_azure(tmp_path, line, says):
     assert message(path).startswith(f"FILE: line 4: {says}")
 
 
+@pytest.mark.parametrize(
+    "time",
+    [
+        "now",
+        "today",
+        "NaT",
+        "2023",
+        "2023-02-30 00:00:00",
+        "2023-11-16 18:15:46+02:00",
+        "2023-11-16 18:15:46 UTC",
+        "1600-01-01 00:00:00",
+    ],
+)
+def test_azure_times(tmp_path, time):
+    path = tmp_path / "x.csv"
+    path.write_text(f"{foreign.AZURE}{time},3,1\n")
+    assert message(path) == (
+        f"FILE: line 4: `TIMESTAMP` is '{time}', expected a date and time in UTC as 2023-11-16 "
+        "18:15:46.6805900; mend or drop the line"
+    )
+
+
 def test_azure_header(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("TIMESTAMP,ContextTokens\n")
@@ -245,6 +268,60 @@ def test_vllm(tmp_path):
     assert found(bad, experts=16).startswith(
         "FILE: line 1: row 4 (layer 1, step 0, token 4): expert id 77 is out of range; the model"
     )
+
+
+def test_vllm_shapes(tmp_path):
+    path = tmp_path / "x.npy"
+    for value, dims in ((np.int64(3), 0), (np.arange(3), 1)):
+        np.save(path, value)
+        says = f"FILE: `routed_experts` has {dims} dims, shape {value.shape}, expected [tokens, lay"
+        assert message(path, format="vllm").startswith(says)
+    lines = tmp_path / "x.jsonl"
+    for shape, what in (((3, 0, 2), "layers"), ((3, 2, 0), "experts per token")):
+        says = f"has 0 {what} (shape {shape}), expected at least 1; record it again"
+        np.save(path, np.empty(shape, np.int16))
+        foreign.lines(lines, [foreign.vllm_base64_response(np.empty(shape, np.int16))])
+        for drop in (False, True):
+            assert says in message(path, format="vllm", drop_missing=drop)
+            assert f"`choices[0].routed_experts` {says}" in message(lines, drop_missing=drop)
+
+
+def npy_header(shape: tuple[int, ...], kind: str = "<i2") -> bytes:
+    buffer = io.BytesIO()
+    description = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, description)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (npy_header((10**12, 10, 10)) + bytes(8), "136 of 200000000000128 bytes are there"),
+        (npy_header((-1, 1, 1)) + bytes(8), "136 of 126 bytes are there"),
+        (npy_header((1, 1, 1), "|O") + bytes(8), "OBJECT array"),
+        (npy_header((2, 2, 2)).replace(b"}", b")"), ""),
+        (b"PK\x03\x04" + bytes(30), "magic string is not correct"),
+        (b"", ""),
+    ],
+)
+def test_vllm_base64_of_something_else(tmp_path, data, reason):
+    text = base64.b64encode(data).decode()
+    path = foreign.lines(tmp_path / "x", [{"choices": [{"routed_experts": text}]}])
+    found = message(path, format="vllm")
+    assert "FILE: line 1: `choices[0].routed_experts` is text, but not a .npy file in ba" in found
+    assert reason in found
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_vllm_base64_in_any_order(tmp_path, order):
+    response = foreign.vllm_base64_response(np.asarray(A, order=order))
+    empty = {"routed_experts": foreign.npy_base64(A[:0])}
+    path = foreign.lines(tmp_path / "x", [response, {"choices": [empty]}])
+    plain = foreign.lines(tmp_path / "y", [foreign.vllm_response(None, A)])
+    first, second = (tmp_path / f"{name}.parquet" for name in "xy")
+    import_trace(path, first)
+    import_trace(plain, second)
+    assert pq.read_table(first).equals(pq.read_table(second))
 
 
 # --- SGLang

@@ -9,6 +9,7 @@ Source: https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset202
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,11 @@ COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _BATCH = 1 << 16
 _SHOWN = 120
 _NANOSECONDS = 1_000_000_000
+_TIME = re.compile(
+    r"((?:19|20|21)[0-9]{2}-[0-9]{2}-[0-9]{2}"
+    r"(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?)(?:Z|\+00:00)?"
+)
+"""NumPy takes more for a time: ``now``, and years that do not fit 64 bits of nanoseconds."""
 
 
 def read(job: ImportJob) -> Iterator[RequestChunk]:
@@ -106,12 +112,15 @@ def _chunk(path: Path, rows: list[list[str]], lines: list[int], arrivals: Arriva
 
 def _ticks(path: Path, texts: tuple[str, ...], lines: list[int]) -> npt.NDArray[np.int64]:
     """Nanoseconds since 1970."""
-    plain = [text.removesuffix("Z").removesuffix("+00:00") for text in texts]
-    try:
-        times = np.array(plain, dtype="datetime64[ns]")
-        wrong = int(np.argmax(np.isnat(times))) if np.isnat(times).any() else None
-    except ValueError:
-        wrong = next(index for index, text in enumerate(plain) if not _is_time(text))
+    matches = [_TIME.fullmatch(text) for text in texts]
+    wrong = next((index for index, match in enumerate(matches) if match is None), None)
+    times = np.empty(0, dtype="datetime64[ns]")
+    if wrong is None:
+        plain = [match[1] for match in matches if match is not None]
+        try:
+            times = np.array(plain, dtype="datetime64[ns]")
+        except ValueError:  # the 30th of February
+            wrong = next(index for index, text in enumerate(plain) if not _is_time(text))
     if wrong is not None:
         raise TraceError(
             f"{path}: line {lines[wrong]}: `{COLUMNS[0]}` is {texts[wrong]!r}, expected a date and "
