@@ -38,7 +38,7 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.array_files import archive_names, open_array
-from stepsim.trace_io.files import choose_array, damaged, detect_format
+from stepsim.trace_io.files import choose_array, damaged, detect_format, unreadable
 from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
 from stepsim.trace_io.formats.json_lines import first_records
 from stepsim.trace_io.formats.list_columns import depth
@@ -114,8 +114,11 @@ def _schema(path: Path, kind: str) -> pa.Schema:
 
 
 def _by_text(path: Path) -> str | None:
-    with path.open("rb") as file:
-        line = file.readline(1 << 16)
+    try:
+        with path.open("rb") as file:
+            line = file.readline(1 << 16)
+    except OSError as error:
+        raise unreadable(path, error) from error
     text = line.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"["):
         return _by_records(first_records(path, _RECORDS))

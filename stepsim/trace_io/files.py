@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepsim.errors import TraceError
 
-__all__ = ["choose_array", "damaged", "detect_format"]
+__all__ = ["choose_array", "damaged", "detect_format", "unreadable"]
 
 _MAGIC = {
     b"\x93NUMPY": "npy",
@@ -48,9 +48,7 @@ def detect_format(path: Path) -> str | None:
         with path.open("rb") as file:
             head = file.read(8)
     except OSError as error:
-        raise TraceError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
+        raise unreadable(path, error) from error
     if not head:
         raise TraceError(f"{path}: the file is empty (0 bytes); write or copy it again")
     for magic, (what, mend) in _WRAPPED.items():
@@ -83,25 +81,37 @@ def choose_array(
     )
 
 
+def unreadable(path: Path, error: OSError) -> TraceError:
+    """The error for a file that the system does not give."""
+    return TraceError(
+        f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
+    )
+
+
 def damaged(path: Path, kind: str, error: Exception) -> TraceError:
     """Word a read failure; when the end of the file is missing, that is what to say."""
-    size = path.stat().st_size
-    reason = " ".join(str(error).split())
-    tail = _TAIL.get(kind)
-    if tail is not None:
+    tail = _TAIL.get(kind, b"")
+    try:
+        size = path.stat().st_size
         with path.open("rb") as file:
             file.seek(max(0, size - len(tail)))
-            cut = file.read() != tail or size < 2 * len(tail)
-        found = f"its {size} bytes lack the closing {tail.decode()!r}"
-    elif kind == "npz":
+            end = file.read(len(tail))
         # The directory of a zip archive is at its end: without it, the end is missing.
-        cut = not zipfile.is_zipfile(path)
-        found = f"its {size} bytes lack the directory at the end of a zip archive"
-    else:
+        cut = kind == "npz" and not zipfile.is_zipfile(path)
+    except OSError as gone:
+        return unreadable(path, gone)
+    reason = " ".join(str(error).split())
+    what = f"the {kind.removesuffix(' file')} file"
+    if kind != "npz" and not tail:
         return TraceError(
-            f"{path}: the {kind} file cannot be read to its end, it is truncated or damaged "
+            f"{path}: {what} cannot be read to its end, it is truncated or damaged "
             f"({size} bytes; {reason}); write or copy it again"
         )
+    lacks = "the directory at the end of a zip archive"
+    if tail:
+        cut, lacks = end != tail or size < 2 * len(tail), f"the closing {tail.decode()!r}"
     if cut:
-        return TraceError(f"{path}: the {kind} file is truncated, {found}; write or copy it again")
-    return TraceError(f"{path}: the {kind} file is damaged ({reason}); write or copy it again")
+        return TraceError(
+            f"{path}: {what} is truncated, its {size} bytes lack {lacks}; write or copy it again"
+        )
+    return TraceError(f"{path}: {what} is damaged ({reason}); write or copy it again")

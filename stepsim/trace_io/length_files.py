@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.array_files import ArrayFile, archive_names, open_array
-from stepsim.trace_io.files import choose_array
+from stepsim.trace_io.files import choose_array, unreadable
 from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = [
@@ -74,7 +74,9 @@ def text_lengths(
                     numbers, lines = [], []
             if lines:
                 yield np.array(numbers, dtype=np.int64), lines
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise TraceError(
             f"{path}: is not readable as UTF-8 text with one length per line ({error}); "
             "convert it to .npy or plain text"

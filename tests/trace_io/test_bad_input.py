@@ -20,6 +20,7 @@ from stepsim.trace_io import (
     read_kv_lengths,
     read_routing,
     read_routing_batches,
+    routing_parts,
     summarize_routing,
     synthetic_routing,
 )
@@ -386,11 +387,11 @@ def test_truncated_parquet(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("magic", "kind"), [(b"PAR1", "parquet"), (b"ARROW1", "ipc file")])
+@pytest.mark.parametrize(("magic", "kind"), [(b"PAR1", "parquet file"), (b"ARROW1", "ipc file")])
 def test_only_the_first_bytes_are_left(tmp_path, magic, kind):
     path = tmp_path / "x"
     path.write_bytes(magic)
-    assert message(path).startswith(f"{path}: the {kind} file is truncated, its {len(magic)} bytes")
+    assert message(path).startswith(f"{path}: the {kind} is truncated, its {len(magic)} bytes")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -491,6 +492,19 @@ def test_other_files(tmp_path):
     path = tmp_path / "x.parquet"
     path.write_text("token,experts\n")
     assert f"{path}: the format is not known, its first bytes" in message(path)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_a_file_that_is_gone_when_it_is_read(tmp_path, name):
+    path = tmp_path / name
+    FILES[name](path)
+    (part,) = routing_parts(path)
+    path.unlink()
+    with pytest.raises(TraceError) as caught:
+        part.read()
+    assert str(caught.value) == (
+        f"{path}: cannot be read (No such file or directory); check the path and its permissions"
+    )
 
 
 @pytest.mark.parametrize(("source", "kind"), [([[1, 2]], "list"), (None, "NoneType")])

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.files import unreadable
 from stepsim.trace_io.formats.arrivals import Arrivals
 from stepsim.trace_io.formats.job import ImportJob, RequestChunk
 
@@ -69,9 +70,7 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
                 yield _chunk(job.path, rows, lines, arrivals)
                 job.done(read_bytes)
     except OSError as error:
-        raise TraceError(
-            f"{job.path}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
+        raise unreadable(job.path, error) from error
 
 
 def header_of(line: bytes) -> list[str]:
