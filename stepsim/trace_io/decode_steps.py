@@ -68,10 +68,12 @@ class DecodeStepFile:
         local = row - self._first_rows[number]
         first = int(column.starts[local]) + span.first
         rows = slice(first, first + span.size)
-        if column.value_nulls[rows].any():
+        nulls = column.value_nulls[rows]
+        if nulls.any():
+            request = span.first + int(np.argmax(nulls))
             raise TraceError(
-                f"{self._name}: row {row}: `kv_lengths` holds null, expected a length for every "
-                "request; replay the trace again"
+                f"{self._name}: step {int(self.steps[row])}, request {request}: the KV length is "
+                "null, expected one for every request; replay the trace again"
             )
         return np.asarray(column.values[rows])
 

@@ -88,7 +88,12 @@ class KvFile:
             )
         values = self._read(batch, span)
         return check_lengths(
-            values, self.name, first_row=span.first, minimum=minimum, maximum=maximum
+            values,
+            self.name,
+            first_row=span.first,
+            step=None if self.steps is None else int(self.steps[batch]),
+            minimum=minimum,
+            maximum=maximum,
         )
 
 
@@ -146,7 +151,8 @@ def read_kv_lengths(
     Raises:
         TraceError: the file is unreadable, is not one vector of integers, is empty, holds several
             steps of which none is chosen, has not so many windows, or a length is out of bounds;
-            the message has the file, the row (or line of a text file) and the value.
+            the message has the file, the row (or line of a text file, or
+            step and request of a replay, from 0) and the value.
         ArgError: ``window`` is given without ``requests``, or out of range.
     """
     if isinstance(source, np.ndarray):

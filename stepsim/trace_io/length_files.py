@@ -89,12 +89,14 @@ def check_lengths(
     *,
     first_row: int = 0,
     lines: list[int] | None = None,
+    step: int | None = None,
     minimum: int = 0,
     maximum: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """A private, read-only copy of lengths that are within bounds.
 
-    ``first_row`` is the row of the first one; ``lines`` are the lines of a text file instead.
+    ``first_row`` is the row of the first one; ``lines`` are the lines of a text file instead. Of a
+    ``step`` of a replay, ``first_row`` is the first request.
 
     Raises:
         TraceError: not one vector of integers, empty, or a length is out of bounds.
@@ -106,6 +108,8 @@ def check_lengths(
     if bad.any():
         index = int(np.argmax(bad))
         where = f"row {first_row + index}" if lines is None else f"line {lines[index]}"
+        if step is not None:
+            where = f"step {step}, request {first_row + index}"
         bound = f"at least {minimum}" if maximum is None else f"{minimum}..{maximum}"
         others = int(bad.sum()) - 1
         more = f" (and so in {others} more)" if others else ""

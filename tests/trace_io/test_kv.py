@@ -265,8 +265,8 @@ def test_steps_of_a_replay(tmp_path, trace, rows):
     ("steps", "lengths", "says"),
     [
         ([0, 1], [[1], []], "row 1: step 1 has no requests, expected at least 1"),
-        ([0, 1], [[1], [None]], "row 1: `kv_lengths` holds null, expected a length for every"),
-        ([0, 1], [[1], [-5]], "row 0: KV length -5 is out of range"),
+        ([3, 1], [[1], [4, None]], "step 1, request 1: the KV length is null, expected one for"),
+        ([3, 1], [[1], [4, -5]], "step 1, request 1: KV length -5 is out of range"),
         ([0, None], [[1], [2]], "row 1: `step` is null"),
         ([], [], "holds no steps, expected at least 1"),
     ],
@@ -278,6 +278,15 @@ def test_bad_steps(tmp_path, steps, lengths, says):
     }
     pq.write_table(pa.table(columns), tmp_path / "s.parquet")
     assert says in message(tmp_path / "s.parquet", step=1)
+
+
+@pytest.mark.parametrize("bad", [None, -7])
+def test_a_bad_length_in_a_window_of_a_step(tmp_path, bad):
+    lengths = pa.array([[1], [1, 2, 3, bad]], pa.list_(pa.int64()))
+    pq.write_table(pa.table({"step": [0, 9], "kv_lengths": lengths}), tmp_path / "s.parquet")
+    said = message(tmp_path / "s.parquet", step=9, requests=2, window=1)
+    assert said.startswith(f"{tmp_path / 's.parquet'}: step 9, request 3: ")
+    assert read_kv_lengths(tmp_path / "s.parquet", step=9, requests=2, window=0).tolist() == [1, 2]
 
 
 def test_lengths_come_in_pieces(tmp_path, monkeypatch):
