@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import io
 import math
-import shutil
 import tempfile
 import weakref
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import damaged
 
-__all__ = ["ArrayFile", "archive_names", "open_array"]
+__all__ = ["ArrayFile", "archive_names", "array_of_bytes", "open_array"]
 
 _BLOCK_BYTES = 8 << 20
 _MAX_UNPACKED_BYTES = 32 << 20
@@ -153,13 +152,7 @@ def open_array(path: Path, kind: str, name: str | None = None) -> ArrayFile:
     try:
         found = _size(path, kind, name)
         with _opened(path, kind, name) as file:
-            version = np.lib.format.read_magic(file)
-            header = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, fortran, dtype = header(file)
+            shape, fortran, dtype = _header(file)
             begin = file.tell()
     except TraceError:
         raise
@@ -179,6 +172,24 @@ def open_array(path: Path, kind: str, name: str | None = None) -> ArrayFile:
     )
 
 
+def array_of_bytes(data: bytes) -> npt.NDArray[Any]:
+    """The array of a .npy file in memory.
+
+    Raises:
+        ValueError: it is none, is cut off, or holds Python objects.
+    """
+    file = io.BytesIO(data)
+    try:
+        shape, fortran, dtype = _header(file)
+        size = file.tell() + math.prod(shape) * dtype.itemsize
+        if len(data) < size or min(shape, default=0) < 0:
+            raise ValueError(f"{len(data)} of {size} bytes are there")
+        values = np.frombuffer(data, dtype, math.prod(shape), file.tell())
+        return values.reshape(shape, order="F" if fortran else "C")
+    except Exception as error:  # a damaged header makes NumPy raise nearly anything
+        raise ValueError(str(error)) from error
+
+
 def archive_names(path: Path) -> list[str]:
     """Names of the arrays in a .npz file.
 
@@ -186,10 +197,13 @@ def archive_names(path: Path) -> list[str]:
         TraceError: the file is truncated or damaged.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()]
+        with _archive(path) as archive:
+            names = archive.namelist()
+    except TraceError:
+        raise
     except Exception as error:  # zipfile raises nearly anything
         raise damaged(path, "npz", error) from error
+    return [name.removesuffix(".npy") for name in names if name.endswith(".npy")]
 
 
 class _Unpacker:
@@ -197,36 +211,94 @@ class _Unpacker:
 
     def __init__(self, path: Path, kind: str, name: str | None, size: int) -> None:
         self._place = path, kind, name
-        self._small = size <= _MAX_UNPACKED_BYTES
+        self._size = size
         self._file: IO[bytes] | None = None
 
     def __call__(self) -> IO[bytes]:
         if self._file is None:
-            path, kind, _ = self._place
+            self._file = self._unpack()
             # Kept open as long as the array may be read.
-            target: IO[bytes] = io.BytesIO() if self._small else tempfile.TemporaryFile()  # noqa: SIM115
-            weakref.finalize(self, target.close)
-            try:
-                with _opened(*self._place) as file:
-                    shutil.copyfileobj(file, target, _BLOCK_BYTES)
-            except Exception as error:  # zipfile and zlib raise nearly anything
-                raise damaged(path, kind, error) from error
-            self._file = target
+            weakref.finalize(self, self._file.close)
         return self._file
+
+    def _unpack(self) -> IO[bytes]:
+        target: IO[bytes] | None = None
+        try:
+            small = self._size <= _MAX_UNPACKED_BYTES
+            target = io.BytesIO() if small else tempfile.TemporaryFile()  # noqa: SIM115
+            for block in self._blocks():
+                target.write(block)
+            target.flush()
+        except BaseException as error:
+            if target is not None:
+                with suppress(OSError):  # of what could not be written
+                    target.close()
+            if isinstance(error, OSError):
+                raise self._no_room(error) from error
+            raise
+        return target
+
+    def _blocks(self) -> Iterator[bytes]:
+        """The bytes of the array, and none of what may follow them."""
+        path, kind, _ = self._place
+        left = self._size
+        try:
+            with _opened(*self._place) as file:
+                while left and (block := file.read(min(left, _BLOCK_BYTES))):
+                    left -= len(block)
+                    yield block
+                file.read(1)  # zipfile compares the checksum when it meets the end
+        except TraceError:
+            raise
+        except Exception as error:  # zipfile and zlib raise nearly anything
+            raise damaged(path, kind, error) from error
+
+    def _no_room(self, error: OSError) -> TraceError:
+        path, _, name = self._place
+        folder = tempfile.tempdir or "none"
+        return TraceError(
+            f"{path}: the array `{name}` needs {self._size} bytes in the folder of temporary files "
+            f"({folder}), which cannot be written ({error.strerror}); make room there, or name "
+            "another folder in the environment variable TMPDIR"
+        )
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it is in Fortran order, and dtype of a .npy file; the values come next."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
 
 
 def _size(path: Path, kind: str, name: str | None) -> int:
     if kind == "npy":
-        return path.stat().st_size
-    with zipfile.ZipFile(path) as archive:
+        with _file(path) as file:
+            return file.seek(0, io.SEEK_END)
+    with _archive(path) as archive:
         return archive.getinfo(f"{name}.npy").file_size
 
 
 @contextmanager
 def _opened(path: Path, kind: str, name: str | None) -> Iterator[IO[bytes]]:
     if kind == "npy":
-        with path.open("rb") as file:
+        with _file(path) as file:
             yield file
     else:
-        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        with _archive(path) as archive, archive.open(f"{name}.npy") as member:
             yield member
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    with _file(path) as file, zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+def _file(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise TraceError(
+            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error

@@ -1,0 +1,170 @@
+"""Arrays in NumPy files: how much of them is in memory, and what is said of unreadable ones."""
+
+from __future__ import annotations
+
+import errno
+import io
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepsim.errors import TraceError
+from stepsim.trace_io import array_files, import_trace, read_routing
+from stepsim.trace_io.array_files import ArrayFile, open_array
+from tests.trace_io import foreign
+
+IDS = foreign.routing(300)
+
+
+@pytest.fixture
+def values_read(monkeypatch) -> list[int]:
+    """The bytes of the values that are read at a time."""
+    read: list[int] = []
+    real = ArrayFile._values
+
+    def values(self, file, count):
+        read.append(count * self.dtype.itemsize)
+        return real(self, file, count)
+
+    monkeypatch.setattr(ArrayFile, "_values", values)
+    return read
+
+
+class Target(io.BytesIO):
+    """A temporary file that keeps the sizes of what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def write(self, data) -> int:
+        self.sizes.append(len(data))
+        return super().write(data)
+
+
+class FullDisk(io.BytesIO):
+    """A temporary file on a full disk; closing it tries to write once more."""
+
+    def write(self, _) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        super().close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def archive(path: Path, ids: np.ndarray = IDS, more: bytes = b"") -> Path:
+    """A .npz file, in Fortran order, with bytes after the array."""
+    data = io.BytesIO()
+    np.save(data, np.asfortranarray(ids))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("data.npy", data.getvalue() + more)
+    return path
+
+
+# --- Memory
+
+
+@pytest.mark.parametrize("layer", [None, 1])
+def test_rows_are_read_in_blocks(tmp_path, monkeypatch, values_read, layer):
+    np.save(tmp_path / "x.npy", IDS)
+    monkeypatch.setattr(array_files, "_BLOCK_BYTES", 240)
+    found = open_array(tmp_path / "x.npy", "npy").read(100, 150, layer)
+    assert found.tolist() == (IDS if layer is None else IDS[:, layer])[100:250].tolist()
+    assert (max(values_read), len(values_read)) == (240, 15)
+
+
+def test_small_arrays_are_unpacked_to_memory_and_large_ones_to_a_file(tmp_path, monkeypatch):
+    made: list[Target] = []
+
+    def temporary() -> Target:
+        made.append(Target())
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary)
+    path = archive(tmp_path / "x.npz")
+    size = IDS.nbytes + 128
+    monkeypatch.setattr(array_files, "_BLOCK_BYTES", 1000)
+    for limit, files in ((size, 0), (size - 1, 1)):
+        monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", limit)
+        found = open_array(path, "npz", "data")
+        assert found.read(layer=1).tolist() == IDS[:, 1].tolist()
+        assert found.read(layer=2).tolist() == IDS[:, 2].tolist()
+        assert len(made) == files
+    assert (max(made[0].sizes), sum(made[0].sizes)) == (1000, size)
+
+
+def test_what_follows_an_array_in_an_archive_is_not_unpacked(tmp_path):
+    found = open_array(archive(tmp_path / "x.npz", more=bytes(1 << 20)), "npz", "data")
+    assert found.read().tolist() == IDS.tolist()
+    assert found.unpacked().seek(0, io.SEEK_END) == IDS.nbytes + 128
+
+
+# --- What cannot be read
+
+
+def test_a_checksum_is_compared(tmp_path):
+    path = archive(tmp_path / "x.npz")
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        checksum = file.getinfo("data.npy").CRC
+    at = data.rindex(checksum.to_bytes(4, "little"))
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(TraceError, match=r"the npz file is damaged \(Bad CRC-32 for file 'data"):
+        read_routing(path, layer=0)
+
+
+def test_a_full_disk_is_no_damage(tmp_path, monkeypatch):
+    path = archive(tmp_path / "x.npz")
+    monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", 0)
+    monkeypatch.setattr(tempfile, "tempdir", "/some/folder")
+    monkeypatch.setattr(tempfile, "TemporaryFile", FullDisk)
+    with pytest.raises(TraceError) as caught:
+        read_routing(path, layer=0)
+    assert str(caught.value) == (
+        f"{path}: the array `data` needs {IDS.nbytes + 128} bytes in the folder of temporary files "
+        "(/some/folder), which cannot be written (No space left on device); make room there, or "
+        "name another folder in the environment variable TMPDIR"
+    )
+
+
+def test_no_folder_of_temporary_files(tmp_path, monkeypatch):
+    path = archive(tmp_path / "x.npz")
+    monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(TraceError, match=r"missing\), which cannot be written \(No such file or"):
+        import_trace(path, tmp_path / "out.parquet")
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_a_file_that_goes_away(tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    if kind == "npy":
+        np.save(path, IDS)
+    else:
+        archive(path)
+    found = open_array(path, kind, "data")
+    path.unlink()
+    says = r"cannot be read \(No such file or directory\); check the path and its permissions"
+    with pytest.raises(TraceError, match=says):
+        found.read()
+    with pytest.raises(TraceError, match=says):
+        next(found.blocks(10))
+    with pytest.raises(TraceError, match=says):
+        open_array(path, kind, "data")
+
+
+def test_other_files_in_an_archive_are_no_arrays(tmp_path):
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("README.txt", "x")
+    with pytest.raises(TraceError, match=r"holds 0 arrays \(none\), expected a single one"):
+        read_routing(path)
+    archive(path)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("README.txt", "x")
+    assert read_routing(path, layer=1).tokens == len(IDS)
