@@ -12,7 +12,7 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk, Sequence
 from stepsim.trace_io.validate import check_integer_dtype
 
-__all__ = ["nested_ids", "sequence_chunks"]
+__all__ = ["check_shape", "nested_ids", "sequence_chunks"]
 
 
 def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
@@ -32,6 +32,27 @@ def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
         return ids.astype(np.int64)
     check_integer_dtype(ids, source, f"`{field}`")
     return ids
+
+
+def check_shape(shape: tuple[int, ...], source: str, field: str) -> None:
+    """Refuse another shape than [tokens, layers, k]; one without tokens may have any.
+
+    Raises:
+        TraceError: another number of dims, no layers, or no experts per token.
+    """
+    if shape[:1] == (0,):
+        return
+    if len(shape) != 3:
+        raise TraceError(
+            f"{source}: `{field}` has {len(shape)} dims, shape {shape}, expected "
+            "[tokens, layers, k]; record it again"
+        )
+    for count, what in zip(shape[1:], ("layers", "experts per token"), strict=True):
+        if count == 0:
+            raise TraceError(
+                f"{source}: `{field}` has 0 {what} (shape {shape}), expected at least 1; "
+                "record it again"
+            )
 
 
 def sequence_chunks(
@@ -54,22 +75,13 @@ def sequence_chunks(
         TraceError: another number of dims or layers than expected or than in the sequences before,
             or an invalid id.
     """
-    if ids.shape[:1] == (0,):
+    check_shape(ids.shape, source, field)
+    if not len(ids):
         return
-    if ids.ndim != 3:
-        raise TraceError(
-            f"{source}: `{field}` has {ids.ndim} dims, shape {ids.shape}, expected "
-            "[tokens, layers, k]; record it again"
-        )
     if job.layers is not None and ids.shape[1] != job.layers:
         raise TraceError(
             f"{source}: `{field}` has {ids.shape[1]} layers (shape {ids.shape}), expected "
             f"{job.layers}; check that the trace belongs to this model"
-        )
-    if ids.shape[1] == 0:
-        raise TraceError(
-            f"{source}: `{field}` has 0 layers (shape {ids.shape}), expected at least 1; "
-            "record it again"
         )
     _check_layers(job, ids.shape, source, field)
     rows = None

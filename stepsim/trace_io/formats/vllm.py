@@ -18,8 +18,6 @@ https://github.com/PrimeIntellect-ai/verifiers/pull/1363 (a client of the base64
 from __future__ import annotations
 
 import base64
-import binascii
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.array_files import archive_names, open_array
+from stepsim.trace_io.array_files import archive_names, array_of_bytes, open_array
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
 from stepsim.trace_io.formats.json_lines import json_records
-from stepsim.trace_io.formats.sequences import nested_ids, sequence_chunks
+from stepsim.trace_io.formats.sequences import check_shape, nested_ids, sequence_chunks
 from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = ["FIELD", "PROMPT_FIELD", "read"]
@@ -71,6 +69,7 @@ def _arrays(
     for name, field in members:
         stream = open_array(job.path, kind, name)
         check_integer_dtype(np.empty(0, stream.dtype), str(job.path), f"`{field}`")
+        check_shape(stream.shape, str(job.path), field)
         row = 0
         for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
             kept = 0
@@ -122,14 +121,14 @@ def _decode(value: object, where: str, field: str) -> npt.NDArray[Any]:
     if not isinstance(value, str):
         return nested_ids(value, where, field)
     try:
-        ids = np.load(io.BytesIO(base64.b64decode(value, validate=True)), allow_pickle=False)
-    except (ValueError, EOFError, OSError, binascii.Error) as error:
+        ids = array_of_bytes(base64.b64decode(value, validate=True))
+    except ValueError as error:
         raise TraceError(
             f"{where}: `{field}` is text, but not a .npy file in base64 ({error}); the line may "
             "be cut off, and flat int32 is what SGLang sends: --format sglang"
         ) from error
     check_integer_dtype(ids, where, f"`{field}`")
-    return np.asarray(ids)
+    return ids
 
 
 def _emit(
@@ -141,7 +140,8 @@ def _emit(
     token: int,
     row: int,
 ) -> Iterator[RoutingChunk]:
-    if not job.drop_missing and ids.ndim == 3 and (ids == -1).all(axis=(1, 2)).any():
+    check_shape(ids.shape, source, field)
+    if not job.drop_missing and ids.size and (ids == -1).all(axis=(1, 2)).any():
         first = row + int(np.argmax((ids == -1).all(axis=(1, 2))))
         raise TraceError(
             f"{source}: token {first} of `{field}` is marked -1, its experts were not recorded "
