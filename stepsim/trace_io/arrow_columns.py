@@ -79,14 +79,18 @@ class ListColumn:
         return np.asarray(self.values[index])
 
 
-def list_column(table: pa.Table, name: str, source: str, *, floating: bool) -> ListColumn:
+def list_column(
+    table: pa.Table, name: str, source: str, *, what: str, floating: bool = False
+) -> ListColumn:
     """The column ``name``, a list of integers or, if ``floating``, of floats.
+
+    ``what`` they are, for messages.
 
     Raises:
         TraceError: the column is of another type.
     """
     column = table.column(name)
-    wanted = "a list of floats" if floating else "a list of integer expert ids"
+    wanted = f"a list of {'floats' if floating else 'integers'} ({what})"
     present, lengths, values, nulls = [], [], [], []
     for chunk in column.chunks:
         rows = plain(chunk, source, name)

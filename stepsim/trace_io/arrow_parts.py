@@ -153,10 +153,12 @@ class ArrowParts:
         return tokens, groups
 
     def _lists(self, table: pa.Table) -> tuple[ListColumn, ListColumn | None]:
-        experts = list_column(table, "experts", self._name, floating=False)
+        experts = list_column(table, "experts", self._name, what="expert ids")
         if "weights" not in self._columns:
             return experts, None
-        return experts, list_column(table, "weights", self._name, floating=True)
+        return experts, list_column(
+            table, "weights", self._name, what="gate weights", floating=True
+        )
 
     def _decode(self, number: int) -> _Decoded:
         with self._lock:

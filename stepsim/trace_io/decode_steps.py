@@ -46,7 +46,7 @@ class DecodeStepFile:
         for piece in self._pieces:
             table = piece.read(_COLUMNS)
             steps.append(index_column(table, "step", name, piece.first_row))
-            sizes.append(list_column(table, "kv_lengths", name, floating=False).lengths)
+            sizes.append(list_column(table, "kv_lengths", name, what="KV lengths").lengths)
         self.steps = np.concatenate(steps)
         self.sizes = np.concatenate(sizes)
         if not self.sizes.all():
@@ -81,6 +81,6 @@ class DecodeStepFile:
         with self._lock:
             if self._last is None or self._last[0] != number:
                 table = piece.read(["kv_lengths"])
-                column = list_column(table, "kv_lengths", self._name, floating=False)
+                column = list_column(table, "kv_lengths", self._name, what="KV lengths")
                 self._last = number, column
             return self._last[1]

@@ -299,7 +299,9 @@ def _from_pieces(source: Pieces, name: str) -> RequestTrace:
             )
         times = column.to_numpy()
     if "prefix_hashes" in present:
-        hashes = _prefix_hashes(list_column(table, "prefix_hashes", name, floating=False), name)
+        hashes = _prefix_hashes(
+            list_column(table, "prefix_hashes", name, what="ids of blocks"), name
+        )
     generated = (
         count_column(table, "generated_tokens", name) if ("generated_tokens" in present) else None
     )

@@ -250,7 +250,11 @@ def _choice(parts: Sequence[Part]) -> str:
     # No option has the model of the rows: --model is the shape to simulate.
     options = " and ".join(f"--{field}" for field in fields if field != "model")
     all_of_them = "or all of them with read_routing_batches"
-    return f"{options} ({arguments} in Python, {all_of_them})" if options else arguments
+    unnamed = ""
+    if "model" in fields and any(part.key.model is None for part in parts):
+        unnamed = "; rows without a model cannot be chosen, name theirs in the column `model`"
+    chosen = f"{options} ({arguments} in Python, {all_of_them})" if options else arguments
+    return f"{chosen}{unnamed}"
 
 
 def _listed(keys: Sequence[Key]) -> str:

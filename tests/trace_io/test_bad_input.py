@@ -234,8 +234,8 @@ def test_masked_array():
 def test_wrong_experts_column(column, found):
     text = message(pa.table({"experts": column}))
     assert text == (
-        f"pyarrow.lib.Table: column `experts` is {found}, expected a list of integer expert ids; "
-        "cast it before reading"
+        f"pyarrow.lib.Table: column `experts` is {found}, expected a list of integers (expert "
+        "ids); cast it before reading"
     )
 
 
@@ -260,7 +260,9 @@ def test_an_encoding_that_pyarrow_cannot_decode():
 
 def test_wrong_weights_column():
     table = pa.table({"experts": [[1, 2]], "weights": [[1, 2]]})
-    assert "column `weights` is list<item: int64>, expected a list of floats" in message(table)
+    assert "column `weights` is list<item: int64>, expected a list of floats (gate" in message(
+        table
+    )
 
 
 @pytest.mark.parametrize("name", ["layer", "step", "token"])
@@ -289,6 +291,15 @@ def test_the_row_counts_over_chunks():
 def test_wrong_model_column():
     table = pa.table({"experts": [[1], [2]], "model": [1, 2]})
     assert "column `model` is int64, expected text" in message(table)
+
+
+def test_rows_without_a_model_among_others():
+    table = pa.table({"experts": [[1], [2]], "model": ["a", None]})
+    assert message(table).endswith(
+        "expected one; choose with model=; rows without a model cannot be chosen, name theirs in "
+        "the column `model`"
+    )
+    assert read_routing(table, model="a").experts.tolist() == [[1]]
 
 
 def test_missing_and_repeated_columns():

@@ -280,6 +280,13 @@ def test_bad_steps(tmp_path, steps, lengths, says):
     assert says in message(tmp_path / "s.parquet", step=1)
 
 
+def test_steps_of_another_type(tmp_path):
+    pq.write_table(pa.table({"step": [0], "kv_lengths": [[0.5]]}), tmp_path / "s.parquet")
+    assert "is list<element: double>, expected a list of integers (KV lengths); cast it" in message(
+        tmp_path / "s.parquet"
+    )
+
+
 @pytest.mark.parametrize("bad", [None, -7])
 def test_a_bad_length_in_a_window_of_a_step(tmp_path, bad):
     lengths = pa.array([[1], [1, 2, 3, bad]], pa.list_(pa.int64()))

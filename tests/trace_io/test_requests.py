@@ -194,6 +194,10 @@ def test_wrong_counts_are_refused(name, values, says):
         (pa.array([[], [1], None]), "row 2: `prefix_hashes` is null or holds null, expected the"),
         (pa.array([[1], [None], []]), "row 1: `prefix_hashes` is null or holds null, expected"),
         (
+            pa.array([["a"], [], []]),
+            "column `prefix_hashes` is list<item: string>, expected a list of integers (ids of bl",
+        ),
+        (
             pa.array([[1], [5, 2**63], []], pa.list_(pa.uint64())),
             "row 1: prefix_hashes holds an id of 9223372036854775808, expected a list of int64; n",
         ),

@@ -190,8 +190,10 @@ def _tokens(
     """Rows that are tokens, grouped by (model, layer, step)."""
     name = str(job.path)
     present = table.column_names
-    ids = list_column(table, column, name, floating=False)
-    gates = list_column(table, "weights", name, floating=True) if "weights" in present else None
+    ids = list_column(table, column, name, what="expert ids")
+    gates = None
+    if "weights" in present:
+        gates = list_column(table, "weights", name, what="gate weights", floating=True)
     zeros = np.zeros(table.num_rows, dtype=np.int64)
     layers, steps, tokens = (
         index_column(table, label, name, first_row) if label in present else None
