@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -199,13 +199,7 @@ def load_requests(
     name = detect_trace_format(path) if format is None else format
     if name == OWN_REQUESTS:
         return read_requests(path)
-    found = _format(path, name)
-    if found.holds != "requests":
-        raise _no_requests(path, found)
-    job = _job(path, None, None, None, None, column, False, None)
-    chunks = [chunk for chunk in found.read(job) if isinstance(chunk, RequestChunk)]
-    if not chunks:
-        raise _empty(path)
+    chunks = list(_request_chunks(path, name, column))
     generated = [part.generated_tokens for part in chunks if part.generated_tokens is not None]
     arrival = [part.arrival_seconds for part in chunks if part.arrival_seconds is not None]
     hashes = [part.prefix_hashes for part in chunks if part.prefix_hashes is not None]
@@ -230,14 +224,24 @@ def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]
     name = detect_trace_format(path)
     if name == OWN_REQUESTS:
         return read_context_tokens(path)
+    return np.concatenate([chunk.context_tokens for chunk in _request_chunks(path, name)])
+
+
+def _request_chunks(path: Path, name: str, column: str | None = None) -> Iterator[RequestChunk]:
+    """The requests of a foreign trace in the format ``name``, at least one chunk."""
     found = _format(path, name)
     if found.holds != "requests":
-        raise _no_requests(path, found)
-    job = _job(path, None, None, None, None, None, False, None)
-    chunks = [c.context_tokens for c in found.read(job) if isinstance(c, RequestChunk)]
-    if not chunks:
+        raise TraceError(
+            f"{path}: is a trace of expert routing ({found.name}), expected one of requests; see "
+            "summarize_routing and read_routing"
+        )
+    empty = True
+    for chunk in found.read(_job(path, None, None, None, None, column, False, None)):
+        if isinstance(chunk, RequestChunk):
+            empty = False
+            yield chunk
+    if empty:
         raise _empty(path)
-    return np.concatenate(chunks)
 
 
 def _format(path: Path, name: str | None) -> Format:
@@ -297,13 +301,6 @@ def _same_shape(
             "all tokens or for none"
         )
     return here
-
-
-def _no_requests(path: Path, found: Format) -> TraceError:
-    return TraceError(
-        f"{path}: is a trace of expert routing ({found.name}), expected one of requests; see "
-        "summarize_routing and read_routing"
-    )
 
 
 def _empty(path: Path) -> TraceError:

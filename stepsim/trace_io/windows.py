@@ -30,7 +30,6 @@ import numpy.typing as npt
 from stepsim.errors import ArgError
 
 __all__ = [
-    "CLASSES",
     "Window",
     "WindowClass",
     "disjoint",
@@ -41,7 +40,6 @@ __all__ = [
 ]
 
 WindowClass = Literal["low", "med", "high"]
-CLASSES: tuple[WindowClass, ...] = ("low", "med", "high")
 """The classes by deviation."""
 
 _CHUNK_ELEMENTS = 1 << 22
