@@ -8,12 +8,14 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from joblib.externals import loky
 
-__all__ = ["start_processes", "stop_processes"]
+__all__ = ["WorkerProcesses"]
 
 _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 """Programs are many long-lived objects without cycles; looking for cycles finds none."""
@@ -21,25 +23,46 @@ _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 _PARENT_CHECK_SECONDS = 1.0
 
 
-def start_processes(jobs: int, module: str) -> Any:
-    """An executor of joblib with ``jobs`` processes, which load ``module`` from now on.
+class WorkerProcesses:
+    """``jobs`` processes of joblib's executor, which load ``module`` from now on.
 
     They are started afresh rather than forked, because this process has threads (Arrow, numba),
-    and without importing the user's main module, so that scripts need no guard.
+    and without importing the user's main module, so that scripts need no guard. When one of them
+    dies, all are ended, and every future that is not done raises ``BrokenExecutor``.
     """
-    start = {"initializer": _begin, "initargs": (os.getpid(), module)}
-    executor = loky.ProcessPoolExecutor(jobs, **start)
-    executor.submit(_nothing)  # the first piece of work starts them all
-    return executor
 
+    def __init__(self, jobs: int, module: str) -> None:
+        start = {"initializer": _begin, "initargs": (os.getpid(), module)}
+        self._executor = loky.ProcessPoolExecutor(jobs, **start)
+        # The first piece of work starts them all.
+        self._first = self._executor.submit(_nothing)
 
-def stop_processes(executor: Any) -> None:
-    """End the processes at once, with whatever they are at."""
-    # Not by kill_workers=True, which fails in a thread of the executor while work is waiting.
-    for process in list(executor._processes):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGTERM)
-    executor.shutdown(wait=True)
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Call ``work`` in one of the processes. Raises BrokenExecutor when one has died."""
+        future: Future[Any] = self._executor.submit(work, *arguments)
+        return future
+
+    @property
+    def never_began(self) -> bool:
+        """Whether they died before any of them was ready to work."""
+        return self._first.done() and self._first.exception() is not None
+
+    @property
+    def has_died(self) -> bool:
+        """Whether a process has died, be it noticed by the executor or not."""
+        return not all(process.is_alive() for process in list(self._executor._processes.values()))
+
+    def stop(self) -> None:
+        """End the processes at once, with whatever they are at."""
+        # Not by kill_workers=True, which fails in a thread of the executor while work is waiting.
+        for process in list(self._executor._processes):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGTERM)
+        if self._executor._result_queue is not None:
+            # Who died while sending leaves half an answer. The executor would wait for the other
+            # half as long as there is anybody who could write it.
+            self._executor._result_queue._writer.close()
+        self._executor.shutdown(wait=True)
 
 
 def _nothing() -> None:

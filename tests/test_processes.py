@@ -11,25 +11,50 @@ from typing import Any
 import psutil
 import pytest
 
-from stepsim.processes import start_processes, stop_processes
+from stepsim.processes import WorkerProcesses
+from tests.sweep.support import die_while_sending, kill_self
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 30])
 def test_busy_processes_are_ended(monkeypatch: pytest.MonkeyPatch, waiting: int) -> None:
     errors: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
-    executor = start_processes(2, "json")
-    workers = {executor.submit(os.getpid).result(timeout=60)}
-    futures = [executor.submit(time.sleep, 3600) for _ in range(waiting)]
-    stop_processes(executor)
+    processes = WorkerProcesses(2, "json")
+    worker = processes.submit(os.getpid).result(timeout=60)
+    futures = [processes.submit(time.sleep, 3600) for _ in range(waiting)]
+    processes.stop()
     assert all(isinstance(future.exception(), BrokenExecutor) for future in futures)
-    assert not any(psutil.pid_exists(worker) for worker in workers)
+    assert not psutil.pid_exists(worker)
     assert not errors
 
 
 def test_the_module_is_loaded_before_the_first_work() -> None:
-    executor = start_processes(1, "colorsys")
+    processes = WorkerProcesses(1, "colorsys")
     try:
-        assert executor.submit(eval, "'colorsys' in __import__('sys').modules").result(timeout=60)
+        assert processes.submit(eval, "'colorsys' in __import__('sys').modules").result(timeout=60)
     finally:
-        stop_processes(executor)
+        processes.stop()
+
+
+def test_processes_that_cannot_start_are_told_from_those_that_die(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    processes = WorkerProcesses(1, "no_such_module_as_this")
+    assert isinstance(processes._first.exception(timeout=60), BrokenExecutor)
+    assert processes.never_began
+    processes.stop()
+    assert "no_such_module_as_this" in capfd.readouterr().err
+    processes = WorkerProcesses(1, "json")
+    assert isinstance(processes.submit(kill_self).exception(timeout=60), BrokenExecutor)
+    assert not processes.never_began
+    processes.stop()
+
+
+def test_a_process_that_dies_while_it_sends_is_noticed_and_ended() -> None:
+    processes = WorkerProcesses(2, "json")
+    future = processes.submit(die_while_sending)
+    while not processes.has_died:
+        time.sleep(0.01)
+    # Half of the answer is here, and nobody says that the rest will not come.
+    processes.stop()
+    assert isinstance(future.exception(timeout=60), BrokenExecutor)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
     from stepsim.graph.program import Program
 
-__all__ = ["Bindings", "Operator", "Output", "Site", "source_line"]
+__all__ = ["Bindings", "Operator", "Output", "Site", "source_line", "without_source_lines"]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _LIBRARIES = (
@@ -134,12 +136,27 @@ class Output:
         )
 
 
+_UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)
+
+
+@contextmanager
+def without_source_lines() -> Iterator[None]:
+    """Operators made inside have no line of code: a program is the same wherever it is built."""
+    token = _UNLOCATED.set(True)
+    try:
+        yield
+    finally:
+        _UNLOCATED.reset(token)
+
+
 def user_frame() -> tuple[str, int]:
     """File and line of the first frame outside this package.
 
     ``("", 0)`` where a library called the package, as on the command line: no line of the user's
     built the operator then.
     """
+    if _UNLOCATED.get():
+        return "", 0
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PACKAGE):
         if frame.f_back is None:

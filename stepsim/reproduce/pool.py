@@ -6,12 +6,12 @@ The processes find the compiled engine in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import BrokenExecutor, as_completed
 from contextlib import contextmanager
 from typing import TypeVar
 
 from stepsim.errors import StepSimError
-from stepsim.processes import start_processes, stop_processes
+from stepsim.processes import WorkerProcesses
 from stepsim.simulation import ensure_compiled
 
 __all__ = ["Pool", "workers"]
@@ -21,10 +21,10 @@ Answer = TypeVar("Answer")
 
 
 class Pool:
-    """Where work is done: in the processes of an executor, or here when there is none."""
+    """Where work is done: in the worker processes, or here when there is none."""
 
-    def __init__(self, executor: Executor | None) -> None:
-        self._executor = executor
+    def __init__(self, processes: WorkerProcesses | None) -> None:
+        self._processes = processes
 
     def map(
         self,
@@ -41,13 +41,13 @@ class Pool:
         StepSimError : a process was killed.
         """
         notice = done or (lambda task: None)
-        if self._executor is None:
+        if self._processes is None:
             answers = []
             for task in tasks:
                 answers.append(work(task))
                 notice(task)
             return answers
-        futures = [self._executor.submit(work, task) for task in tasks]
+        futures = [self._processes.submit(work, task) for task in tasks]
         which = dict(zip(futures, tasks, strict=True))
         try:
             for future in as_completed(futures):
@@ -66,9 +66,9 @@ def workers(jobs: int) -> Iterator[Pool]:
     if jobs == 1:
         yield Pool(None)
         return
-    executor = start_processes(jobs, "stepsim.reproduce")
+    processes = WorkerProcesses(jobs, "stepsim.reproduce")
     try:
         ensure_compiled()
-        yield Pool(executor)
+        yield Pool(processes)
     finally:
-        stop_processes(executor)
+        processes.stop()

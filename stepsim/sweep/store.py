@@ -18,6 +18,7 @@ files; a design point when its file in ``runs`` is there. Its chunks are deleted
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,8 @@ class Store:
         self._plan = plan
         self._parts = folder / "parts"
         self._manifest_file = folder / "sweep.json"
+        self._summary = folder / "summary.json"
+        self._timings = folder / "timings.jsonl"
         self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
 
     def check(self, *, resume: bool) -> None:
@@ -115,6 +118,8 @@ class Store:
                 write_json(self._manifest_file, self._manifest())
             self._clear_torn()
             self.damaged = self._remove_damaged()
+            # Of an earlier end. It is written anew once all runs are there.
+            self._summary.unlink(missing_ok=True)
             yield self
 
     def finished(self) -> set[str]:
@@ -129,11 +134,11 @@ class Store:
         Raises
         ------
         OutputError
-            They cannot be written, as when the disk is full; nothing is left of this chunk.
+            They cannot be written, as when the disk is full; no torn file is left of this chunk.
         """
         tables = {name: _table(name, getattr(rows, name)) for name in self._tables}
         write_tables({self._part(rows.key, name): table for name, table in tables.items()})
-        with (self.folder / "timings.jsonl").open("a", encoding="utf-8") as file:
+        with _writing(self._timings), self._timings.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dict(rows.timing)) + "\n")
 
     def compact(self, point: Point, chunks: Sequence[str]) -> None:
@@ -144,14 +149,15 @@ class Store:
                 parts = [read_table(self._part(key, name)) for key in chunks]
                 joined[self._final(name, point)] = pa.concat_tables(parts).combine_chunks()
             for path in joined:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                with _writing(path):
+                    path.parent.mkdir(parents=True, exist_ok=True)
             write_tables(joined)
         for key in chunks:
             for name in reversed(self._tables):
                 self._part(key, name).unlink(missing_ok=True)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        write_json(self.folder / "summary.json", summary)
+        write_json(self._summary, summary)
 
     def count(self, name: str) -> int:
         """Rows of a table, over all files."""
@@ -175,9 +181,12 @@ class Store:
         }
 
     def _clear_torn(self) -> None:
-        """Remove what a killed process left under temporary names."""
+        """Remove what a killed process left: files under temporary names, half a line."""
         for path in self.folder.rglob(".*.tmp"):
             path.unlink(missing_ok=True)
+        if self._timings.is_file():
+            whole = self._timings.read_bytes().rpartition(b"\n")[0]
+            os.truncate(self._timings, len(whole) + 1 if whole else 0)
 
     def _remove_damaged(self) -> tuple[str, ...]:
         """Chunks whose rows cannot be read are not finished; complete design points must be."""
@@ -225,6 +234,18 @@ def _table(name: str, rows: Sequence[Any]) -> pa.Table:
     if name == "units":
         return pa.concat_tables([schema.empty_table(), *rows]).combine_chunks()
     return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say of what cannot be written what is left."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror}); what was finished is kept: make room "
+            "and continue with --resume"
+        ) from error
 
 
 def _lock(file: Any, folder: Path) -> None:

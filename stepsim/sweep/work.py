@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepsim.graph.metrics import Metrics
+from stepsim.graph.operator import without_source_lines
 from stepsim.simulation import Limits, Totals, prepare
 from stepsim.sweep.decoder_kind import DecoderShape
 from stepsim.sweep.kinds import Built, build, program_size
@@ -117,7 +118,7 @@ def _design(chunk: Chunk, data: Any) -> _Design:
     key = repr((point.workload, point.shape, dict(point.parameters), point.machine, size,
                 chunk.memory_model))  # fmt: skip
     if key not in _designs:
-        with _without_collection():
+        with _without_collection(), without_source_lines():
             _designs[key] = _Design(chunk, data)
         if len(_designs) > _KEPT_PROGRAMS:
             _designs.popitem(last=False)

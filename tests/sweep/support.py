@@ -102,3 +102,24 @@ def of_another_version(chunk: Chunk) -> ChunkRows:
     if chunk.key == "0001-00001":
         return replace(rows, versions={**rows.versions, "numba": "0.1"})
     return rows
+
+
+def die_while_sending(*answer: Any) -> bytes:
+    """What comes next from this process is cut in half, and is the last that comes of it."""
+    from multiprocessing.connection import Connection
+
+    def send_half(self: Any, data: Any) -> None:
+        os.write(self.fileno(), bytes(data)[: len(data) // 2])
+        kill_self()
+
+    Connection._send = send_half  # type: ignore[attr-defined]
+    return b"x" * 20_000
+
+
+def die_while_sending_once(chunk: Chunk) -> ChunkRows:
+    """The first worker that gets the third chunk dies when it has sent half of its rows."""
+    flag = Path(os.environ["STEPSIM_TEST_FLAG"])
+    if chunk.key == "0001-00000" and not flag.exists():
+        flag.touch()
+        die_while_sending()
+    return execute_chunk(chunk)

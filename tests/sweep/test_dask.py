@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,3 +135,22 @@ def test_a_wrong_address_is_named(
     monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.5)
     with pytest.raises(SweepError, match=f"dask: no scheduler answers at {address} .*tcp://host"):
         run_sweep(tiny(), tmp_path, backend="dask", address=address)
+
+
+# Workers of a cluster that is started here run the script first, as those of multiprocessing do.
+SCRIPT = """
+import json, sys
+from stepsim.sweep import run_sweep
+run_sweep(json.loads(sys.argv[1]), sys.argv[2], backend="dask")
+"""
+
+
+def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), json.dumps(tiny()), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert "SweepError: dask: cannot start workers here" in done.stderr
+    assert 'below `if __name__ == "__main__":`' in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +22,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import OutputError, SweepError
+from stepsim.processes import WorkerProcesses
 from stepsim.sweep import open_table, query, read_runs, run_sweep
-from stepsim.sweep.backends import LocalBackend
-from tests.sweep.support import die_of_one_chunk, die_once, rows_of, tiny
+from stepsim.sweep.backends import LocalBackend, patience
+from stepsim.sweep.plan import Chunk
+from stepsim.sweep.work import ChunkRows
+from tests.sweep.support import (
+    die_of_one_chunk,
+    die_once,
+    die_while_sending_once,
+    rows_of,
+    tiny,
+)
 
 MANY = tiny(
     traces={"synthetic": {"tokens": 12, "layers": 5, "steps": 10, "seed": 1}},
@@ -271,10 +281,14 @@ def test_a_kill_between_joining_and_cleaning_leaves_no_row_twice(
     assert_as_undisturbed(folder)
 
 
-def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("work", [die_once, die_while_sending_once])
+def test_a_worker_that_dies_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Chunk], ChunkRows]
+) -> None:
     folder = tmp_path / "out"
     monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
-    backend = LocalBackend(2, die_once)
+    monkeypatch.setattr(patience, "LOOK_SECONDS", 1.0)
+    backend = LocalBackend(2, work)
     try:
         summary = run_sweep(tiny(), folder, backend=backend)
     finally:
@@ -324,6 +338,60 @@ def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     assert 0 < len(saved(folder)) < 200
     run_sweep(MANY, folder, jobs=2, resume=True)
     assert rows_of(folder) == rows_of(tmp_path / "undisturbed")
+
+
+def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
+    spec = tiny(parameters={"tile_inter": 32, "regions": 2, "fifo_depth": 1})
+    summary = run_sweep(spec, tmp_path / "here")
+    assert summary.errors == {"deadlock": 4}
+    run_sweep(spec, tmp_path / "there", jobs=2)
+    assert rows_of(tmp_path / "here") == rows_of(tmp_path / "there")
+    (message, *_) = open_table(tmp_path / "here", "failures").to_table()["message"].to_pylist()
+    assert "waits for" in message
+    assert ".py:" not in message
+
+
+def test_workers_that_cannot_start_end_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def start(self: LocalBackend) -> WorkerProcesses:
+        return WorkerProcesses(2, "no_such_module_as_this")
+
+    monkeypatch.setattr(LocalBackend, "_start", start)
+    with pytest.raises(SweepError, match="local: no worker process could start"):
+        run_sweep(tiny(), tmp_path, jobs=2)
+    assert "no_such_module_as_this" in capfd.readouterr().err
+
+
+def test_what_a_kill_left_of_a_complete_sweep_is_no_summary(tmp_path: Path) -> None:
+    run_sweep(tiny(), tmp_path)
+    with (tmp_path / "timings.jsonl").open("a") as file:
+        file.write('{"chunk": "00')
+    (first, *_) = sorted((tmp_path / "runs").iterdir())
+    shutil.rmtree(first)
+
+    def stop(progress: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(tiny(), tmp_path, resume=True, progress=stop)
+    assert not (tmp_path / "summary.json").exists()
+    run_sweep(tiny(), tmp_path, resume=True)
+    assert (tmp_path / "summary.json").exists()
+    lines = (tmp_path / "timings.jsonl").read_text().splitlines()
+    assert [json.loads(line)["runs"] for line in lines] == [4, 2] * 5
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "timings.jsonl").mkdir()
+    with pytest.raises(OutputError, match=r"timings\.jsonl: cannot be written .*--resume"):
+        run_sweep(tiny(), folder)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "runs").touch()
+    with pytest.raises(OutputError, match=r"part\.parquet: cannot be written .*--resume"):
+        run_sweep(tiny(), tmp_path / "b")
 
 
 def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:

@@ -27,20 +27,14 @@ class DaskBackend:
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
         self._distributed = import_extra("distributed", "dask")
         self._work = work
-        self._cluster = None
-        if address is None:
-            self._cluster = self._distributed.LocalCluster(
-                n_workers=jobs, threads_per_worker=1, processes=True,
-                # A free port: its own default may be taken by another cluster, of which it warns.
-                dashboard_address="127.0.0.1:0",
-                # How often to try again is decided by the one who dispatches.
-                scheduler_kwargs={"allowed_failures": 0},
-            )  # fmt: skip
+        self._cluster = None if address else self._started(jobs)
         try:
             self._client = self._distributed.Client(
                 self._cluster or address, timeout=patience.ANSWER_SECONDS, set_as_default=False
             )
         except (OSError, ValueError) as error:
+            if self._cluster is not None:
+                self._cluster.close()
             raise SweepError(
                 f"dask: no scheduler answers at {address or 'this machine'} ({error}); check the "
                 "address, as in tcp://host:8786"
@@ -95,6 +89,22 @@ class DaskBackend:
         self._log.setLevel(self._log_level)
         if self._cluster is not None:
             self._cluster.close()
+
+    def _started(self, jobs: int) -> Any:
+        try:
+            return self._distributed.LocalCluster(
+                n_workers=jobs, threads_per_worker=1, processes=True,
+                # A free port: its own default may be taken by another cluster, of which it warns.
+                dashboard_address="127.0.0.1:0",
+                # How often to try again is decided by the one who dispatches.
+                scheduler_kwargs={"allowed_failures": 0},
+            )  # fmt: skip
+        # Of many kinds, some of them plain exceptions.
+        except Exception as error:
+            raise SweepError(
+                f"dask: cannot start workers here ({error}); in a script, put what runs the sweep "
+                'below `if __name__ == "__main__":`, since dask runs the script in its workers, too'
+            ) from error
 
     def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
         """Ask for as long as there are workers that could bring the answer."""

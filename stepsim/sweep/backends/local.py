@@ -6,7 +6,9 @@ import concurrent.futures
 from collections.abc import Collection
 from typing import Any
 
-from stepsim.processes import start_processes, stop_processes
+from stepsim.errors import SweepError
+from stepsim.processes import WorkerProcesses
+from stepsim.sweep.backends import patience
 from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
@@ -39,8 +41,9 @@ class LocalBackend:
         if self._pool is None:
             self._pool = self._start()
         try:
-            return self._pool.submit(self._work, chunk)  # type: ignore[no-any-return]
+            return self._pool.submit(self._work, chunk)
         except concurrent.futures.BrokenExecutor:
+            self._refuse_to_try_forever()
             self.close()
             return self.submit(chunk)
 
@@ -48,19 +51,36 @@ class LocalBackend:
         if self._inline:
             chunk, handle = self._next
             handle.set_result(self._work(chunk))
-        first = concurrent.futures.FIRST_COMPLETED
-        return concurrent.futures.wait(handles, return_when=first).done
+        died_before = False
+        while True:
+            done = concurrent.futures.wait(
+                handles, patience.LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
+            ).done
+            if done:
+                return done
+            # The executor tells at once, unless the process died while it sent its rows.
+            if died_before:
+                self.close()
+            died_before = self._pool is not None and self._pool.has_died
 
     def result(self, handle: Any) -> ChunkRows:
         try:
             return handle.result()  # type: ignore[no-any-return]
         except concurrent.futures.BrokenExecutor as error:
+            self._refuse_to_try_forever()
             raise WorkerLost(str(error)) from error
 
     def close(self) -> None:
         if self._pool is not None:
-            stop_processes(self._pool)
+            self._pool.stop()
             self._pool = None
 
-    def _start(self) -> Any:
-        return start_processes(self._jobs, "stepsim.sweep.work")
+    def _start(self) -> WorkerProcesses:
+        return WorkerProcesses(self._jobs, "stepsim.sweep.work")
+
+    def _refuse_to_try_forever(self) -> None:
+        if self._pool is not None and self._pool.never_began:
+            raise SweepError(
+                "local: no worker process could start; what they wrote says why. Check that there "
+                "is memory for them, or use --jobs 1"
+            )
