@@ -61,8 +61,7 @@ def select(
             f"--prefix: expected the begin of a name, found '{prefix}' with a folder in it; name "
             "the folder with --out"
         )
-    if requests < 0:
-        raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")
+    _check_count(requests)
     lengths = load_requests(file, column=column).context_tokens
     if at or near:
         chosen = _asked_for(lengths, size, at or [], near or [], requests or None, stride, count)
@@ -114,6 +113,7 @@ def replay(
         raise ArgError(f"--every {every}: expected at least 1")
     if out is not None:
         check_output(out)
+    _check_count(requests)
     trace = load_requests(file)
     if requests:
         trace = trace.window(1, min(requests, len(trace)))
@@ -244,3 +244,10 @@ def _write_windows(
         with replacing(folder / f"{window.name(prefix)}.npy") as (part,), part.open("wb") as file:
             np.save(file, window.lengths(lengths))
     note(f"wrote {len(windows)} files to {folder}")
+
+
+def _check_count(requests: int) -> None:
+    from stepsim.errors import ArgError
+
+    if requests < 0:
+        raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")

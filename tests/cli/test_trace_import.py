@@ -297,4 +297,7 @@ def test_replay(cli: Cli, tmp_path: Path) -> None:
         "9 steps for 5 requests, 1.00 requests and 125 KV tokens per step, at most 303\n"
     )
     assert cli("trace", "replay", path, "--batch", 0).code == 2
+    negative = cli("trace", "replay", path, "--batch", 1, "--requests", -1)
+    assert negative.code == 2
+    assert "--requests -1: expected at least 1, or 0 for all" in negative.stderr
     assert cli("trace", "replay", path, "--batch", 1, "--every", 0).code == 2
