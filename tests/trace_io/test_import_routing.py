@@ -391,7 +391,6 @@ def test_progress_reaches_the_end(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_formats_say_what_they_are(name):
+def test_formats_go_by_their_names(name):
     assert FORMATS[name].name == name
-    assert FORMATS[name].about
     assert job.CHUNK_BYTES <= 64 << 20

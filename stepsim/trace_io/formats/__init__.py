@@ -29,21 +29,20 @@ class Format:
     name: str
     holds: Literal["routing", "requests"]
     read: Callable[[ImportJob], Iterator[RoutingChunk | RequestChunk]]
-    about: str
 
 
 FORMATS = {
     found.name: found
     for found in (
-        Format("numpy", "routing", numpy_arrays.read, "[tokens, k] or [tokens, layers, k]"),
-        Format("vllm", "routing", vllm.read, "routed_experts in .npy, .npz or JSON responses"),
-        Format("sglang", "routing", sglang.read, "responses with routed_experts in base64"),
-        Format("megatron", "routing", megatron.read, "router_trace_rank*.jsonl, or their folder"),
-        Format("llamacpp", "routing", llamacpp.read, "CSV with rows layer,expert"),
-        Format("parquet", "routing", list_columns.read, "Parquet or Arrow with a list column"),
-        Format("azure", "requests", azure.read, "CSV: TIMESTAMP,ContextTokens,GeneratedTokens"),
-        Format("mooncake", "requests", mooncake.read, "JSONL: timestamp, input_length, ..."),
-        Format("lengths", "requests", lengths.read, "one prompt length per request"),
+        Format("numpy", "routing", numpy_arrays.read),
+        Format("vllm", "routing", vllm.read),
+        Format("sglang", "routing", sglang.read),
+        Format("megatron", "routing", megatron.read),
+        Format("llamacpp", "routing", llamacpp.read),
+        Format("parquet", "routing", list_columns.read),
+        Format("azure", "requests", azure.read),
+        Format("mooncake", "requests", mooncake.read),
+        Format("lengths", "requests", lengths.read),
     )
 }
 """All formats by name."""
