@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.files import damaged
+from stepsim.trace_io.files import choose_array, damaged
+from stepsim.trace_io.validate import check_weights_shape
 
-__all__ = ["ArrayFile", "archive_names", "array_of_bytes", "open_array"]
+__all__ = ["ArrayFile", "archive_names", "array_of_bytes", "open_array", "open_routing"]
 
 _BLOCK_BYTES = 8 << 20
 _MAX_UNPACKED_BYTES = 32 << 20
@@ -170,6 +171,25 @@ def open_array(path: Path, kind: str, name: str | None = None) -> ArrayFile:
     return ArrayFile(
         path, kind, name, dtype, shape, fortran, begin, _Unpacker(path, kind, name, size)
     )
+
+
+def open_routing(path: Path, kind: str) -> tuple[ArrayFile, ArrayFile | None]:
+    """The expert ids in a .npy or .npz file, and their weights if there are.
+
+    Raises:
+        TraceError: as `open_array`, it is not clear which array is meant, or the weights have
+            another shape.
+    """
+    chosen = weights = None
+    if kind == "npz":
+        names = archive_names(path)
+        chosen = choose_array(path, names, ("experts", "data"), ("weights",))
+        if "weights" in names and chosen != "weights":
+            weights = open_array(path, kind, "weights")
+    ids = open_array(path, kind, chosen)
+    if weights is not None:
+        check_weights_shape(weights.shape, ids.shape, str(path))
+    return ids, weights
 
 
 def array_of_bytes(data: bytes) -> npt.NDArray[Any]:

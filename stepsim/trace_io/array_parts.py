@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.array_files import ArrayFile, archive_names, open_array
-from stepsim.trace_io.files import choose_array
+from stepsim.trace_io.array_files import ArrayFile, open_routing
 from stepsim.trace_io.parts import Checks, Key, Labels, Part, Span, checked_table
 from stepsim.trace_io.table import RoutingTable
 from stepsim.trace_io.validate import Place, check_integer_dtype
@@ -35,17 +34,9 @@ def file_parts(path: Path, kind: str, labels: Labels) -> list[Part]:
     """The parts of a .npy or .npz file that were asked for, at least one; nothing is read yet.
 
     Raises:
-        TraceError: the file is truncated or damaged, it is not clear which array is meant, or as
-            `array_parts`.
+        TraceError: as `open_routing` and `array_parts`.
     """
-    if kind == "npy":
-        return _parts(open_array(path, kind), None, str(path), labels)
-    names = archive_names(path)
-    chosen = choose_array(path, names, ("experts", "data"), ("weights",))
-    weights = None
-    if "weights" in names and chosen != "weights":
-        weights = open_array(path, kind, "weights")
-    return _parts(open_array(path, kind, chosen), weights, str(path), labels)
+    return _parts(*open_routing(path, kind), str(path), labels)
 
 
 @dataclass(frozen=True)
@@ -81,11 +72,6 @@ def _parts(ids: _Array, weights: ArrayFile | None, name: str, labels: Labels) ->
         return [_part(ids, weights, key, name, None)] if labels.match(key) else []
     check_integer_dtype(np.empty(0, ids.dtype), name, "expert ids")
     layers = ids.shape[1]
-    if weights is not None and weights.shape != ids.shape:
-        raise TraceError(
-            f"{name}: weights have shape {weights.shape}, the expert ids {ids.shape}; "
-            "each expert id needs one weight"
-        )
     wanted: Sequence[int] = range(layers) if labels.layer is None else [labels.layer]
     if not layers or not 0 <= wanted[0] < layers:
         raise TraceError(
@@ -101,10 +87,7 @@ def _part(ids: _Array, weights: ArrayFile | None, key: Key, name: str, layer: in
     def read(checks: Checks, span: Span | None) -> RoutingTable:
         first, count = (0, None) if span is None else span
         place = Place(name, key.layer, key.step, first, key.model)
-        gates = None
-        if weights is not None:
-            same = weights.shape == ids.shape
-            gates = weights.read(first, count, layer) if same else weights.read()
+        gates = None if weights is None else weights.read(first, count, layer)
         return checked_table(ids.read(first, count, layer), gates, place, checks)
 
     # Arrays of other dims than 2 and 3 are refused when they are read.

@@ -13,7 +13,13 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 
-__all__ = ["Place", "check_experts", "check_integer_dtype", "check_weights"]
+__all__ = [
+    "Place",
+    "check_experts",
+    "check_integer_dtype",
+    "check_weights",
+    "check_weights_shape",
+]
 
 _MAX_ID = int(np.iinfo(np.int32).max)
 
@@ -96,11 +102,7 @@ def check_weights(
             f"{place.source}: weights are {values.dtype}, expected floating point; "
             "convert them with .astype(np.float32)"
         )
-    if values.shape != shape:
-        raise TraceError(
-            f"{place.source}: weights have shape {values.shape}, the expert ids {shape}; "
-            "each expert id needs one weight"
-        )
+    check_weights_shape(values.shape, shape, place.source)
     with np.errstate(over="ignore"):
         weights = values.astype(np.float32)
     bad = ~np.isfinite(weights)
@@ -111,6 +113,19 @@ def check_weights(
             f"float32{_more(bad)}; leave the weights out or record them again"
         )
     return weights
+
+
+def check_weights_shape(found: tuple[int, ...], shape: tuple[int, ...], source: str) -> None:
+    """Refuse gate weights of another shape than the expert ids.
+
+    Raises:
+        TraceError: the shapes differ.
+    """
+    if found != shape:
+        raise TraceError(
+            f"{source}: weights have shape {found}, the expert ids {shape}; each expert id needs "
+            "one weight"
+        )
 
 
 def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> None:

@@ -106,6 +106,24 @@ def test_what_follows_an_array_in_an_archive_is_not_unpacked(tmp_path):
 # --- What cannot be read
 
 
+def test_the_row_of_a_missing_value(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([[0.0, 1.0], [np.nan, 2.0]]))
+    with pytest.raises(TraceError, match=r"are float64, expected integers \(row 1 holds nan\)"):
+        read_routing(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_weights_of_another_shape(tmp_path, dims):
+    ids = IDS[:, 0] if dims == 2 else IDS
+    path = tmp_path / "x.npz"
+    np.savez(path, experts=ids, weights=np.ones(ids.shape[1:]))
+    says = f"{path}: weights have shape {ids.shape[1:]}, the expert ids {ids.shape}; each expert"
+    for read in (read_routing, lambda source: import_trace(source, tmp_path / "out")):
+        with pytest.raises(TraceError) as caught:
+            read(path)
+        assert str(caught.value).startswith(says)
+
+
 def test_a_checksum_is_compared(tmp_path):
     path = archive(tmp_path / "x.npz")
     data = bytearray(path.read_bytes())

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.array_files import ArrayFile, archive_names, open_array
-from stepsim.trace_io.files import choose_array, detect_format
+from stepsim.trace_io.array_files import open_routing
+from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
 from stepsim.trace_io.formats.sequences import sequence_chunks
 from stepsim.trace_io.validate import check_integer_dtype
@@ -33,29 +33,13 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             f"{job.path}: is no NumPy file ({kind or 'no known first bytes'}), expected .npy or "
             ".npz; check --format"
         )
-    if kind == "npy":
-        yield from _read_pair(job, open_array(job.path, kind), None)
-        return
-    names = archive_names(job.path)
-    chosen = choose_array(job.path, names, ("experts", "data"), ("weights",))
-    weights = None
-    if "weights" in names and chosen != "weights":
-        weights = open_array(job.path, kind, "weights")
-    yield from _read_pair(job, open_array(job.path, kind, chosen), weights)
-
-
-def _read_pair(job: ImportJob, ids: ArrayFile, weights: ArrayFile | None) -> Iterator[RoutingChunk]:
     name = str(job.path)
+    ids, weights = open_routing(job.path, kind)
     check_integer_dtype(np.empty(0, ids.dtype), name, "expert ids")
     if len(ids.shape) not in (2, 3):
         raise TraceError(
             f"{name}: expert ids have {len(ids.shape)} dims, shape {ids.shape}, expected "
             "[tokens, k] or [tokens, layers, k]; reshape them"
-        )
-    if weights is not None and weights.shape != ids.shape:
-        raise TraceError(
-            f"{name}: weights have shape {weights.shape}, the expert ids {ids.shape}; "
-            "each expert id needs one weight"
         )
     if ids.shape[0] == 0:
         raise TraceError(
