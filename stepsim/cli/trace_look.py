@@ -53,19 +53,7 @@ def info(
 
     A short routing table is listed by layer and step, anything else by layer.
     """
-    reading = TraceReading(
-        file,
-        format,
-        model,
-        experts,
-        k,
-        layers,
-        layer,
-        step,
-        column,
-        drop_missing,
-        tuple(ranks) if ranks else None,
-    )
+    reading = TraceReading.of_options(locals())
     if reading.holds_requests:
         trace = reading.requests()
         if json:
@@ -112,19 +100,7 @@ def plot(
     from stepsim.cli.trace_figure import draw_requests, draw_routing
 
     check_output(out)
-    reading = TraceReading(
-        file,
-        format,
-        model,
-        experts,
-        k,
-        layers,
-        layer,
-        step,
-        column,
-        drop_missing,
-        tuple(ranks) if ranks else None,
-    )
+    reading = TraceReading.of_options(locals())
     heading = file.name if title is None else title
     if reading.holds_requests:
         draw_requests(reading.requests(), heading, out)

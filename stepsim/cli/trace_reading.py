@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepsim.cli.trace_import import progress, router_of
 from stepsim.errors import ArgError
@@ -41,6 +42,12 @@ class TraceReading:
     column: str | None = None
     drop_missing: bool = False
     ranks: tuple[int, ...] | None = None
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, Any]) -> TraceReading:
+        """Of all options of a command, by name; those that are no fields are left out."""
+        own = {field.name: options[field.name] for field in fields(cls)}
+        return cls(**own | {"ranks": tuple(own["ranks"]) if own["ranks"] else None})
 
     def __post_init__(self) -> None:
         if not self.holds_requests:
