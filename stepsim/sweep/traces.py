@@ -74,7 +74,7 @@ class Trace:
         return " ".join(map(str, parts))
 
     def loaded(self) -> Trace:
-        """The trace with its data; with an error when it is not what it was."""
+        """The trace with its data; with an error when it is not what it was. Never raises."""
         lengths = None if self.lengths is None else self.lengths.loaded()
         error = self.error or ("" if lengths is None else lengths.error)
         if self.load is None:
@@ -83,8 +83,13 @@ class Trace:
             identity, data = self.load()
             if identity != self.identity:
                 error = f"{self.label}: has changed since the sweep was planned; start it again"
-        except TraceError as found:
-            data, error = None, str(found)
+        # A file that is gone, cut or being written fails in many ways; that costs its runs only.
+        except Exception as found:
+            data = None
+            error = (
+                f"{self.label}: cannot be read any more since the sweep was planned ({found}); put "
+                "the file back as it was and start the sweep again"
+            )
         return replace(self, data=data, lengths=lengths, error=error, load=None)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -137,6 +137,43 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path, monkeypatch: pytest.Monk
     assert row["message"].startswith("r.npy layer 0 step 0 window 1: has changed since the sweep")
 
 
+@pytest.mark.parametrize("failure", [OSError(5, "Input/output error"), ValueError("cut short")])
+def test_a_trace_that_cannot_be_read_again_travels_with_its_error(failure: Exception) -> None:
+    """The data is read while a chunk is sent: an error there would end the sweep."""
+    trace = traces_module.Trace("r.npy", 0, 2, "1d", None, window=1, load=Failing(failure))
+    sent = pickle.loads(pickle.dumps(trace))
+    assert (sent.data, sent.load, sent.identity) == (None, None, "1d")
+    assert sent.error.startswith("r.npy layer 0 step 2 window 1: cannot be read any more")
+    assert f"({failure}); put the file back" in sent.error
+
+
+class Failing:
+    """Reads nothing."""
+
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
+    def __call__(self) -> traces_module.Content:
+        raise self._failure
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_file_that_goes_away_costs_its_runs_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr(traces_module, "KEPT_BYTES", 0)
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, np.arange(1, 9) * ord(name[0]))
+    files = [str(tmp_path / name) for name in ("a.npy", "b.npy")]
+    plan = plan_sweep({**ATTENTION, "traces": {"files": files}})
+    (tmp_path / "b.npy").unlink()
+    summary = run_sweep(plan, tmp_path / "out", jobs=jobs)
+    assert (summary.simulated, summary.errors) == (1, {"TraceError": 1})
+    (row,) = open_table(tmp_path / "out", "failures").to_table().to_pylist()
+    assert (row["stage"], row["trace"]) == ("trace", "b.npy")
+    assert row["message"].startswith("b.npy: cannot be read any more since the sweep was planned (")
+
+
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
