@@ -19,10 +19,14 @@ def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) 
     ``pairs`` is ``all`` (each with each), ``step`` (those of the same step, and of the same window
     where both are windows) or ``order`` (the first with the first, and so on).
 
+    With ``step`` the routing decides what is run: lengths of other steps and windows are not used,
+    so that a whole replay serves a sample of the routing.
+
     Raises
     ------
     SweepError
-        A trace is left over, or a pair has not one token for each request.
+        A routing has no lengths, an order has lengths left over, steps are not known, or a pair has
+        not one token for each request.
     """
     make = {"all": _each_with_each, "step": _by_step, "order": _in_order}[pairs]
     found = []
@@ -58,6 +62,11 @@ def _by_step(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pai
         of_step.setdefault(table.step, []).append(table)
     partners: set[int] = set()
     for batch in lengths:
+        if batch.step is None and batch.error:
+            raise SweepError(
+                f"pairs: the steps of {batch.label} are not known: {batch.error}; mend the file, "
+                "take it out of lengths, or pair with all or order"
+            )
         if batch.step is None:
             raise SweepError(
                 f"pairs: {batch.label} has no steps, only files of `stepsim trace replay` have; "
@@ -69,7 +78,9 @@ def _by_step(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pai
                 yield table, batch
     alone = [table for table in routing if id(table) not in partners]
     if alone:
+        several = len(alone) > 1
         raise SweepError(
-            f"pairs: {alone[0].label} and {len(alone) - 1} more have no lengths of their step"
+            f"pairs: {alone[0].label} {f'and {len(alone) - 1} more have' if several else 'has'} no "
+            f"lengths of {'their' if several else 'its'} step"
             f"{'' if alone[0].window is None else ' and window'}; select steps that both have"
         )

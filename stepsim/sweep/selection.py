@@ -70,9 +70,7 @@ def routing_traces(
         )
     if selection.column is not None:
         raise SweepError(f"{where}.column: is for files of lengths; remove it")
-    batches = list(
-        _synthetic(selection, shape) if selection.synthetic else _files(selection, shape)
-    )
+    batches = _layer_steps(selection, shape)
     if not batches:
         raise _nothing(selection, shape, where)
     rows = np.array([batch.rows for batch in batches])
@@ -90,11 +88,11 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
     """
     if selection.synthetic or selection.layers is not None:
         raise SweepError(
-            f"{where}: attention reads cache lengths from files; synthetic and layers are for "
-            "routing. Give files, and of replays steps"
+            f"{where}: cache lengths are read from files; synthetic and layers are for routing. "
+            "Give files, and of replays steps"
         )
     if not selection.files:
-        raise SweepError(f"{where}.files: no file; attention needs at least one file of lengths")
+        raise SweepError(f"{where}.files: no file; give at least one file of cache lengths")
     groups = [
         _lengths(selection, number, name, where) for number, name in enumerate(selection.files)
     ]

@@ -204,11 +204,34 @@ def test_traces_that_do_not_fit_each_other(files: Path) -> None:
     steps = {"files": [str(files / "steps.parquet")], "steps": [1, 3]}
     text = message(spec(files, lengths=steps))
     assert "pairs: routing.parquet layer 0 step 2 and 1 more have no lengths of their step" in text
+    one = {"files": [str(files / "routing.parquet")], "layers": [0]}
+    text = message(spec(files, traces=one, lengths=steps))
+    assert "pairs: routing.parquet layer 0 step 2 has no lengths of its step; select" in text
     assert "lengths.windows: of how many tokens is not known" in message(
         spec(files, lengths={**steps, "windows": "all"})
     )
+    text = message(spec(files, lengths={"synthetic": {"tokens": 8, "seed": 1}}))
+    assert "lengths: cache lengths are read from files; synthetic and layers are for" in text
     text = message({**spec(files), "workload": "moe", "model": MODEL["moe"], "pairs": None})
     assert "lengths: is for workload decoder; remove the key" in text
+
+
+def test_steps_of_lengths_that_cannot_be_read(files: Path) -> None:
+    (files / "bad.parquet").write_bytes(b"PAR1 and no more")
+    both = {"files": [str(files / "steps.parquet"), str(files / "bad.parquet")]}
+    text = message(spec(files, lengths=both))
+    assert "pairs: the steps of bad.parquet are not known: " in text
+    assert "; mend the file, take it out of lengths, or pair with all or order" in text
+    assert "has no steps" not in text
+
+
+def test_the_routing_decides_which_steps_are_run(files: Path) -> None:
+    """A sample of it goes with a whole replay, of which most is not used."""
+    replayed = {"files": [str(files / "steps.parquet")]}
+    routing = {"files": [str(files / "routing.parquet")], "sample": 2, "seed": 1}
+    found = pairs(spec(files, traces=routing, lengths=replayed))
+    assert len(found) == 2
+    assert all(step == other for _, step, _, other, _ in found)
 
 
 def test_a_model_without_variants(files: Path) -> None:
