@@ -92,7 +92,7 @@ def _text(values: _Row) -> str:
 
 
 def _distinct(labels: dict[_Key, str], more: Callable[[_Key], str]) -> dict[_Key, str]:
-    """Equal labels get something more, as of design points that are written differently only."""
+    """Equal labels get something more, as of machines that differ in their description only."""
     times = Counter(labels.values())
     return {
         key: f"{label} ({more(key)})" if times[label] > 1 else label

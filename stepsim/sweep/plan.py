@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -48,6 +49,11 @@ class Point:
     parameters: Mapping[str, Any]
     machine: Machine
 
+    @property
+    def content(self) -> list[Any]:
+        """What it is however it is written: part of the keys of its runs."""
+        return [self.workload, repr(self.shape), dict(self.parameters), self.machine.to_dict()]
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -69,10 +75,7 @@ class Chunk:
 
     def run_key(self, trace: Trace) -> str:
         """What makes a run what it is, apart from the versions of the software."""
-        content = [
-            self.point.workload, repr(self.point.shape), dict(self.point.parameters),
-            self.point.machine.to_dict(), trace.key, dict(self.limits),
-        ]  # fmt: skip
+        content = [*self.point.content, trace.key, dict(self.limits)]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -160,12 +163,18 @@ def make_plan(spec: SweepSpec) -> Plan:
     traces = _numbered(_traces(spec, shape))
     points: list[Point] = []
     problems: list[str] = []
+    first: dict[str, str] = {}
     designs = spec.design_points()
     for index, design in enumerate(designs):
         where = f"design point {index}" + (f" ({_text(design)})" if design else "")
         try:
             points.append(_point(spec, index, design, shape, where))
             _check_batches(points[-1], traces, where)
+            same = first.setdefault(json.dumps(points[-1].content, sort_keys=True), where)
+            if same != where:
+                raise SweepError(
+                    f"is the same as {same} once defaults are filled in; take one of them out"
+                )
         except (SweepError, MachineError) as error:
             text = str(error)
             problems.append(text if text.startswith(where) else f"{where}: {text}")
@@ -219,6 +228,11 @@ def _point(
     values = {**spec.parameters, **design}
     overrides = {k.removeprefix("machine."): v for k, v in values.items() if k[:8] == "machine."}
     base = values.get("machine", spec.machine)
+    if not isinstance(base, str):
+        raise SweepError(
+            f"{where}: machine: expected a name or a file, found {base!r}; name a machine, or "
+            "leave the key out"
+        )
     machine = load_machine(base, overrides or None)
     own = {k: v for k, v in values.items() if k != "machine" and k[:8] != "machine."}
     parameters = resolve_parameters(spec.workload, where, own, shape)
@@ -248,5 +262,7 @@ def _text(design: Mapping[str, Any]) -> str:
 
 def _label(index: int, design: Mapping[str, Any]) -> str:
     """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
-    text = "_".join(f"{key}-{value}" for key, value in design.items()) or "all"
+    # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
+    names = {k: Path(v).name if k == "machine" else v for k, v in design.items()}
+    text = "_".join(f"{key}-{value}" for key, value in names.items()) or "all"
     return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

@@ -189,6 +189,17 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
         if selection is not None and selection.files:
             files = [str(folder / name) for name in selection.files]
             changes[key] = selection.model_copy(update={"files": files})
-    if spec.machine.endswith((".yaml", ".yml")):
-        changes["machine"] = str(folder / spec.machine)
+
+    def located(key: str, value: Any) -> Any:
+        is_file = isinstance(value, str) and value.endswith((".yaml", ".yml"))
+        return str(folder / value) if key == "machine" and is_file else value
+
+    changes["machine"] = located("machine", spec.machine)
+    changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
+    changes["grid"] = {
+        key: [located(key, value) for value in values] for key, values in spec.grid.items()
+    }
+    changes["points"] = [
+        {key: located(key, value) for key, value in point.items()} for point in spec.points
+    ]
     return spec.model_copy(update=changes)

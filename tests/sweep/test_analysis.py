@@ -137,7 +137,7 @@ def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
         "machine=sda-1024 machine.onchip.bytes_per_cycle=64",
         "machine=sda-hdl machine.onchip.bytes_per_cycle=16",
     ]
-    points = [{}, {"compute_bw": 4096}]  # what is the default anyhow
+    points = [{}, {"machine.description": "the same in other words"}]
     assert labels_of(tmp_path / "same", points=points) == [
         "moe tiny (design 0)",
         "moe tiny (design 1)",

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from stepsim.errors import SweepError, TraceError
+from stepsim.machine import load_machine
 from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
 from stepsim.sweep import run as run_module
 from stepsim.sweep.plan import Chunk
@@ -45,7 +46,20 @@ def message(spec: Any) -> str:
         ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter a divisor of 64, found 12, 33"),
         ({"grid": {"tile": [4], "machine.hbm.chanels": [4]}}, "did you mean 'hbm.channels'?"),
         ({"machine": "sda-124"}, "sda-1024"),
+        (
+            {"grid": {"tile": [4], "machine": [None]}},
+            "(tile=4, machine=None): machine: expected a name or a file, found None; name a",
+        ),
         ({"points": [{"tile": 2, "machine.hbm.channels": 8}]}, "design points 0 and 4 are the"),
+        (
+            {"grid": {"tile": [4], "fifo_depth": [None, 2]}},
+            "design point 1 (tile=4, fifo_depth=2): is the same as design point 0 (tile=4, "
+            "fifo_depth=None) once defaults are filled in; take one of them out",
+        ),
+        (
+            {"grid": {"tile": [4], "machine.hbm.channels": [32]}, "points": [{"tile": 4}]},
+            "design point 1 (tile=4): is the same as design point 0 (tile=4, machine.hbm",
+        ),
     ],
 )
 def test_problems_name_key_finding_and_remedy(changes: dict[str, Any], expected: str) -> None:
@@ -103,6 +117,32 @@ def test_trace_files_are_relative_to_the_specification(tmp_path: Path) -> None:
         plan_sweep(spec)
 
 
+def test_machine_files_are_relative_to_the_specification(tmp_path: Path) -> None:
+    folder = tmp_path / "machines"
+    folder.mkdir()
+    for channels in (4, 8, 12, 16):
+        machine = load_machine("sda-1024", {"hbm.channels": channels}).to_dict()
+        (folder / f"m{channels}.yaml").write_text(yaml.safe_dump(machine))
+    spec = tiny(
+        machine="machines/m4.yaml",
+        grid={"tile": [2], "machine": ["machines/m8.yaml", "sda-1024"]},
+        points=[{"tile": 4, "machine": str(folder / "m12.yaml")}, {"tile": 6}],
+    )
+
+    def points(**changes: Any) -> list[tuple[int, str]]:
+        path = tmp_path / "sweep.yaml"
+        path.write_text(yaml.safe_dump({**spec, **changes}, sort_keys=False))
+        return [(p.machine.hbm.channels, p.label) for p in plan_sweep(path).points]
+
+    # Where the files lie is no part of the labels.
+    assert points() == [
+        (8, "0000-tile-2_machine-m8.yaml"), (32, "0001-tile-2_machine-sda-1024"),
+        (12, "0002-tile-4_machine-m12.yaml"), (4, "0003-tile-6"),
+    ]  # fmt: skip
+    common = {**spec["parameters"], "machine": "machines/m16.yaml"}
+    assert points(parameters=common, grid={}, points=[{"tile": 6}]) == [(16, "0000-tile-6")]
+
+
 def test_design_points_are_grid_then_list() -> None:
     spec = load_spec(tiny(points=[{"tile": 3}]))
     assert isinstance(spec, SweepSpec)
@@ -156,6 +196,7 @@ def test_other_workloads(tmp_path: Path) -> None:
     assert plan.runs == 2
     assert "Choose regions <= 4" in message({**attention, "grid": {"regions": [8]}})
     assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
+    assert "traces.files: no file; give at least one" in message({**attention, "traces": {}})
     swiglu = {"batch": 8, "hidden": 16, "intermediate": 32, "tile_inter": 8}
     spec = {"workload": "swiglu", "parameters": swiglu, "grid": {"tile": [4, 8]}}
     assert plan_sweep(spec).runs == 2
