@@ -28,6 +28,7 @@ __all__ = [
     "decoder_parameters",
     "decoder_work",
     "find_decoder_shape",
+    "named_shape",
 ]
 
 Inputs = tuple[Any, Any]
@@ -123,16 +124,8 @@ def find_decoder_shape(model: str | Mapping[str, Any] | None) -> DecoderShape:
     SweepError
         It is missing, unknown, or an invalid shape.
     """
-    names = sorted(MOE_SHAPES)
-    if model is None:
-        raise SweepError(f"model: missing; workload decoder knows {', '.join(names)}")
-    if isinstance(model, str):
-        if model not in MOE_SHAPES:
-            raise SweepError(
-                f"model: unknown model '{model}'{did_you_mean(model, names)} "
-                f"Known: {', '.join(names)}"
-            )
-        return DecoderShape(MOE_SHAPES[model])
+    if not isinstance(model, Mapping):
+        return DecoderShape(named_shape("decoder", model, MOE_SHAPES))
     if set(model) != {"moe", "attention"}:
         raise SweepError(
             f"model: found keys {', '.join(map(str, model)) or 'none'}; the shape of a decoder has "
@@ -142,6 +135,24 @@ def find_decoder_shape(model: str | Mapping[str, Any] | None) -> DecoderShape:
         custom_shape(MoEShape, model["moe"], "model.moe"),
         custom_shape(AttentionShape, model["attention"], "model.attention"),
     )
+
+
+def named_shape(workload: str, model: str | None, shapes: Mapping[str, Any]) -> Any:
+    """A shape that is known by name.
+
+    Raises
+    ------
+    SweepError
+        The name is missing or unknown.
+    """
+    known = ", ".join(sorted(shapes))
+    if model is None:
+        raise SweepError(f"model: missing; workload {workload} knows {known}")
+    if model not in shapes:
+        raise SweepError(
+            f"model: unknown model '{model}'{did_you_mean(model, sorted(shapes))} Known: {known}"
+        )
+    return shapes[model]
 
 
 def custom_shape(kind: Any, sizes: Any, where: str) -> Any:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepsim.errors import ArgError, SweepError
 from stepsim.graph import Program
-from stepsim.machine.problems import did_you_mean
 from stepsim.sweep.decoder_kind import (
     DecoderShape,
     check_decoder_point,
@@ -19,6 +18,7 @@ from stepsim.sweep.decoder_kind import (
     decoder_parameters,
     decoder_work,
     find_decoder_shape,
+    named_shape,
 )
 from stepsim.sweep.problems import describe
 from stepsim.workloads import (
@@ -150,19 +150,11 @@ def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
         return None
     if workload == "decoder":
         return find_decoder_shape(model)
-    known: Mapping[str, Any] = MOE_SHAPES if workload == "moe" else ATTENTION_SHAPES
-    names = sorted(known)
-    if model is None:
-        raise SweepError(f"model: missing; workload {workload} knows {', '.join(names)}")
-    if isinstance(model, str):
-        if model not in known:
-            raise SweepError(
-                f"model: unknown model '{model}'{did_you_mean(model, names)} "
-                f"Known: {', '.join(names)}"
-            )
-        return known[model]  # type: ignore[no-any-return]
-    kind = MoEShape if workload == "moe" else AttentionShape
-    return custom_shape(kind, model, "model")  # type: ignore[no-any-return]
+    if isinstance(model, Mapping):
+        kind = MoEShape if workload == "moe" else AttentionShape
+        return custom_shape(kind, model, "model")  # type: ignore[no-any-return]
+    shapes: Mapping[str, Any] = MOE_SHAPES if workload == "moe" else ATTENTION_SHAPES
+    return named_shape(workload, model, shapes)  # type: ignore[no-any-return]
 
 
 def resolve_parameters(
