@@ -76,7 +76,7 @@ def plain(value: Size) -> Size:
     return int(value) if value.is_Integer else value
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_REMEMBERED, typed=True)
 def text(size: Size) -> str:
     """``str(size)``."""
     return str(size)

@@ -10,7 +10,7 @@ import sympy
 
 from stepsim.errors import ArgError, KindError
 from stepsim.graph.dims import Dim, Kind, Namer, cardinality, flatten_dims, format_dims, total_over
-from stepsim.graph.sizes import Active, CeilDiv, active, ceil_div, product
+from stepsim.graph.sizes import Active, CeilDiv, active, ceil_div, product, text
 
 
 @pytest.fixture
@@ -148,3 +148,8 @@ def test_names_are_unique(namer):
     assert [str(namer.symbol("n", "a")) for _ in range(3)] == ["n", "n_2", "n_3"]
     assert str(namer.symbol("n_2", "b")) not in ("n", "n_2", "n_3")
     assert format_dims([Dim(2), namer.ragged("len", "c")]) == "[2, ~len]"
+
+
+def test_texts_are_those_of_the_value_itself():
+    equal = (True, 1, sympy.Integer(1), 1.0)
+    assert [text(size) for size in equal] == ["True", "1", "1", "1.0"]
