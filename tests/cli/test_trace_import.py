@@ -299,5 +299,5 @@ def test_replay(cli: Cli, tmp_path: Path) -> None:
     assert cli("trace", "replay", path, "--batch", 0).code == 2
     negative = cli("trace", "replay", path, "--batch", 1, "--requests", -1)
     assert negative.code == 2
-    assert "--requests -1: expected at least 1, or 0 for all" in negative.stderr
+    assert "--requests -1: expected at least 1, or 0 for all" in negative.err
     assert cli("trace", "replay", path, "--batch", 1, "--every", 0).code == 2
