@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.files import choose_array, damaged
+from stepsim.trace_io.files import choose_array, damaged, unreadable
 from stepsim.trace_io.validate import check_weights_shape
 
 __all__ = ["ArrayFile", "archive_names", "array_of_bytes", "open_array", "open_routing"]
@@ -319,6 +319,4 @@ def _file(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except OSError as error:
-        raise TraceError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
+        raise unreadable(path, error) from error

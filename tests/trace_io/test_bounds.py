@@ -9,6 +9,7 @@ import pytest
 
 from stepsim.trace_io import arrow_parts, routing_parts, synthetic_routing
 from stepsim.trace_io.arrow_parts import ArrowParts
+from stepsim.trace_io.length_files import text_lengths
 from stepsim.trace_io.writer import ParquetStream, RowGroups
 
 MADE = [synthetic_routing(40, 16, 4, seed=1, layer=layer) for layer in range(6)]
@@ -50,3 +51,10 @@ def test_a_row_group_ends_by_its_bytes(tmp_path, monkeypatch):
             file.write(wide[at : at + 50])
     assert pq.read_table(tmp_path / "t.parquet").equals(wide)
     assert pq.read_metadata(tmp_path / "t.parquet").num_row_groups == 3
+
+
+def test_lengths_in_text_come_by_the_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepsim.trace_io.length_files._BLOCK_LINES", 3)
+    (tmp_path / "x.txt").write_text("\n".join(map(str, range(10))))
+    pieces = text_lengths(tmp_path / "x.txt", None)
+    assert [values.tolist() for values, _ in pieces] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
