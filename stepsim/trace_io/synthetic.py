@@ -24,6 +24,7 @@ platform takes part, so that a table is a function of its arguments alone.
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -98,8 +99,12 @@ def _generator(seed: int, *stream: int) -> np.random.PCG64:
     return np.random.PCG64(np.random.SeedSequence(seed, spawn_key=stream))
 
 
+@lru_cache(maxsize=8)
 def _popularity(experts: int, skew: float) -> npt.NDArray[np.int64]:
-    """Weights by rank, in units of 2^-32 and at least one unit, so that none is impossible."""
+    """Weights by rank, in units of 2^-32 and at least one unit, so that none is impossible.
+
+    Remembered, as the tables of a trace have the same; nobody may write into them.
+    """
     # A context of its own: that of the caller may have another precision or traps.
     context = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[])
     exponent = Decimal.from_float(-float(skew))
@@ -111,7 +116,9 @@ def _popularity(experts: int, skew: float) -> npt.NDArray[np.int64]:
         )
         for rank in range(1, experts + 1)
     ]
-    return np.maximum(np.array(weights, dtype=np.int64), 1)
+    found = np.maximum(np.array(weights, dtype=np.int64), 1)
+    found.flags.writeable = False
+    return found
 
 
 def _ranks(experts: int, seed: int, layer: int) -> npt.NDArray[np.intp]:
