@@ -17,6 +17,8 @@ from stepsim.sweep import SweepProgress, plan_sweep, run_sweep
 from stepsim.sweep.backends import LocalBackend
 from tests.sweep.support import QWEN_TILES
 
+_TURNS = 3
+
 
 class _Memory:
     """Resident memory of this process after every chunk, in MiB."""
@@ -50,17 +52,21 @@ def _cpu_seconds() -> float:
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="scaling needs two cores")
 def test_thousand_runs_on_two_cores(tmp_path: Path) -> None:
-    rates = {}
-    for jobs in (1, 2):
-        rates[jobs], cpu, memory = _sweep(tmp_path / str(jobs), jobs)
-        grown = memory.seen[-1] - memory.seen[len(memory.seen) // 4]
-        print(
-            f"\n{jobs} worker(s): {rates[jobs]:.1f} runs/s, {rates[jobs] / jobs:.1f} per core, "
-            f"{1000 / cpu:.1f} per CPU second; memory of this process {memory.seen[-1]:.0f} MiB, "
-            f"{grown:+.1f} MiB over the last three quarters"
-        )
-        assert rates[jobs] / jobs > 15
-        if jobs == 2:
-            assert grown < 10
-    print(f"two workers are {rates[2] / rates[1]:.2f} times as fast as one")
-    assert rates[2] / rates[1] > 1.8
+    """In turns, and the best of each, because other work on the machine only slows down."""
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for turn in range(_TURNS):
+        for jobs, found in rates.items():
+            rate, cpu, memory = _sweep(tmp_path / f"{turn}-{jobs}", jobs)
+            found.append(rate)
+            grown = memory.seen[-1] - memory.seen[len(memory.seen) // 4]
+            print(
+                f"\n{jobs} worker(s): {rate:.1f} runs/s, {rate / jobs:.1f} per core, "
+                f"{1000 / cpu:.1f} per CPU second; memory of this process {memory.seen[-1]:.0f} "
+                f"MiB, {grown:+.1f} MiB over the last three quarters"
+            )
+            assert rate / jobs > 15
+            if jobs == 2:
+                assert grown < 10
+    ratio = max(rates[2]) / max(rates[1])
+    print(f"two workers are {ratio:.2f} times as fast as one")
+    assert ratio > 1.8

@@ -22,6 +22,9 @@ _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 
 _PARENT_CHECK_SECONDS = 1.0
 
+_NOTICE_SECONDS = 2.0
+"""Within which the executor notices that its processes have ended, if it can."""
+
 
 class WorkerProcesses:
     """``jobs`` processes of joblib's executor, which load ``module`` from now on.
@@ -58,10 +61,16 @@ class WorkerProcesses:
         for process in list(self._executor._processes):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGTERM)
-        if self._executor._result_queue is not None:
-            # Who died while sending leaves half an answer. The executor would wait for the other
-            # half as long as there is anybody who could write it.
-            self._executor._result_queue._writer.close()
+        thread = self._executor._executor_manager_thread
+        if thread is not None:
+            thread.join(_NOTICE_SECONDS)
+            if thread.is_alive():
+                # Who died while sending leaves half an answer. The executor would wait for the
+                # other half as long as there is anybody who could write it. Taken from the
+                # connection first: the executor goes on at once, and closes it as well.
+                writer = self._executor._result_queue._writer
+                handle, writer._handle = writer._handle, None
+                os.close(handle)
         self._executor.shutdown(wait=True)
 
 

@@ -14,7 +14,7 @@ from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend
 from stepsim.sweep.plan import Chunk, versions
 from stepsim.sweep.work import ChunkRows, execute_chunk
-from tests.sweep.support import of_another_version, rows_of, tiny
+from tests.sweep.support import of_another_version, rows_of, timings, tiny
 
 
 def test_arguments_of_backends(tmp_path: Path) -> None:
@@ -103,3 +103,10 @@ def test_what_came_before_a_failure_of_the_backend_is_kept(
     with pytest.raises(SweepError, match="the scheduler is gone"):
         run_sweep(tiny(), tmp_path, backend=_Failing(fails))
     assert open_table(tmp_path).count_rows() == kept
+
+
+def test_a_worker_stays_with_the_design_point_it_has_prepared(tmp_path: Path) -> None:
+    run_sweep(tiny(chunk=1), tmp_path, jobs=2)
+    prepared = {(record["chunk"].split("-")[0], record["process"]) for record in timings(tmp_path)}
+    # Four design points; only the last of them may be shared.
+    assert 4 <= len(prepared) <= 5

@@ -24,7 +24,7 @@ import pytest
 from stepsim.errors import OutputError, SweepError
 from stepsim.processes import WorkerProcesses
 from stepsim.sweep import open_table, query, read_runs, run_sweep
-from stepsim.sweep.backends import LocalBackend, patience
+from stepsim.sweep.backends import LocalBackend, local, patience
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows
 from tests.sweep.support import (
@@ -354,11 +354,11 @@ def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
 def test_workers_that_cannot_start_end_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def start(self: LocalBackend) -> WorkerProcesses:
-        return WorkerProcesses(2, "no_such_module_as_this")
+    def start(jobs: int, module: str) -> WorkerProcesses:
+        return WorkerProcesses(jobs, "no_such_module_as_this")
 
-    monkeypatch.setattr(LocalBackend, "_start", start)
-    with pytest.raises(SweepError, match="local: no worker process could start"):
+    monkeypatch.setattr(local, "WorkerProcesses", start)
+    with pytest.raises(SweepError, match="local: a worker process could not start"):
         run_sweep(tiny(), tmp_path, jobs=2)
     assert "no_such_module_as_this" in capfd.readouterr().err
 

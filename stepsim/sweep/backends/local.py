@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+from collections import deque
 from collections.abc import Collection
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from functools import partial
 from typing import Any
 
 from stepsim.errors import SweepError
@@ -15,72 +17,147 @@ from stepsim.sweep.work import ChunkRows, execute_chunk
 
 __all__ = ["LocalBackend"]
 
+_OFFERED = 64
+"""Chunks for each worker to choose from."""
+
+_Task = tuple[Chunk, "Future[ChunkRows]"]
+
 
 class LocalBackend:
     """Processes of this machine, run by joblib's executor; with ``jobs=1`` the calling process.
 
-    ``inline=False`` takes a process of its own for a single job, too. Processes that died are
-    replaced. An object that is kept serves many sweeps without starting anew.
+    ``inline=False`` takes a process of its own for a single job, too. A process goes on with the
+    design point it has prepared as long as there are chunks of it. One that died is replaced. An
+    object that is kept serves many sweeps without starting anew.
     """
 
     def __init__(self, jobs: int, work: Work = execute_chunk, *, inline: bool = True) -> None:
-        self._jobs = jobs
         self._inline = inline and jobs == 1
         self._work = work
-        self._pool = None if self._inline else self._start()
-        self._next: tuple[Chunk, concurrent.futures.Future[ChunkRows]]
+        self._seats = [] if self._inline else [_Seat(work) for _ in range(jobs)]
+        self._offered: dict[int, deque[_Task]] = {}
+        """By design point, in the order of submission."""
+        self._next: _Task
 
     @property
     def ahead(self) -> int:
-        return 1 if self._inline else 2 * self._jobs
+        return 1 if self._inline else _OFFERED * len(self._seats)
 
-    def submit(self, chunk: Chunk) -> concurrent.futures.Future[ChunkRows]:
+    def submit(self, chunk: Chunk) -> Future[ChunkRows]:
+        future: Future[ChunkRows] = Future()
         if self._inline:
-            self._next = chunk, concurrent.futures.Future[ChunkRows]()
-            return self._next[1]
-        if self._pool is None:
-            self._pool = self._start()
-        try:
-            return self._pool.submit(self._work, chunk)
-        except concurrent.futures.BrokenExecutor:
-            self._refuse_to_try_forever()
-            self.close()
-            return self.submit(chunk)
+            self._next = chunk, future
+        else:
+            self._offered.setdefault(chunk.point.index, deque()).append((chunk, future))
+        return future
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
         if self._inline:
             chunk, handle = self._next
             handle.set_result(self._work(chunk))
-        died_before = False
+        self._hand_out()
+        dead: set[_Seat] = set()
         while True:
-            done = concurrent.futures.wait(
-                handles, patience.LOOK_SECONDS, concurrent.futures.FIRST_COMPLETED
-            ).done
+            done = wait(handles, patience.LOOK_SECONDS, FIRST_COMPLETED).done
             if done:
+                # At once, so that nobody waits while these are saved.
+                self._hand_out()
                 return done
             # The executor tells at once, unless the process died while it sent its rows.
-            if died_before:
-                self.close()
-            died_before = self._pool is not None and self._pool.has_died
+            for seat in dead:
+                seat.leave()
+            dead = {seat for seat in self._seats if seat.has_died}
 
     def result(self, handle: Any) -> ChunkRows:
         try:
             return handle.result()  # type: ignore[no-any-return]
-        except concurrent.futures.BrokenExecutor as error:
-            self._refuse_to_try_forever()
+        except BrokenExecutor as error:
             raise WorkerLost(str(error)) from error
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.stop()
-            self._pool = None
+        self._offered.clear()
+        for seat in self._seats:
+            seat.leave()
 
-    def _start(self) -> WorkerProcesses:
-        return WorkerProcesses(self._jobs, "stepsim.sweep.work")
+    def _hand_out(self) -> None:
+        """One chunk to compute and one to go on with for everybody."""
+        while self._offered:
+            seat = min(self._seats, key=_Seat.load)
+            if seat.load() == 2:
+                return
+            seat.take(*self._choose(seat))
 
-    def _refuse_to_try_forever(self) -> None:
-        if self._pool is not None and self._pool.never_began:
-            raise SweepError(
-                "local: no worker process could start; what they wrote says why. Check that there "
-                "is memory for them, or use --jobs 1"
-            )
+    def _choose(self, seat: _Seat) -> _Task:
+        """Of the prepared design point, else of one that nobody has, else of the longest."""
+        prepared = {other.design for other in self._seats}
+        if seat.design in self._offered:
+            design = seat.design
+        else:
+            free = (design for design in self._offered if design not in prepared)
+            longest = max(self._offered, key=lambda design: len(self._offered[design]))
+            design = next(free, longest)
+        tasks = self._offered[design]
+        task = tasks.popleft()
+        if not tasks:
+            del self._offered[design]
+        return task
+
+
+class _Seat:
+    """A worker process and its replacements.
+
+    Attributes
+    ----------
+    design : number of the design point it was given last.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._process: WorkerProcesses | None = self._started()
+        self._under_way: list[Future[ChunkRows]] = []
+        self.design = -1
+
+    def load(self) -> int:
+        """Chunks it was given and has not brought back."""
+        self._under_way = [future for future in self._under_way if not future.done()]
+        return len(self._under_way)
+
+    @property
+    def has_died(self) -> bool:
+        return self._process is not None and self._process.has_died
+
+    def take(self, chunk: Chunk, future: Future[ChunkRows]) -> None:
+        """Compute a chunk; the future hears of it."""
+        if self._process is None:
+            self._process = self._started()
+        try:
+            inner = self._process.submit(self._work, chunk)
+        except BrokenExecutor:
+            if self._process.never_began:
+                raise SweepError(
+                    "local: a worker process could not start; what it wrote says why. Check that "
+                    "there is memory for it, or use --jobs 1"
+                ) from None
+            self.leave()
+            self.take(chunk, future)
+            return
+        self._under_way.append(inner)
+        self.design = chunk.point.index
+        inner.add_done_callback(partial(_pass_on, future))
+
+    def leave(self) -> None:
+        """End the process; what it had is lost."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def _started(self) -> WorkerProcesses:
+        return WorkerProcesses(1, "stepsim.sweep.work")
+
+
+def _pass_on(future: Future[ChunkRows], done: Future[ChunkRows]) -> None:
+    error = done.exception()
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
