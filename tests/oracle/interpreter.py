@@ -47,7 +47,7 @@ from tests.oracle.units_basic import BASIC
 from tests.oracle.units_route import ROUTE, decision, decision_pace
 from tests.oracle.units_shape import SHAPE
 
-__all__ = ["OPS", "Body", "OracleResult", "UnitStatus", "interpret"]
+__all__ = ["OPS", "Body", "OracleResult", "TooLong", "UnitStatus", "interpret"]
 
 Body = Callable[[Unit], Steps]
 
@@ -140,6 +140,10 @@ def _run_all(coroutines: list[_Coroutine], order: random.Random | None, limit: i
     raise RuntimeError(f"no end after {limit} rounds over all units: tokens go round for ever")
 
 
+class TooLong(RuntimeError):
+    """A network that runs for longer than the interpreter is to follow it."""
+
+
 def interpret(
     network: Network,
     *,
@@ -174,7 +178,7 @@ def interpret(
         else:
             break
     else:
-        raise RuntimeError(f"no end after {max_rounds} memory cycles and merge decisions")
+        raise TooLong(f"no end after {max_rounds} memory cycles and merge decisions")
     return _collect(units, channels)
 
 

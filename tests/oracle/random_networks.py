@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from stepsim.lowering.network import Network, UnitSpec
-from tests.oracle.interpreter import interpret
+from tests.oracle.interpreter import OracleResult, TooLong, interpret
 from tests.oracle.memory import READERS, WRITERS
 from tests.oracle.payloads import integer
 from tests.oracle.random_grower import Grower
@@ -42,7 +43,7 @@ def _sink(g: Grower, w: Wire) -> None:
 
 def without_deadlock(network: Network) -> Network:
     """The same network with the channels made unbounded that a deadlock is stuck on."""
-    while (result := interpret(network)).status == "deadlock":
+    while (result := _followed(network)).status == "deadlock":
         full = {
             spec.name
             for spec in network.channels
@@ -55,6 +56,14 @@ def without_deadlock(network: Network) -> Network:
         ]
         network = replace(network, channels=tuple(channels))
     return network
+
+
+def _followed(network: Network) -> OracleResult:
+    """What the interpreter makes of a drawn network; one that it cannot follow is drawn anew."""
+    try:
+        return interpret(network)
+    except TooLong:
+        reject()
 
 
 def _grow(g: Grower, max_steps: int) -> Network:
