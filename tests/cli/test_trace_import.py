@@ -267,7 +267,7 @@ def test_published_windows_are_written_under_their_names(cli: Cli, tmp_path: Pat
             assert (window["name"] == path.stem) == (path.stem not in MISNAMED)
 
 
-@pytest.mark.parametrize("prefix", ["../x", "/tmp/x", "a/b", "a\\b"])
+@pytest.mark.parametrize("prefix", ["../x", "/x", "a/b", "a\\b"])
 def test_windows_stay_in_their_folder(cli: Cli, tmp_path: Path, prefix: str) -> None:
     path = requests_file(tmp_path)
     arguments = ("--size", 4, "--prefix", prefix, "--out", tmp_path / "d" / "e")

@@ -258,9 +258,17 @@ class Unit:
     def finish(self, status: str, message: str = "") -> None:
         """Return or abort: close the outputs at this pace, let go of the inputs."""
         self.status, self.message = status, message
-        self.account.after += sum(moved for _, moved in self.pending_close)
-        self.pending_close.clear()
+        self._end_with_closed()
         for channel in self.outs:
             channel.closed_at_pace = self.h
         for channel in self.ins:
             channel.consumer_gone = True
+
+    def leave_blocked(self) -> None:
+        """The run is over and the unit still waits."""
+        self.status = "blocked"
+        self._end_with_closed()
+
+    def _end_with_closed(self) -> None:
+        self.account.after += sum(moved for _, moved in self.pending_close)
+        self.pending_close.clear()

@@ -185,7 +185,7 @@ def interpret(
 def _collect(units: list[Unit], channels: list[Channel]) -> OracleResult:
     for unit in units:
         if unit.status == "running":
-            unit.status = "blocked"
+            unit.leave_blocked()
     done = [unit for unit in units if unit.status == "done"]
     memory_ends = [unit.clk for unit in done if unit.port is not None]
     memory_node_end = max(memory_ends) + 3 if memory_ends else 0

@@ -7,6 +7,7 @@ import pytest
 from tests.oracle.build import NetBuilder
 from tests.oracle.example import tile_tokens
 from tests.oracle.interpreter import interpret
+from tests.oracle.invariants import check_accounts
 from tests.oracle.payloads import selector
 
 PLAIN = [1, 16, 2, 0]
@@ -127,3 +128,20 @@ def test_accounts_of_memory_and_closure() -> None:
     assert (pad.before, pad.wait_in, pad.after) == (20, {"a": 19}, 2)
     # The sink takes at 21 and 40, works a cycle after each, and ends with that.
     assert (sink.before, sink.wait_in, sink.busy, sink.after) == (21, {"y": 18}, 2, 0)
+
+
+def test_accounts_of_a_unit_left_blocked_after_a_closure() -> None:
+    """The end of its first input is the last thing that the map sees: the second never speaks."""
+    b = NetBuilder()
+    b.unit("empty", "Gen", [], ["a"], tokens=[])
+    b.unit("map", "BinaryMap", ["a", "back"], ["z"], fn=["Mul"], bw=1024, wb=False)
+    b.unit("loop", "UnaryMap", ["z"], ["back"], fn="Silu", bw=1024, wb=False)
+    b.unit("load", "OffChipLoad", [], ["x"], tile=[1, 32], view=[1], par=1, bpe=2)
+    b.unit("sink", "Consumer", ["x"], [])
+    network = b.network()
+    result = interpret(network)
+    assert result.status == "deadlock"
+    assert result.unit_status["map"].state == "blocked"
+    assert result.final_clock["map"] == 1
+    assert result.accounts["map"].after == result.cycles == 22
+    check_accounts(network, result)
