@@ -14,11 +14,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint bench docs setup clean distclean
+.PHONY: help demo test thorough lint bench docs setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
 	@echo 'make test    lint, type check, layer check and all tests'
+	@echo 'make thorough  the property tests with thousands of new draws each'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
 	@echo 'make docs    documentation in docs/_build/html'
@@ -35,6 +36,10 @@ test: lint
 	@# Once here, not once in each of the processes that follow.
 	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 --junitxml=build/tests.xml
+
+thorough: $(STAMP)
+	$(BIN)/stepsim warmup
+	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -m hypothesis
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -11,8 +11,8 @@ from tests.engine_backend import run_engine
 from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import interpret
 from tests.oracle.invariants import check_all
-from tests.oracle.profile import profile
 from tests.oracle.random_networks import faulty_networks, permute_order_free, random_networks
+from tests.property_profile import profile
 
 NAMES = ("engine", "interpreter")
 

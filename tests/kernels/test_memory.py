@@ -16,7 +16,7 @@ from tests.engine_backend import run_engine
 from tests.kernels.memory_harness import MemoryHarness, run_scenario
 from tests.oracle.build import NetBuilder
 from tests.oracle.memory_scenarios import SCENARIOS, Scenario
-from tests.oracle.profile import profile
+from tests.property_profile import profile
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from stepsim.lowering import Network
 from tests.engine_backend import run_engine
 from tests.oracle.build import NetBuilder
-from tests.oracle.profile import profile
 from tests.oracle.random_networks import random_networks
+from tests.property_profile import profile
 
 # Who comes first decides what these send, or when: more room elsewhere may turn that round.
 ORDER_SENSITIVE = {"EagerMerge", "Reassemble"}

@@ -15,8 +15,8 @@ from stepsim.lowering import Image, Network, TimingParams, build_image
 from tests.engine_backend import to_result
 from tests.lowering.support import load_store
 from tests.oracle.compare import assert_same
-from tests.oracle.profile import profile
 from tests.oracle.random_networks import random_networks
+from tests.property_profile import profile
 
 ARRAYS = [f.name for f in fields(Image) if "NDArray" in str(f.type)]
 

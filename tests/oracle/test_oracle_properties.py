@@ -11,17 +11,17 @@ from stepsim.lowering.network import Network
 from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import OPS, interpret
 from tests.oracle.invariants import check_all
-from tests.oracle.profile import profile
 from tests.oracle.random_networks import (
     faulty_networks,
     permute_order_free,
     random_networks,
 )
+from tests.property_profile import profile, repeatable
 
 seeds = st.integers(0, 2**16)
 
 
-@profile()
+@profile(150)
 @given(random_networks())
 def test_generated_networks_run_to_the_end_and_obey_the_laws(network: Network) -> None:
     result = interpret(network)
@@ -29,20 +29,20 @@ def test_generated_networks_run_to_the_end_and_obey_the_laws(network: Network) -
     check_all(network, result)
 
 
-@profile()
+@profile(150)
 @given(random_networks(), seeds)
 def test_host_order_does_not_matter(network: Network, seed: int) -> None:
     assert_same(interpret(network), interpret(network, host_order_seed=seed), accounts=True)
 
 
-@profile()
+@profile(150)
 @given(random_networks(), seeds)
 def test_order_of_units_matters_for_memory_ports_only(network: Network, seed: int) -> None:
     permuted = permute_order_free(network, seed)
     assert_same(interpret(network), interpret(permuted), accounts=True)
 
 
-@profile()
+@profile(150)
 @given(faulty_networks(), seeds)
 def test_failures_do_not_depend_on_host_order(network: Network, seed: int) -> None:
     result = interpret(network)
@@ -56,13 +56,13 @@ def test_generators_cover_the_vocabulary_and_the_ways_to_end() -> None:
     ends: Counter[str] = Counter()
     contended: list[bool] = []
 
-    @profile(400, 400, derandomize=True)
+    @repeatable(400)
     @given(random_networks())
     def collect_good(network: Network) -> None:
         ops.update({unit.op for unit in network.units})
         contended.append(sum("OffChip" in unit.op for unit in network.units) >= 3)
 
-    @profile(100, 100, derandomize=True)
+    @repeatable(100)
     @given(faulty_networks())
     def collect_faulty(network: Network) -> None:
         ends[interpret(network).status] += 1

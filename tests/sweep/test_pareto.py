@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stepsim.errors import ArgError
 from stepsim.sweep import dominates, frontier, pareto_improvement_distance
+from tests.property_profile import profile
 
 CYCLES_AND_BYTES = [(8, 1), (4, 2), (4, 3), (2, 4), (3, 4), (1, 9)]
 
@@ -58,6 +59,7 @@ def test_distance_by_hand(point: tuple[float, float], distance: float) -> None:
 COSTS = st.tuples(*[st.integers(1, 1000)] * 2)
 
 
+@profile(100)
 @given(COSTS, st.lists(COSTS, min_size=1, max_size=12))
 def test_only_the_frontier_matters(point: tuple[int, int], baseline: list[tuple[int, int]]) -> None:
     best = [baseline[i] for i in frontier(baseline)]

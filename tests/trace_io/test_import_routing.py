@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
@@ -25,6 +25,7 @@ from stepsim.trace_io import (
     write_routing,
 )
 from stepsim.trace_io.formats import job, numpy_arrays
+from tests.property_profile import profile
 from tests.trace_io import foreign
 from tests.trace_io.foreign import EXPERTS, LAYERS, K, routing
 
@@ -77,7 +78,7 @@ def test_numpy(tmp_path, dtype, order):
     check(imported(tmp_path / "flat.npy"), A[:, :1])
 
 
-@settings(max_examples=25, deadline=None)
+@profile(25)
 @given(st.integers(1, 40), st.integers(1, 4), st.integers(1, 900))
 def test_pieces_of_any_size(tmp_path_factory, tokens, layers, size):
     ids = routing(tokens, layers=layers)

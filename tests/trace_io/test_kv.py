@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
@@ -22,6 +22,7 @@ from stepsim.trace_io import (
     replay,
     replay_rows,
 )
+from tests.property_profile import profile
 from tests.trace_io import foreign
 
 LENGTHS = [374, 396, 0, 8191]
@@ -79,7 +80,7 @@ def test_columns(tmp_path):
     assert "array: has no columns to choose 'a' from" in message(np.array([1]), column="a")
 
 
-@settings(max_examples=50, deadline=None)
+@profile(50)
 @given(st.lists(st.integers(0, 10**18 - 1), min_size=1, max_size=30), st.booleans())
 def test_text_round_trip(tmp_path_factory, lengths, header):
     text = ("length\n" if header else "") + "\n".join(map(str, lengths))

@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import TraceError
 from stepsim.trace_io import RoutingTable, read_routing, read_routing_batches
+from tests.property_profile import profile
 
 INTEGERS = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16()]
 INTEGERS += [pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
@@ -84,7 +85,7 @@ def laid_out(draw):
     return values, before, table.slice(before, len(values))
 
 
-@settings(max_examples=200, deadline=None)
+@profile(200)
 @given(laid_out())
 def test_every_layout_is_read_right(case):
     values, before, table = case
@@ -94,7 +95,7 @@ def test_every_layout_is_read_right(case):
     assert (read.first_token, read.layer, read.model) == (before, 4, "m")
 
 
-@settings(max_examples=60, deadline=None)
+@profile(60)
 @given(laid_out())
 def test_streams_are_read_right(case):
     values, _, table = case
@@ -102,7 +103,7 @@ def test_streams_are_read_right(case):
     np.testing.assert_array_equal(read_routing(reader).experts, values)
 
 
-@settings(max_examples=60, deadline=None)
+@profile(60)
 @given(laid_out(), st.data())
 def test_a_null_anywhere_is_named(case, data):
     values, before, table = case
@@ -125,7 +126,7 @@ def test_a_null_anywhere_is_named(case, data):
         assert f"pyarrow.lib.Table: {place}" in str(caught.value)
 
 
-@settings(max_examples=60, deadline=None)
+@profile(60)
 @given(ids())
 def test_dictionary_of_lists(values):
     repeated = np.concatenate([values, values])
@@ -136,7 +137,7 @@ def test_dictionary_of_lists(values):
     np.testing.assert_array_equal(read_routing(table).experts, repeated[1:])
 
 
-@settings(max_examples=40, deadline=None)
+@profile(40)
 @given(ids(), st.booleans())
 def test_round_trips(tmp_path_factory, values, with_weights):
     weights = values / 3 if with_weights else None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
@@ -26,6 +26,7 @@ from stepsim.trace_io import (
     write_routing,
     writer,
 )
+from tests.property_profile import profile
 from tests.trace_io import foreign
 
 
@@ -158,7 +159,7 @@ def test_memory_of_a_window_is_small(tmp_path, name, most_mb):
 # --- the same values
 
 
-@settings(max_examples=40, deadline=None)
+@profile(40)
 @given(st.data())
 def test_pieces_of_any_size_give_the_whole_table(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("pieces")

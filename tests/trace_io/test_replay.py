@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import RequestTrace, load_requests, replay, replay_rows, replay_schema
+from tests.property_profile import profile
 
 
 def reference(trace, batch, step_seconds):
@@ -42,7 +43,7 @@ def request_traces():
     )
 
 
-@settings(max_examples=150, deadline=None)
+@profile(150)
 @given(request_traces(), st.integers(1, 5), st.sampled_from([None, 0.25, 1.0]))
 def test_the_rule(trace, batch, step_seconds):
     found = list(replay(trace, batch, step_seconds=step_seconds))

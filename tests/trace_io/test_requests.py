@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, OutputError, TraceError
@@ -19,6 +19,7 @@ from stepsim.trace_io import (
     read_requests,
     requests_schema,
 )
+from tests.property_profile import profile
 
 CONTEXT = np.array([374, 396, 0])
 GENERATED = np.array([44, 0, 3])
@@ -219,7 +220,7 @@ def test_times_of_another_type_are_refused():
 # --- the writer
 
 
-@settings(max_examples=30, deadline=None)
+@profile(30)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 8))
 def test_row_groups_are_full_whatever_the_pieces(tmp_path_factory, sizes, group):
     path = tmp_path_factory.mktemp("w") / "t.parquet"

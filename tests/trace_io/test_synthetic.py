@@ -7,11 +7,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError
 from stepsim.trace_io import routing_statistics, synthetic, synthetic_routing
+from tests.property_profile import profile
 
 
 def test_pinned_on_every_machine():
@@ -29,7 +30,7 @@ def test_pinned_on_every_machine():
     )
 
 
-@settings(max_examples=60, deadline=None)
+@profile(60)
 @given(
     st.integers(1, 40),
     st.integers(1, 70),

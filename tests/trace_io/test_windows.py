@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError
@@ -21,6 +21,7 @@ from stepsim.trace_io import (
     window_stdevs,
 )
 from stepsim.trace_io.windows import Window
+from tests.property_profile import profile
 
 USED = {
     16: {"low": (1063, 2477, 3799), "med": (3181, 3275, 3349), "high": (985, 821, 2805)},
@@ -94,7 +95,7 @@ def test_the_deviation_of_the_whole(conv: np.ndarray):
     assert conv[:5000].std(ddof=1) == pytest.approx(986.35, abs=0.005)
 
 
-@settings(max_examples=60, deadline=None)
+@profile(60)
 @given(
     st.lists(st.integers(0, 9000), min_size=2, max_size=40),
     st.data(),
