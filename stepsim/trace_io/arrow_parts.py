@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column, name_column
-from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single
+from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single, empty_table
 from stepsim.trace_io.parts import Checks, Key, Labels, Part, Span, checked_table
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.table import RoutingTable
@@ -76,7 +76,7 @@ class ArrowParts:
         self._decoded: OrderedDict[int, _Decoded] = OrderedDict()
         self._lock = threading.Lock()
         with suppress(pa.ArrowNotImplementedError):  # types of which no empty array can be made
-            self._lists(source.schema.empty_table())
+            self._lists(empty_table(source.schema, name))
 
     def find(self, labels: Labels) -> list[Part]:
         """The parts that match, in the order of model, layer and step."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -25,6 +25,7 @@ __all__ = [
     "check_data",
     "check_rows",
     "check_single",
+    "empty_table",
     "open_pieces",
     "table_pieces",
 ]
@@ -91,9 +92,24 @@ def check_data(table: pa.Table, source: str) -> None:
     try:
         table.validate(full=True)
     except pa.ArrowException as error:
-        raise TraceError(
-            f"{source}: the Arrow data is invalid ({error}); write it again"
-        ) from error
+        raise _invalid(source, error) from error
+
+
+def empty_table(schema: pa.Schema, source: str) -> pa.Table:
+    """A table of no rows, to look at its types.
+
+    Raises:
+        TraceError: a type is impossible, as lists of a negative length.
+        pa.ArrowNotImplementedError: Arrow makes no arrays of a type.
+    """
+    try:
+        return schema.empty_table()
+    except pa.ArrowInvalid as error:
+        raise _invalid(source, error) from error
+
+
+def _invalid(source: str, error: pa.ArrowException) -> TraceError:
+    return TraceError(f"{source}: the Arrow data is invalid ({error}); write it again")
 
 
 def check_rows(found: int, announced: int, first_row: int, source: str) -> None:
@@ -144,6 +160,13 @@ def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None)
         raise damaged(path, kind, error) from error
 
 
+class _Leaf(NamedTuple):
+    """A column of a Parquet file as its schema has it."""
+
+    index: int
+    physical_type: str
+
+
 def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
     with pq.ParquetFile(path) as file:
         metadata, schema = file.metadata, file.schema_arrow
@@ -162,11 +185,11 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
         return read
 
     # Looked up once: a long trace has many row groups.
-    leaves = {
-        name: index
-        for index in range(metadata.num_columns)
-        if (name := metadata.schema.column(index).path) in labels
-    }
+    leaves: dict[str, _Leaf] = {}
+    for index in range(metadata.num_columns):
+        column = metadata.schema.column(index)
+        if column.path in labels:
+            leaves[column.path] = _Leaf(index, column.physical_type)
 
     def pieces() -> Iterator[Piece]:
         first = 0
@@ -180,11 +203,15 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
 
 
 def _bounds(
-    group: pq.RowGroupMetaData, leaves: Mapping[str, int], labels: Mapping[str, type]
+    group: pq.RowGroupMetaData, leaves: Mapping[str, _Leaf], labels: Mapping[str, type]
 ) -> dict[str, Bounds]:
     found: dict[str, Bounds] = {}
-    for name, index in leaves.items():
-        statistics = group.column(index).statistics
+    for name, leaf in leaves.items():
+        column = group.column(leaf.index)
+        # In a damaged file; the statistics of such a column would end the process.
+        if column.physical_type != leaf.physical_type:
+            continue
+        statistics = column.statistics
         if statistics is None:
             continue
         if statistics.null_count == 0 and statistics.has_min_max:

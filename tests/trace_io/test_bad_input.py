@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
@@ -24,6 +24,7 @@ from stepsim.trace_io import (
     summarize_routing,
     synthetic_routing,
 )
+from tests.property_profile import profile
 
 TABLE = synthetic_routing(40, 128, 8, seed=0, layer=3, model="qwen")
 
@@ -96,7 +97,7 @@ def test_duplicate_expert(tmp_path):
     )
 
 
-@settings(max_examples=80, deadline=None)
+@profile(80)
 @given(st.data())
 def test_one_bad_value_anywhere_is_found(data):
     ids = TABLE.experts.astype(np.int64)
@@ -458,7 +459,38 @@ def test_a_column_name_that_is_not_text(tmp_path):
     assert "the ipc stream file cannot be read to its end" in message(path)
 
 
-@settings(max_examples=150, deadline=None)
+def test_a_column_of_another_type_than_its_schema(tmp_path):
+    """Arrow's own way to say so, when statistics of such a column are read, ends the process."""
+    path = tmp_path / "x.parquet"
+    TABLE.to_parquet(path)
+    int32_column, int96_column = b"\x15\x02\x19", b"\x15\x06\x19"  # Thrift: type, encodings
+    data = path.read_bytes()
+    assert int32_column in data
+    path.write_bytes(data.replace(int32_column, int96_column))
+    assert message(path).startswith(f"{path}: the parquet file is damaged (")
+
+
+@pytest.mark.parametrize("name", ["x.arrow", "stream.arrow"])
+def test_lists_of_negative_length(tmp_path, name):
+    path = tmp_path / name
+    FILES[name](path)
+    data = path.read_bytes()
+    eight, minus_eight = (n.to_bytes(4, "little", signed=True) for n in (8, -8))
+    found = []
+    for at in range(len(data)):
+        if data.startswith(eight, at):
+            path.write_bytes(data[:at] + minus_eight + data[at + 4 :])
+            try:
+                read_routing(path, experts=128)
+            except TraceError as error:
+                found.append(str(error))
+    assert any(
+        text.startswith(f"{path}: the Arrow data is invalid (") and "negative list size" in text
+        for text in found
+    )
+
+
+@profile(150)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_random_damage_never_escapes(tmp_path_factory, name, data):
     """Flipped bytes give a TraceError or a table that passes every check."""
