@@ -1,4 +1,9 @@
-"""UnaryMap, BinaryMap, Zip: one result per token; inputs are freed once it is accepted."""
+"""UnaryMap, BinaryMap, Zip: one result per token; inputs are freed once it is accepted.
+
+Inputs are looked at before there is room for the result, for a pair that does not fit is an error
+even if there never will be: a deadlock must not hide it. A unit that finds no room looks again when
+it is woken, and does not count its work twice.
+"""
 
 from __future__ import annotations
 
@@ -73,10 +78,8 @@ def step_unary_map(un, C, S, P, W, g, F):
         status = await_token(un, ch, c, g)
         if status != 0:
             return status
-        status = room(un, out, d, S, F, g)
-        if status != 0:
-            return status
         x = head(un, ch, S)
+        spent = un.flops
         if x.kind == _TUPLE:
             x1 = S[x.value + 1]
             x2 = S[x.value + 2]
@@ -89,6 +92,10 @@ def step_unary_map(un, C, S, P, W, g, F):
             load = load_cycles(x, g.onchip)
         if cycles < 0:
             return _FAILED
+        status = room(un, out, d, S, F, g)
+        if status != 0:
+            un.flops = spent
+            return status
         if load > cycles:
             cycles = load
         if wb != 0:
@@ -120,16 +127,18 @@ def step_binary_map(un, C, S, P, W, g, F):
         status = ready_pair(un, C, S, c1, c2, g)
         if status != 0:
             return status
-        status = room(un, out, d, S, F, g)
-        if status != 0:
-            return status
         x1 = head(un, ch1, S)
         x2 = head(un, ch2, S)
         if x1.level != x2.level:
             return abort(un, _LEVELS, x1.level, x2.level)
+        spent = un.flops
         cycles = binary(un, fn, transposed, stride, bw, x1, x2, y)
         if cycles < 0:
             return _FAILED
+        status = room(un, out, d, S, F, g)
+        if status != 0:
+            un.flops = spent
+            return status
         cycles = max(cycles, load_cycles(x1, g.onchip) + load_cycles(x2, g.onchip))
         if wb != 0:
             cycles = max(cycles, ceil_div(tile_bytes(y), g.onchip))
@@ -155,16 +164,16 @@ def step_zip(un, C, S, P, W, g, F):
         status = ready_pair(un, C, S, c1, c2, g)
         if status != 0:
             return status
+        x1 = head(un, ch1, S)
+        x2 = head(un, ch2, S)
+        if x1.level != x2.level:
+            return abort(un, _LEVELS, x1.level, x2.level)
         status = room(un, out, d, S, F, g)
         if status != 0:
             return status
         first = allocate(S, F, g, 2)
         if first < 0:
             return _NO_SPACE
-        x1 = head(un, ch1, S)
-        x2 = head(un, ch2, S)
-        if x1.level != x2.level:
-            return abort(un, _LEVELS, x1.level, x2.level)
         header = S[first]
         header.rows = 2
         header.off = 1

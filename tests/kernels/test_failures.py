@@ -1,0 +1,69 @@
+"""Failures that a deadlock must not hide: inputs that do not fit, with no room for the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepsim.kernels.driver import execute
+from stepsim.lowering import Network, build_image
+from tests.engine_backend import run_engine
+from tests.oracle.build import NetBuilder
+from tests.oracle.compare import assert_same
+from tests.oracle.example import tile_tokens
+from tests.oracle.interpreter import interpret
+from tests.oracle.invariants import check_all
+
+WIDE, NARROW = [4, 16, 2, 0], [4, 8, 2, 0]
+LEVELS = (tile_tokens(WIDE, [0, 0]), tile_tokens(WIDE, [0, 1]))
+SHAPES = ([*tile_tokens(WIDE, [0]), *tile_tokens(NARROW, [0])], tile_tokens(WIDE, [0, 0]))
+PRODUCT: dict[str, Any] = {"fn": ["Mul"], "bw": 64, "wb": False}
+
+
+def sealed(op: str, params: dict[str, Any], sources: tuple[list[Any], ...]) -> Network:
+    """``op``, whose result waits in a FIFO of one token that nobody ever takes."""
+    b = NetBuilder(capacity=1)
+    names = [f"in{i}" for i in range(len(sources))]
+    for name, tokens in zip(names, sources, strict=True):
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tokens)
+    if op == "UnaryMap":  # of pairs
+        b.unit("pairs", "Zip", names, ["pairs"])
+        names = ["pairs"]
+    b.unit("unit", op, names, ["out"], **params)
+    b.unit("stuck", "BinaryMap", ["out", "own"], ["own"], **PRODUCT)
+    return b.network()
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "sources"),
+    [
+        ("BinaryMap", PRODUCT, LEVELS),
+        ("BinaryMap", PRODUCT, SHAPES),
+        ("Zip", {}, LEVELS),
+        ("UnaryMap", PRODUCT, SHAPES),
+    ],
+    ids=["levels", "shapes", "zip", "pair"],
+)
+def test_a_bad_input_fails_although_there_is_no_room(op, params, sources) -> None:
+    network = sealed(op, params, sources)
+    engine, interpreter = run_engine(network), interpret(network)
+    assert interpreter.unit_status["unit"].state == "failed"
+    assert len(interpreter.tokens["out"]) == 1
+    assert_same(engine, interpreter, accounts=True)
+    check_all(network, engine)
+
+
+def test_work_is_counted_once_however_often_there_is_no_room() -> None:
+    b = NetBuilder(capacity=1)
+    # All that the maps need is there at once, so that room is what they wait for.
+    for name in ("in0", "in1"):
+        b.channel(name, None)
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tile_tokens(WIDE, [0] * 9))
+    b.channel("middle", 4)
+    b.unit("product", "BinaryMap", ["in0", "in1"], ["middle"], **PRODUCT)
+    b.unit("silu", "UnaryMap", ["middle"], ["out"], fn="Silu", bw=64, wb=False)
+    b.unit("slow", "Hold", ["out"], [], n=50)
+    image = build_image(b.network())
+    flops = dict(zip(image.unit_names, execute(image).units["flops"].tolist(), strict=True))
+    assert (flops["product"], flops["silu"]) == (9 * 4 * 16, 8 * 9 * 4 * 16)
