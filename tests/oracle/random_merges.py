@@ -7,7 +7,7 @@ from typing import Any
 from tests.oracle.payloads import selector
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_ops import RULES, Rule
-from tests.oracle.random_streams import Wire, chunks, merged_content
+from tests.oracle.random_streams import MAX_TOKENS, Wire, chunks, merged_content
 
 __all__ = ["ALL_RULES", "detour", "eager_merge", "recirculation", "regions", "split_and_join"]
 
@@ -90,6 +90,9 @@ def split_and_join(g: Grower, w: Wire) -> bool:
         return False
     width = g.integer(1, 3)
     picks = [sorted({g.integer(0, width - 1) for _ in range(g.integer(1, 2))}) for _ in parts]
+    # Parts that go to two lanes come back twice.
+    if sum(len(part) * len(pick) for part, pick in zip(parts, picks, strict=True)) > MAX_TOKENS:
+        return False
     control = g.given("selector", [0] * len(parts), [selector(p, width) for p in picks])
     outs = g.add("Broadcast", {}, [control], ["selector", "selector"])
     assert outs is not None
