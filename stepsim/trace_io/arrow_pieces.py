@@ -163,7 +163,7 @@ def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None)
 class _Leaf(NamedTuple):
     """A column of a Parquet file as its schema has it."""
 
-    index: int
+    number: int
     physical_type: str
 
 
@@ -207,7 +207,7 @@ def _bounds(
 ) -> dict[str, Bounds]:
     found: dict[str, Bounds] = {}
     for name, leaf in leaves.items():
-        column = group.column(leaf.index)
+        column = group.column(leaf.number)
         # In a damaged file; the statistics of such a column would end the process.
         if column.physical_type != leaf.physical_type:
             continue
