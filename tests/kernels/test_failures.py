@@ -1,4 +1,4 @@
-"""Failures that a deadlock must not hide: inputs that do not fit, with no room for the result."""
+"""How units fail: inputs that do not fit are an error even when there is no room for a result."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.oracle.interpreter import interpret
 from tests.oracle.invariants import check_all
 
 WIDE, NARROW = [4, 16, 2, 0], [4, 8, 2, 0]
+EMPTY = {"tile": [*WIDE, 0], "level": 0}
 LEVELS = (tile_tokens(WIDE, [0, 0]), tile_tokens(WIDE, [0, 1]))
 SHAPES = ([*tile_tokens(WIDE, [0]), *tile_tokens(NARROW, [0])], tile_tokens(WIDE, [0, 0]))
 PRODUCT: dict[str, Any] = {"fn": ["Mul"], "bw": 64, "wb": False}
@@ -52,6 +53,19 @@ def test_a_bad_input_fails_although_there_is_no_room(op, params, sources) -> Non
     assert len(interpreter.tokens["out"]) == 1
     assert_same(engine, interpreter, accounts=True)
     check_all(network, engine)
+
+
+def test_a_token_that_expands_to_nothing_is_taken() -> None:
+    """Its slot is free for one more of the producer, which has nobody to send it to."""
+    b = NetBuilder(capacity=2)
+    b.unit("source", "Gen", [], ["in"], tokens=[EMPTY] * 5)
+    b.unit("flat", "FlatMap", ["in"], ["out"], dims=["valid"], tile=[1, "cols"], cycles=1)
+    b.unit("sink", "Consumer", ["out"], [])
+    network = b.network()
+    engine, interpreter = run_engine(network), interpret(network)
+    assert interpreter.unit_status["flat"].state == "failed"
+    assert (interpreter.removed["in"], len(interpreter.tokens["in"])) == (1, 3)
+    assert_same(engine, interpreter, accounts=True)
 
 
 def test_work_is_counted_once_however_often_there_is_no_room() -> None:

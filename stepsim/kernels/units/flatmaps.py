@@ -274,13 +274,13 @@ def step_flat_map(un, C, S, P, W, g, F):
                 return status
             if head(un, ch, S).kind != _TILE:
                 return abort(un, _PAYLOAD, head(un, ch, S).kind, 0)
-            pieces = 1
-            for k in range(ndims):
-                pieces *= _side(head(un, ch, S), P[par + 4 + k])
-            if pieces <= 0:
-                return abort(un, _EMPTY_INNER, pieces, 0)
             grab(un, ch, S, F, W, g, x)
             un.fires += 1
+            pieces = 1
+            for k in range(ndims):
+                pieces *= _side(x, P[par + 4 + k])
+            if pieces <= 0:
+                return abort(un, _EMPTY_INNER, pieces, 0)
             un.a = 0
             un.b = pieces
             un.pc = 1
