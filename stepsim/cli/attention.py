@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from stepsim.cli.case import Case
+from stepsim.cli.inputs import Requests
 from stepsim.cli.options import (
+    AttentionBw,
+    Config,
+    FifoDepth,
+    KvTile,
+    MaxLength,
+    ModelName,
     check_counts,
     check_divisor,
-    check_window,
     find_name,
+    number,
     resolve_depth,
 )
 from stepsim.errors import ArgError
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from stepsim.workloads import AttentionShape
     from stepsim.workloads.attention_graph import Lengths
 
-__all__ = ["AttentionChoice", "Requests", "attention_case", "cache_padding_flops", "requests_of"]
+__all__ = ["AttentionChoice", "attention_case", "cache_padding_flops"]
 
 _REGIONS = 4
 _KV_TILE = 32
@@ -34,95 +41,33 @@ _PUBLISHED = "qwen3-30b-a3b"
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """Cached tokens of the requests of a decode step.
-
-    Attributes
-    ----------
-    in_file : requests that the file has; a run may serve the first of them only. Of one window
-        those of the window.
-    source : the file; None where no lengths were given, and all are 0.
-    """
-
-    lengths: Lengths
-    in_file: int
-    source: str | None
-
-    @property
-    def batch(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def longest(self) -> int:
-        return int(self.lengths.max())
-
-    def facts(self) -> dict[str, Any] | None:
-        """For JSON: source, content hash and spread."""
-        if self.source is None:
-            return None
-        return {
-            "source": self.source,
-            "identity": hashlib.sha256(self.lengths.tobytes()).hexdigest(),
-            "requests": self.batch,
-            "requests_in_file": self.in_file,
-            "min_length": int(self.lengths.min()),
-            "mean_length": float(self.lengths.mean()),
-            "max_length": self.longest,
-            "std_length": float(self.lengths.std()),
-        }
-
-
-def requests_of(
-    file: Path | None,
-    batch: int | None,
-    column: str | None,
-    step: int | None = None,
-    window: int | None = None,
-) -> Requests:
-    """The requests of a file, or the first ``batch`` of them; without a file, empty ones.
-
-    ``step`` chooses one of a replay, ``window`` another batch of ``batch`` requests than the first.
-
-    Raises
-    ------
-    ArgError : the file has fewer than ``batch``, or ``window`` is given without it.
-    TraceError : the file does not hold one length for each request, or has no such step or window.
-    """
-    import numpy as np
-
-    check_window(window, batch, "--kv-window", "requests")
-    if file is None:
-        if column is not None:
-            raise ArgError("--kv-column: chooses a column of --kv-lengths FILE; give the file too")
-        count = 64 if batch is None else batch
-        return Requests(np.zeros(count, dtype=np.int64), count, None)
-    from stepsim.trace_io import read_kv_lengths
-
-    if window is not None:
-        chosen = read_kv_lengths(file, column=column, step=step, requests=batch, window=window)
-        return Requests(chosen, len(chosen), str(file))
-    lengths = read_kv_lengths(file, column=column, step=step)
-    if batch is not None and batch > len(lengths):
-        raise ArgError(
-            f"--batch: expected at most the {len(lengths)} requests of {file}, found {batch}"
-        )
-    return Requests(lengths[:batch], len(lengths), str(file))
-
-
-@dataclass(frozen=True, slots=True)
 class AttentionChoice:
     """The options of the workload as given; None means not given."""
 
-    model: str
-    strategy: str
-    regions: int | None = None
-    kv_tile: int | None = None
-    block: int | None = None
-    micro_batches: str | None = None
-    max_length: int | None = None
-    compute_bw: int | None = None
-    fifo_depth: int | None = None
-    config: str | None = None
+    model: ModelName
+    strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="coarse|interleaved|dynamic",
+            help="Requests go to regions in blocks, in turn, or to the region that is free first.",
+        ),
+    ]
+    regions: Annotated[
+        int | None, number(4, "Regions to use; coarse builds only as many as there are blocks.")
+    ] = None
+    kv_tile: KvTile = None
+    block: Annotated[int | None, number(16, "Requests of a block; for coarse only.")] = None
+    micro_batches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N+N",
+            help="Sizes of joined micro-batches, as 64+16; blocks start anew in each.",
+        ),
+    ] = None
+    max_length: MaxLength = None
+    compute_bw: AttentionBw = None
+    fifo_depth: FifoDepth = None
+    config: Config = None
 
     def resolve(self, requests: Requests, machine: Machine) -> dict[str, Any]:
         """Arguments of ``attention``, but for the lengths.

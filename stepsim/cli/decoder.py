@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from stepsim.cli.attention import Requests, cache_padding_flops
+import typer
+
+from stepsim.cli.attention import cache_padding_flops
 from stepsim.cli.case import Case
-from stepsim.cli.moe import check_tile_inter, padding_flops, routing_facts
+from stepsim.cli.inputs import Requests, routing_facts
+from stepsim.cli.moe import check_tile_inter, padding_flops
 from stepsim.cli.options import (
+    AttentionBw,
+    Config,
+    KvTile,
+    MaxLength,
+    ModelName,
+    MoeDepth,
+    SharedRegions,
+    TileInter,
     check_counts,
     check_divisor,
     find_model,
     find_name,
+    number,
     parse_tile,
     resolve_depth,
 )
@@ -22,7 +34,7 @@ from stepsim.report.summary import ProgramNumbers
 if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.trace_io import RoutingTable
-    from stepsim.workloads import DecoderWorkload
+    from stepsim.workloads import DecoderWorkload, MoEShape
 
 __all__ = ["DecoderChoice", "decoder_case"]
 
@@ -33,20 +45,46 @@ _STRATEGIES = ("interleaved", "dynamic")
 class DecoderChoice:
     """The options of the workload as given; None means not given."""
 
-    model: str
-    variant: str | None = None
-    tile: str | None = None
-    tile_inter: int | None = None
-    strategy: str | None = None
-    expert_regions: int | None = None
-    attention_regions: int | None = None
-    kv_tile: int | None = None
-    max_length: int | None = None
-    moe_bw: int | None = None
-    attention_bw: int | None = None
-    qkv_bw: int | None = None
-    fifo_depth: int | None = None
-    config: str | None = None
+    model: ModelName
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of the published figure: memory-matched, performance-matched or dynamic.",
+        ),
+    ] = None
+    tile: Annotated[
+        str | None,
+        typer.Option(metavar="N|dynamic", help="Rows per tile of the experts, as for moe."),
+    ] = None
+    strategy: Annotated[
+        str | None,
+        typer.Option(metavar="interleaved|dynamic", help="How attention shares out the requests."),
+    ] = None
+    tile_inter: TileInter = None
+    expert_regions: SharedRegions = None
+    attention_regions: Annotated[
+        int | None, number(4, "Regions of QKV generation and attention.")
+    ] = None
+    kv_tile: KvTile = None
+    max_length: MaxLength = None
+    moe_bw: Annotated[
+        int | None, number(1024, "FLOPs per cycle of each operator of the experts.")
+    ] = None
+    attention_bw: AttentionBw = None
+    qkv_bw: Annotated[int | None, number(20480, "FLOPs per cycle of each QKV generation.")] = None
+    fifo_depth: MoeDepth = None
+    config: Config = None
+
+    @property
+    def shape(self) -> MoEShape:
+        """The shape of the model.
+
+        Raises
+        ------
+        ArgError : no model has this name.
+        """
+        return find_model(self.model)
 
     def resolve(self, batch: int, machine: Machine) -> dict[str, Any]:
         """Arguments of ``decoder_layer``, but for lengths and routing.
@@ -59,7 +97,7 @@ class DecoderChoice:
         """
         from stepsim.workloads.decoder import DEFAULTS, decoder_arguments
 
-        shape = find_model(self.model)
+        shape = self.shape
         numbers = {name: getattr(self, name) for name in DEFAULTS}
         check_counts(**{name: numbers[name] for name in DEFAULTS if name != "expert_regions"})
         self._check_variant()
@@ -126,7 +164,7 @@ def decoder_case(
         raise ArgError(
             f"--routing: expected one token for each of the {batch} requests of "
             f"{requests.source or '--batch'}, found {routing.tokens} in {routing.source}; "
-            "--batch takes the first requests of a longer file"
+            "--batch takes the first of both"
         )
     arguments = choice.resolve(batch, machine)
     table = None if routing is None or symbolic else routing.experts

@@ -34,7 +34,7 @@ def demo(
     runs: list[tuple[MoeSettings, RunSummary]] = []
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.cli.moe import build, program_numbers, resolve_settings
+        from stepsim.cli.moe import MoeChoice, build, program_numbers
         from stepsim.machine import load_machine
         from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
         from stepsim.report.summary import summarize
@@ -54,7 +54,8 @@ def demo(
         warm_up()
         for tile in _TILES:
             heartbeat.phase(f"tile {tile}")
-            settings = resolve_settings(shape, _TOKENS, tile, machine, config="published")
+            choice = MoeChoice(_MODEL, str(tile), config="published")
+            settings = choice.resolve(_TOKENS, machine)
             workload = build(shape, _TOKENS, settings, routing)
             result = simulate(workload.program, machine=machine, progress=heartbeat.progress)
             runs.append(

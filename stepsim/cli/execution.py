@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import DEFAULT_MACHINE, check_counts, check_output, resolve_machine
+from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
+from stepsim.cli.options import Config, Json, MemoryModel, check_counts, check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -30,18 +31,27 @@ Prepare = Callable[["Machine", Callable[[str], None]], "Case"]
 class RunOptions:
     """The options that all runs share, as given."""
 
-    machine: str | None
-    overrides: list[str] | None
-    memory_model: str
-    config: str | None
-    max_cycles: int | None
-    max_seconds: float | None
-    json: bool
-    out: Path | None
+    memory_model: MemoryModel = "published"
+    config: Config = None
+    max_cycles: Annotated[int | None, typer.Option(help="Stop after this many cycles.")] = None
+    max_seconds: Annotated[float | None, typer.Option(help="Stop after this wall time.")] = None
+    json: Json = False
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.parquet",
+            help="Write what --json prints as a row, and beside it accounts of units and queues.",
+        ),
+    ] = None
 
 
-def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHINE) -> None:
-    """Build, simulate and print; ``machine`` is the one to take when none is given."""
+def run_case(
+    prepare: Prepare,
+    machine: MachineChoice,
+    options: RunOptions,
+    default_machine: str = DEFAULT_MACHINE,
+) -> None:
+    """Build, simulate and print; ``default_machine`` is the one to take when none is given."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     limits = _limits(options.max_cycles, options.max_seconds)
@@ -49,7 +59,7 @@ def run_case(prepare: Prepare, options: RunOptions, machine: str = DEFAULT_MACHI
         check_output(options.out, ".parquet")
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        target = resolve_machine(options.machine, options.overrides, machine)
+        target = machine.load(default_machine)
         case = prepare(target, heartbeat.phase)
         from stepsim.report.summary import summarize
         from stepsim.simulation import Limits, simulate, warm_up

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Json, MemoryModel
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -23,10 +24,16 @@ __all__ = ["ListOptions", "list_case"]
 class ListOptions:
     """What to print of a case, and how its bytes are counted."""
 
-    memory_model: str
-    graph: str | None
-    every: bool
-    json: bool
+    memory_model: MemoryModel = "published"
+    graph: Annotated[
+        Literal["dot", "mermaid"] | None,
+        typer.Option(help="Print the graph in this language instead."),
+    ] = None
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="List the operators of every expert or region, not of one."),
+    ] = False
+    json: Json = False
 
     def __post_init__(self) -> None:
         if self.graph is not None and self.json:

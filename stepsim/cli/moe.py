@@ -5,11 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from stepsim.cli.case import Case
-from stepsim.cli.options import check_counts, check_divisor, check_window, resolve_depth
+from stepsim.cli.inputs import routing_facts
+from stepsim.cli.options import (
+    ComputeBw,
+    Config,
+    ModelName,
+    MoeDepth,
+    SharedRegions,
+    TileInter,
+    check_counts,
+    check_divisor,
+    find_model,
+    parse_tile,
+    resolve_depth,
+)
 from stepsim.errors import ArgError
 from stepsim.report.summary import ProgramNumbers
 
@@ -19,15 +33,13 @@ if TYPE_CHECKING:
     from stepsim.workloads import MoEShape, MoEWorkload
 
 __all__ = [
+    "MoeChoice",
     "MoeSettings",
     "build",
     "check_tile_inter",
     "moe_case",
     "padding_flops",
     "program_numbers",
-    "read_tokens",
-    "resolve_settings",
-    "routing_facts",
 ]
 
 _TILE_INTER = 64
@@ -67,40 +79,71 @@ class MoeSettings:
         )
 
 
-def resolve_settings(
-    shape: MoEShape,
-    batch: int,
-    tile: int | str,
-    machine: Machine,
-    *,
-    config: str | None = None,
-    tile_inter: int | None = None,
-    compute_bw: int | None = None,
-    fifo_depth: int | None = None,
-    regions: int | None = None,
-) -> MoeSettings:
-    """Fill in what is not given: an option, else the machine, else ``config``, else a default.
+@dataclass(frozen=True, slots=True)
+class MoeChoice:
+    """The options of the workload as given; None means not given.
 
     Raises
     ------
-    ArgError : a value is out of range, or does not divide the model's experts or inner dimension.
+    ArgError : ``tile`` is no count of rows.
     """
-    check_counts(compute_bw=compute_bw, fifo_depth=fifo_depth)
-    if regions is not None:
-        experts = f"the {shape.experts} experts of {shape.name}"
-        check_divisor("--regions", regions, shape.experts, experts)
-    known = _published(shape, batch, tile, regions) if config == "published" else {}
-    inner = tile_inter if tile_inter is not None else known.get("tile_inter", _TILE_INTER)
-    check_tile_inter(shape, inner)
-    bandwidth = compute_bw if compute_bw is not None else known.get("compute_bw", _COMPUTE_BW)
-    return MoeSettings(
-        tile=tile,
-        tile_inter=inner,
-        compute_bw=bandwidth,
-        pack_bw=known.get("pack_bw", bandwidth),
-        fifo_depth=resolve_depth(fifo_depth, machine, known.get("fifo_depth"), _FIFO_DEPTH),
-        regions=regions,
-    )
+
+    model: ModelName
+    tile: Annotated[
+        str,
+        typer.Option(
+            metavar="N|dynamic", help="Rows per tile, or as many as each expert has tokens."
+        ),
+    ]
+    regions: SharedRegions = None
+    tile_inter: TileInter = None
+    compute_bw: ComputeBw = None
+    fifo_depth: MoeDepth = None
+    config: Config = None
+
+    def __post_init__(self) -> None:
+        parse_tile(self.tile)
+
+    @property
+    def shape(self) -> MoEShape:
+        """The shape of the model.
+
+        Raises
+        ------
+        ArgError : no model has this name.
+        """
+        return find_model(self.model)
+
+    def resolve(self, batch: int, machine: Machine) -> MoeSettings:
+        """Fill in what is not given: the machine's, else that of ``config``, else a default.
+
+        Raises
+        ------
+        ArgError : a value is out of range, or does not divide the model's experts or inner
+            dimension.
+        """
+        shape, tile = self.shape, parse_tile(self.tile)
+        check_counts(compute_bw=self.compute_bw, fifo_depth=self.fifo_depth)
+        if self.regions is not None:
+            experts = f"the {shape.experts} experts of {shape.name}"
+            check_divisor("--regions", self.regions, shape.experts, experts)
+        published = self.config == "published"
+        known = _published(shape, batch, tile, self.regions) if published else {}
+        inner = self.tile_inter
+        if inner is None:
+            inner = known.get("tile_inter", _TILE_INTER)
+        check_tile_inter(shape, inner)
+        bandwidth = self.compute_bw or known.get("compute_bw", _COMPUTE_BW)
+        return MoeSettings(
+            tile=tile,
+            tile_inter=inner,
+            compute_bw=bandwidth,
+            pack_bw=known.get("pack_bw", bandwidth),
+            fifo_depth=resolve_depth(
+                self.fifo_depth, machine, known.get("fifo_depth"), _FIFO_DEPTH
+            ),
+            regions=self.regions,
+        )
 
 
 def check_tile_inter(shape: MoEShape, tile_inter: int) -> None:
@@ -126,15 +169,21 @@ def _published(shape: MoEShape, batch: int, tile: int | str, regions: int | None
 
 
 def moe_case(
-    shape: MoEShape,
+    choice: MoeChoice,
     tokens: int,
-    settings: MoeSettings,
     routing: RoutingTable | None,
+    machine: Machine,
     memory_model: str,
     *,
     symbolic: bool = False,
 ) -> Case:
-    """The layer for a routing; ``symbolic`` keeps its shapes and metrics formulas."""
+    """The layer for a routing of ``tokens``; ``symbolic`` keeps its shapes and metrics formulas.
+
+    Raises
+    ------
+    ArgError : see `MoeChoice.resolve`.
+    """
+    shape, settings = choice.shape, choice.resolve(tokens, machine)
     workload = build(shape, tokens, settings, None if symbolic else routing)
     shared = settings.regions is not None
     regions = f", {settings.regions} regions" if shared else ""
@@ -210,52 +259,3 @@ def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int
     # Three products of a row with D x F weights; SiLU (8) and a product (1) per inner element.
     per_inner = 6 * shape.model_dim + 9
     return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)
-
-
-def read_tokens(
-    file: Path,
-    shape: MoEShape,
-    layer: int | None,
-    step: int | None,
-    batch: int | None = None,
-    window: int | None = None,
-) -> RoutingTable:
-    """A layer-step of a routing trace, or the batch number ``window`` of ``batch`` tokens of it.
-
-    Raises
-    ------
-    ArgError : ``window`` without ``batch``, or one of them is out of range.
-    TraceError : the trace is unreadable, or has no such part.
-    """
-    from stepsim.trace_io import read_routing
-
-    check_window(window, batch, "--window", "tokens")
-    return read_routing(
-        file,
-        experts=shape.experts,
-        k=shape.active,
-        layer=layer,
-        step=step,
-        tokens=None if window is None else batch,
-        window=window,
-    )
-
-
-def routing_facts(routing: RoutingTable, shape: MoEShape) -> dict[str, Any]:
-    """What the run was fed with: source, content hash and how even the load was."""
-    from stepsim.trace_io import routing_statistics
-
-    found = routing_statistics(routing, shape.experts)
-    return {
-        "source": routing.source,
-        "identity": routing.identity(),
-        "layer": routing.layer,
-        "step": routing.step,
-        "first_token": routing.first_token,
-        "tokens": found.tokens,
-        "k": found.k,
-        "experts": found.experts,
-        "active_experts": found.active,
-        "max_load": found.max,
-        "imbalance": found.imbalance,
-    }

@@ -15,73 +15,37 @@ if TYPE_CHECKING:
     from stepsim.workloads import MoEShape
 
 __all__ = [
-    "DEFAULT_MACHINE",
     "AttentionBw",
-    "AttentionDepth",
-    "AttentionRegions",
-    "Block",
     "ComputeBw",
     "Config",
-    "DataType",
-    "DecoderStrategy",
-    "DecoderTile",
-    "Every",
-    "ExpertRegions",
     "FifoDepth",
-    "Graph",
-    "Hidden",
-    "Intermediate",
     "Json",
-    "KvBatch",
-    "KvColumn",
-    "KvStep",
     "KvTile",
-    "KvWindow",
     "Layer",
-    "MachineName",
-    "MaxCycles",
     "MaxLength",
-    "MaxSeconds",
     "MemoryModel",
-    "MicroBatches",
     "ModelName",
-    "MoeBw",
-    "MoeRegions",
+    "MoeDepth",
     "OptionalModel",
-    "Out",
-    "Overrides",
-    "ParDispatch",
-    "QkvBw",
-    "Regions",
+    "SharedRegions",
     "Step",
-    "Strategy",
-    "SwigluBatch",
-    "SwigluDepth",
-    "Tile",
-    "TileColumns",
     "TileInter",
-    "TileRows",
-    "TokenBatch",
-    "Variant",
-    "Window",
     "check_counts",
     "check_divisor",
     "check_output",
     "check_window",
     "find_model",
     "find_name",
+    "number",
     "parse_tile",
     "resolve_depth",
-    "resolve_machine",
 ]
-
-DEFAULT_MACHINE = "sda-1024"
 
 _MOST_BITS = 40
 
 
-def _number(default: str | int, what: str) -> Any:
-    """An option that takes a whole number."""
+def number(default: str | int, what: str) -> Any:
+    """An option that takes a whole number; without it, ``default`` holds."""
     return typer.Option(metavar="N", help=f"{what} (default: {default})")
 
 
@@ -93,109 +57,19 @@ ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Layer = Annotated[int | None, typer.Option(help="Which layer of the trace.")]
 Step = Annotated[int | None, typer.Option(help="Which forward pass of the trace.")]
-TokenBatch = Annotated[
-    int | None,
-    typer.Option("--batch", metavar="N", help="Only N tokens of the trace, by default the first."),
-]
-Window = Annotated[
-    int | None,
-    typer.Option(
-        metavar="I", help="Which batch of N consecutive tokens of the trace, from 0; with --batch."
-    ),
-]
-Tile = Annotated[
-    str,
-    typer.Option(metavar="N|dynamic", help="Rows per tile, or as many as each expert has tokens."),
-]
-TileInter = Annotated[int | None, _number(64, "Columns per tile of the inner dimension.")]
-ComputeBw = Annotated[int | None, _number(4096, "FLOPs per cycle of each operator.")]
-FifoDepth = Annotated[int | None, _number("the machine's, or 2", "Tokens each FIFO holds.")]
-MoeRegions = Annotated[
-    int | None, _number("one for each expert", "Regions of hardware that the experts share.")
-]
-ExpertRegions = MoeRegions
 
-Strategy = Annotated[
-    str,
-    typer.Option(
-        metavar="coarse|interleaved|dynamic",
-        help="Requests go to regions in blocks, in turn, or to the region that is free first.",
-    ),
+TileInter = Annotated[int | None, number(64, "Columns per tile of the inner dimension.")]
+ComputeBw = Annotated[int | None, number(4096, "FLOPs per cycle of each operator.")]
+MoeDepth = Annotated[int | None, number("the machine's, or 2", "Tokens each FIFO holds.")]
+FifoDepth = Annotated[int | None, number("the machine's, or 1", "Tokens each FIFO holds.")]
+SharedRegions = Annotated[
+    int | None, number("one for each expert", "Regions of hardware that the experts share.")
 ]
-Regions = Annotated[
-    int | None, _number(4, "Regions to use; coarse builds only as many as there are blocks.")
-]
-KvBatch = Annotated[
-    int | None, typer.Option("--batch", metavar="N", help="Only the first N requests of the file.")
-]
-KvColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Column of a CSV file that holds the lengths.")
-]
-KvStep = Annotated[
-    int | None, typer.Option(metavar="STEP", help="Which step of a file of `trace replay`.")
-]
-KvWindow = Annotated[
-    int | None,
-    typer.Option(
-        metavar="I", help="Which batch of N consecutive requests of the file, from 0; with --batch."
-    ),
-]
-KvTile = Annotated[int | None, _number(32, "Cached tokens per tile.")]
-Block = Annotated[int | None, _number(16, "Requests of a block; for coarse only.")]
-MicroBatches = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N+N", help="Sizes of joined micro-batches, as 64+16; blocks start anew in each."
-    ),
-]
+KvTile = Annotated[int | None, number(32, "Cached tokens per tile.")]
 MaxLength = Annotated[
-    int | None, _number("what the longest needs", "Tokens reserved in the cache of each request.")
+    int | None, number("what the longest needs", "Tokens reserved in the cache of each request.")
 ]
-AttentionBw = Annotated[int | None, _number(2048, "FLOPs per cycle of each attention operator.")]
-AttentionDepth = Annotated[int | None, _number("the machine's, or 1", "Tokens each FIFO holds.")]
-SwigluDepth = AttentionDepth
-
-SwigluBatch = Annotated[int | None, typer.Option("--batch", metavar="N", help="Rows.")]
-Hidden = Annotated[int | None, typer.Option(metavar="N", help="Width of rows; is not tiled.")]
-Intermediate = Annotated[int | None, typer.Option(metavar="N", help="Inner dimension.")]
-TileRows = Annotated[int, typer.Option("--tile", metavar="N", help="Rows per tile.")]
-TileColumns = Annotated[
-    int, typer.Option("--tile-inter", metavar="N", help="Columns per tile of the inner dimension.")
-]
-ParDispatch = Annotated[int | None, _number(4, "Requests that a memory operator makes per cycle.")]
-DataType = Annotated[Literal["f32", "bf16"], typer.Option(help="Type of all scalars.")]
-
-Variant = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Of the published figure: memory-matched, performance-matched or dynamic.",
-    ),
-]
-DecoderTile = Annotated[
-    str | None,
-    typer.Option("--tile", metavar="N|dynamic", help="Rows per tile of the experts, as for moe."),
-]
-DecoderStrategy = Annotated[
-    str | None,
-    typer.Option(metavar="interleaved|dynamic", help="How attention shares out the requests."),
-]
-AttentionRegions = Annotated[int | None, _number(4, "Regions of QKV generation and attention.")]
-MoeBw = Annotated[int | None, _number(1024, "FLOPs per cycle of each operator of the experts.")]
-QkvBw = Annotated[int | None, _number(20480, "FLOPs per cycle of each QKV generation.")]
-
-MachineName = Annotated[
-    str | None,
-    typer.Option(
-        "--machine",
-        metavar="MACHINE",
-        help=f"Name of a machine, or a YAML file. (default: {DEFAULT_MACHINE})",
-    ),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the machine; repeatable."),
-]
+AttentionBw = Annotated[int | None, number(2048, "FLOPs per cycle of each attention operator.")]
 MemoryModel = Annotated[
     Literal["published", "paper"],
     typer.Option(
@@ -206,24 +80,6 @@ MemoryModel = Annotated[
 Config = Annotated[
     Literal["published"] | None,
     typer.Option(help="Set what is not given as the published experiment of this point did."),
-]
-
-MaxCycles = Annotated[int | None, typer.Option(help="Stop after this many cycles.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Stop after this wall time.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.parquet",
-        help="Write what --json prints as a row, and beside it accounts of units and queues.",
-    ),
-]
-Graph = Annotated[
-    Literal["dot", "mermaid"] | None,
-    typer.Option(help="Print the graph in this language instead."),
-]
-Every = Annotated[
-    bool,
-    typer.Option("--all", help="List the operators of every expert or region, not of one."),
 ]
 
 
@@ -299,15 +155,6 @@ def parse_tile(text: str) -> int | str:
         raise ArgError(f"--tile: expected a whole number from 1, or 'dynamic', found '{text}'")
     check_counts(tile=rows)
     return rows
-
-
-def resolve_machine(
-    name: str | None, overrides: list[str] | None, default: str = DEFAULT_MACHINE
-) -> Machine:
-    """The machine of a run, with the changes of ``--set``."""
-    from stepsim.machine import load_machine, parse_overrides
-
-    return load_machine(default if name is None else name, parse_overrides(overrides or []))
 
 
 def resolve_depth(given: int | None, machine: Machine, published: int | None, default: int) -> int:

@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from stepsim.cli.attention import AttentionChoice, attention_case
+from stepsim.cli.decoder import DecoderChoice, decoder_case
 from stepsim.cli.execution import RunOptions, run_case
-from stepsim.cli.options import (
-    DEFAULT_MACHINE,
-    AttentionBw,
-    AttentionDepth,
-    AttentionRegions,
-    Block,
-    ComputeBw,
-    Config,
-    DataType,
-    DecoderStrategy,
-    DecoderTile,
-    ExpertRegions,
-    FifoDepth,
-    Hidden,
-    Intermediate,
-    Json,
-    KvBatch,
-    KvColumn,
-    KvStep,
-    KvTile,
-    KvWindow,
-    Layer,
-    MachineName,
-    MaxCycles,
-    MaxLength,
-    MaxSeconds,
-    MemoryModel,
-    MicroBatches,
-    ModelName,
-    MoeBw,
-    MoeRegions,
-    Out,
-    Overrides,
-    ParDispatch,
-    QkvBw,
-    Regions,
-    Step,
-    Strategy,
-    SwigluBatch,
-    SwigluDepth,
-    Tile,
-    TileColumns,
-    TileInter,
-    TileRows,
-    TokenBatch,
-    Variant,
-    Window,
-    find_model,
-    parse_tile,
-)
+from stepsim.cli.inputs import RequestSource, TokenSource
+from stepsim.cli.machine_choice import MachineChoice
+from stepsim.cli.moe import MoeChoice, moe_case
+from stepsim.cli.signature import takes
+from stepsim.cli.swiglu import SwigluChoice, swiglu_case
 
 if TYPE_CHECKING:
     from stepsim.cli.case import Case
@@ -68,10 +24,6 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Simulate a workload.", no_args_is_help=True)
 
-Routing = Annotated[Path, typer.Option(metavar="FILE", help="Routing trace of the batch.")]
-KvLengths = Annotated[
-    Path, typer.Option(metavar="FILE", help="Cached tokens of each request of the batch.")
-]
 _BUILDING = "building the program"
 
 
@@ -81,217 +33,65 @@ def _group() -> None:
 
 
 @app.command()
+@takes(MoeChoice, TokenSource, MachineChoice, RunOptions, required=("routing",))
 def moe(
-    model: ModelName,
-    routing: Routing,
-    tile: Tile,
-    batch: TokenBatch = None,
-    window: Window = None,
-    regions: MoeRegions = None,
-    tile_inter: TileInter = None,
-    compute_bw: ComputeBw = None,
-    fifo_depth: FifoDepth = None,
-    machine: MachineName = None,
-    overrides: Overrides = None,
-    memory_model: MemoryModel = "published",
-    config: Config = None,
-    layer: Layer = None,
-    step: Step = None,
-    max_cycles: MaxCycles = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    out: Out = None,
+    choice: MoeChoice, source: TokenSource, machine: MachineChoice, options: RunOptions
 ) -> None:
     """Simulate a mixture-of-experts layer on recorded or synthetic routing."""
-    rows = parse_tile(tile)
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        shape = find_model(model)
-        from stepsim.cli.moe import moe_case, read_tokens, resolve_settings
-
-        chosen = 0 if window is None and batch is not None else window
-        trace = read_tokens(routing, shape, layer, step, batch, chosen)
-        settings = resolve_settings(
-            shape,
-            trace.tokens,
-            rows,
-            target,
-            config=config,
-            tile_inter=tile_inter,
-            compute_bw=compute_bw,
-            fifo_depth=fifo_depth,
-            regions=regions,
-        )
+        routing = source.read(choice.shape)
         phase(_BUILDING)
-        return moe_case(shape, trace.tokens, settings, trace, memory_model)
+        return moe_case(choice, source.count(routing), routing, target, options.memory_model)
 
-    run_case(
-        prepare,
-        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
-    )
+    run_case(prepare, machine, options)
 
 
 @app.command()
+@takes(AttentionChoice, RequestSource, MachineChoice, RunOptions, required=("kv_lengths",))
 def attention(
-    model: ModelName,
-    kv_lengths: KvLengths,
-    strategy: Strategy,
-    batch: KvBatch = None,
-    kv_column: KvColumn = None,
-    kv_step: KvStep = None,
-    kv_window: KvWindow = None,
-    regions: Regions = None,
-    kv_tile: KvTile = None,
-    block: Block = None,
-    micro_batches: MicroBatches = None,
-    max_length: MaxLength = None,
-    compute_bw: AttentionBw = None,
-    fifo_depth: AttentionDepth = None,
-    machine: MachineName = None,
-    overrides: Overrides = None,
-    memory_model: MemoryModel = "published",
-    config: Config = None,
-    max_cycles: MaxCycles = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    out: Out = None,
+    choice: AttentionChoice, source: RequestSource, machine: MachineChoice, options: RunOptions
 ) -> None:
     """Simulate decode attention of one KV head on requests with caches of different lengths."""
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        from stepsim.cli.attention import AttentionChoice, attention_case, requests_of
-
-        requests = requests_of(kv_lengths, batch, kv_column, kv_step, kv_window)
-        choice = AttentionChoice(
-            model,
-            strategy,
-            regions,
-            kv_tile,
-            block,
-            micro_batches,
-            max_length,
-            compute_bw,
-            fifo_depth,
-            config,
-        )
+        requests = source.read()
         phase(_BUILDING)
-        return attention_case(choice, requests, target, memory_model)
+        return attention_case(choice, requests, target, options.memory_model)
 
-    run_case(
-        prepare,
-        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
-    )
+    run_case(prepare, machine, options)
 
 
 @app.command()
-def swiglu(
-    tile: TileRows,
-    tile_inter: TileColumns,
-    batch: SwigluBatch = None,
-    hidden: Hidden = None,
-    intermediate: Intermediate = None,
-    compute_bw: ComputeBw = None,
-    par_dispatch: ParDispatch = None,
-    fifo_depth: SwigluDepth = None,
-    dtype: DataType = "f32",
-    machine: MachineName = None,
-    overrides: Overrides = None,
-    memory_model: MemoryModel = "published",
-    config: Config = None,
-    max_cycles: MaxCycles = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    out: Out = None,
-) -> None:
+@takes(SwigluChoice, MachineChoice, RunOptions)
+def swiglu(choice: SwigluChoice, machine: MachineChoice, options: RunOptions) -> None:
     """Simulate a gated feed-forward layer; --config published also takes machine sda-hdl."""
-    from stepsim.cli.swiglu import PUBLISHED_MACHINE, SwigluChoice, swiglu_case
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        choice = SwigluChoice(
-            tile,
-            tile_inter,
-            batch,
-            hidden,
-            intermediate,
-            compute_bw,
-            par_dispatch,
-            fifo_depth,
-            dtype,
-            config,
-        )
         phase(_BUILDING)
-        return swiglu_case(choice, target, memory_model)
+        return swiglu_case(choice, target, options.memory_model)
 
-    run_case(
-        prepare,
-        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
-        DEFAULT_MACHINE if config is None else PUBLISHED_MACHINE,
-    )
+    run_case(prepare, machine, options, choice.default_machine)
 
 
 @app.command()
+@takes(
+    DecoderChoice, RequestSource, TokenSource, MachineChoice, RunOptions,
+    required=("routing", "kv_lengths"),
+)  # fmt: skip
 def decoder(
-    model: ModelName,
-    routing: Routing,
-    kv_lengths: KvLengths,
-    variant: Variant = None,
-    batch: KvBatch = None,
-    kv_column: KvColumn = None,
-    kv_step: KvStep = None,
-    kv_window: KvWindow = None,
-    window: Window = None,
-    tile: DecoderTile = None,
-    strategy: DecoderStrategy = None,
-    tile_inter: TileInter = None,
-    expert_regions: ExpertRegions = None,
-    attention_regions: AttentionRegions = None,
-    kv_tile: KvTile = None,
-    max_length: MaxLength = None,
-    moe_bw: MoeBw = None,
-    attention_bw: AttentionBw = None,
-    qkv_bw: QkvBw = None,
-    fifo_depth: FifoDepth = None,
-    machine: MachineName = None,
-    overrides: Overrides = None,
-    memory_model: MemoryModel = "published",
-    config: Config = None,
-    layer: Layer = None,
-    step: Step = None,
-    max_cycles: MaxCycles = None,
-    max_seconds: MaxSeconds = None,
-    json: Json = False,
-    out: Out = None,
+    choice: DecoderChoice,
+    requests: RequestSource,
+    tokens: TokenSource,
+    machine: MachineChoice,
+    options: RunOptions,
 ) -> None:
     """Simulate a decoder layer: QKV generation, decode attention of all heads, experts."""
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        shape = find_model(model)
-        from stepsim.cli.attention import requests_of
-        from stepsim.cli.decoder import DecoderChoice, decoder_case
-        from stepsim.cli.moe import read_tokens
-
-        trace = read_tokens(routing, shape, layer, step, batch, window)
-        requests = requests_of(kv_lengths, batch, kv_column, kv_step, kv_window)
-        choice = DecoderChoice(
-            model,
-            variant,
-            tile,
-            tile_inter,
-            strategy,
-            expert_regions,
-            attention_regions,
-            kv_tile,
-            max_length,
-            moe_bw,
-            attention_bw,
-            qkv_bw,
-            fifo_depth,
-            config,
-        )
+        routing = tokens.read(choice.shape)
+        served = requests.read()
         phase(_BUILDING)
-        return decoder_case(choice, requests, trace, target, memory_model)
+        return decoder_case(choice, served, routing, target, options.memory_model)
 
-    run_case(
-        prepare,
-        RunOptions(machine, overrides, memory_model, config, max_cycles, max_seconds, json, out),
-    )
+    run_case(prepare, machine, options)

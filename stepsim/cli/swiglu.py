@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from stepsim.cli.case import Case
-from stepsim.cli.options import check_counts, check_divisor, resolve_depth
+from stepsim.cli.machine_choice import DEFAULT_MACHINE
+from stepsim.cli.options import (
+    ComputeBw,
+    Config,
+    FifoDepth,
+    check_counts,
+    check_divisor,
+    number,
+    resolve_depth,
+)
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -26,16 +37,27 @@ _FIFO_DEPTH = 1
 class SwigluChoice:
     """The options of the workload as given; None means not given."""
 
-    tile: int
-    tile_inter: int
-    batch: int | None = None
-    hidden: int | None = None
-    intermediate: int | None = None
-    compute_bw: int | None = None
-    par_dispatch: int | None = None
-    fifo_depth: int | None = None
-    dtype: str = "f32"
-    config: str | None = None
+    tile: Annotated[int, typer.Option(metavar="N", help="Rows per tile.")]
+    tile_inter: Annotated[
+        int, typer.Option(metavar="N", help="Columns per tile of the inner dimension.")
+    ]
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Rows.")] = None
+    hidden: Annotated[
+        int | None, typer.Option(metavar="N", help="Width of rows; is not tiled.")
+    ] = None
+    intermediate: Annotated[int | None, typer.Option(metavar="N", help="Inner dimension.")] = None
+    compute_bw: ComputeBw = None
+    par_dispatch: Annotated[
+        int | None, number(4, "Requests that a memory operator makes per cycle.")
+    ] = None
+    fifo_depth: FifoDepth = None
+    dtype: Annotated[Literal["f32", "bf16"], typer.Option(help="Type of all scalars.")] = "f32"
+    config: Config = None
+
+    @property
+    def default_machine(self) -> str:
+        """The machine to take when none is given."""
+        return DEFAULT_MACHINE if self.config is None else PUBLISHED_MACHINE
 
     def resolve(self, machine: Machine) -> dict[str, Any]:
         """Arguments of ``swiglu_layer``, with the type of scalars as text.

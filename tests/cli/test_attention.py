@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepsim.cli.attention import AttentionChoice, Requests
+from stepsim.cli.attention import AttentionChoice
+from stepsim.cli.inputs import Requests
 from stepsim.machine import load_machine
 from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows
 from stepsim.workloads import ATTENTION_SHAPES
@@ -264,12 +265,13 @@ def test_inspect_without_lengths_and_with(cli: Cli, file: Path) -> None:
     assert cli(*command, "--graph", "dot").out.startswith("digraph")
 
 
-def test_inspect_needs_a_file_for_a_column(cli: Cli) -> None:
-    outcome = cli(
-        "inspect", "attention", "--model", MODEL, "--strategy", "dynamic", "--kv-column", "x"
-    )
-    assert outcome.code == 2
-    assert "--kv-column: chooses a column of --kv-lengths FILE" in outcome.err
+@pytest.mark.parametrize("option", ["column", "step", "window"])
+def test_inspect_needs_a_file_to_choose_from(cli: Cli, option: str) -> None:
+    choice = ("--batch", 4, f"--kv-{option}", 1)
+    outcome = cli("inspect", "attention", "--model", MODEL, "--strategy", "dynamic", *choice)
+    assert (outcome.code, outcome.out) == (2, "")
+    expected = f"error: --kv-{option}: chooses from --kv-lengths FILE; give the file too\n"
+    assert outcome.err == expected
 
 
 POINTS = [

@@ -175,12 +175,17 @@ def test_an_unpublished_model_has_no_variant(run, tmp_path: Path) -> None:
 
 
 def test_tokens_and_requests_must_agree(run, files: dict[str, Path]) -> None:
-    outcome = run("--json", "--batch", 4)
+    np.save(files["routing"], np.tile([0, 1], (6, 1)))
+    outcome = run("--json")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(
-        f"error: --routing: expected one token for each of the 4 requests of "
-        f"{files['kv-lengths']}, found 8 in {files['routing']}"
+    assert outcome.err == (
+        f"error: --routing: expected one token for each of the 8 requests of "
+        f"{files['kv-lengths']}, found 6 in {files['routing']}; --batch takes the first of both\n"
     )
+    mended = run("--json", "--batch", 4).json()
+    assert (mended["batch"], mended["routing"]["tokens"], mended["kv_lengths"]["requests"]) == (
+        4, 4, 4,
+    )  # fmt: skip
 
 
 def test_windows_of_both_files(run, files: dict[str, Path], tmp_path: Path) -> None:

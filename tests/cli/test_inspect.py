@@ -32,6 +32,19 @@ def test_formulas_stay_symbolic(cli: Cli) -> None:
     assert {op["kind"] for op in found["operators"]} >= {"Partition", "Reassemble"}
 
 
+def test_inputs_are_those_of_a_run(cli: Cli, tmp_path: Path) -> None:
+    """Both read the same window of the same trace."""
+    path = tmp_path / "long.npy"
+    np.save(path, np.random.default_rng(0).permuted(np.tile(np.arange(8), (12, 1)), axis=1)[:, :2])
+    options = ("--model", "mixtral-8x7b", "--tile", 16, "--routing", path, "--json")
+    window = ("--batch", 4, "--window", 2)
+    run, inspect = (cli(command, "moe", *options, *window).json() for command in ("run", "inspect"))
+    assert run["routing"] == inspect["routing"]
+    assert (run["routing"]["first_token"], run["routing"]["tokens"]) == (8, 4)
+    names = ("offchip_bytes", "onchip_bytes", "flops")
+    assert [run[name] for name in names] == [inspect["numbers"][name] for name in names]
+
+
 def test_numbers_of_a_trace(cli: Cli, trace: Path) -> None:
     def numbers(tile: object, memory_model: str) -> dict[str, int]:
         outcome = cli(
@@ -92,8 +105,12 @@ def test_graph_languages(cli: Cli, language: str, start: str) -> None:
             "--graph and --json both choose what is printed; leave one out",
         ),
         (
-            ("--tile", "16", "--batch", "4", "--routing", "x"),
-            "--batch and --routing both give the number of tokens; leave one out",
+            ("--tile", "16", "--batch", "4", "--window", "1"),
+            "--window: chooses from --routing FILE; give the file too",
+        ),
+        (
+            ("--tile", "16", "--layer", "1"),
+            "--layer: chooses from --routing FILE; give the file too",
         ),
     ],
 )

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from stepsim.cli.moe import resolve_settings
+from stepsim.cli.moe import MoeChoice
 from stepsim.errors import ArgError
 from stepsim.machine import load_machine
-from stepsim.workloads import moe_shape
 
-QWEN = moe_shape("qwen3-30b-a3b")
+QWEN = "qwen3-30b-a3b"
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "defaults": (
@@ -55,14 +54,15 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_settings(given: dict[str, Any], expected: dict[str, Any]) -> None:
     given = dict(given)
     machine = load_machine("sda-1024", given.pop("machine", None))
-    settings = resolve_settings(QWEN, given.pop("batch", 64), machine=machine, **given)
-    assert settings.to_dict() == {"tile": given["tile"], "regions": None, **expected}
+    batch, tile = given.pop("batch", 64), given.pop("tile")
+    settings = MoeChoice(QWEN, str(tile), **given).resolve(batch, machine)
+    assert settings.to_dict() == {"tile": tile, "regions": None, **expected}
 
 
 @pytest.mark.parametrize("inner", [0, -8, 50, 1000])
 def test_tile_inter_must_divide(inner: int) -> None:
     with pytest.raises(ArgError) as caught:
-        resolve_settings(QWEN, 64, 32, load_machine(), tile_inter=inner)
+        MoeChoice(QWEN, "32", tile_inter=inner).resolve(64, load_machine())
     assert str(caught.value).startswith(
         "--tile-inter: expected a divisor of the inner dimension 768 of qwen3-30b-a3b, "
         f"found {inner}; near ones are "
@@ -71,7 +71,7 @@ def test_tile_inter_must_divide(inner: int) -> None:
 
 def test_only_published_models_have_a_published_configuration() -> None:
     with pytest.raises(ArgError) as caught:
-        resolve_settings(moe_shape("glm-4.5"), 64, 32, load_machine(), config="published")
+        MoeChoice("glm-4.5", "32", config="published").resolve(64, load_machine())
     assert str(caught.value) == (
         "--config published: there is no published experiment of glm-4.5; "
         "there are of mixtral-8x7b and qwen3-30b-a3b"

@@ -1,0 +1,46 @@
+"""The options that choose a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+
+__all__ = ["DEFAULT_MACHINE", "MachineChoice"]
+
+DEFAULT_MACHINE = "sda-1024"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineChoice:
+    """A machine and changes of it, as given."""
+
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINE",
+            help=f"Name of a machine, or a YAML file. (default: {DEFAULT_MACHINE})",
+        ),
+    ] = None
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a value of the machine; repeatable."
+        ),
+    ] = None
+
+    def load(self, default: str = DEFAULT_MACHINE) -> Machine:
+        """The machine; ``default`` is the one to take when none is given.
+
+        Raises
+        ------
+        MachineError : there is no such machine or value.
+        """
+        from stepsim.machine import load_machine, parse_overrides
+
+        name = default if self.machine is None else self.machine
+        return load_machine(name, parse_overrides(self.overrides or []))
