@@ -8,16 +8,8 @@ from typing import Annotated
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import Layer, OptionalModel, Step, check_output
-from stepsim.cli.trace_import import (
-    Column,
-    DropMissing,
-    Experts,
-    FormatName,
-    Layers,
-    Ranks,
-    TopK,
-)
+from stepsim.cli.options import check_output
+from stepsim.cli.signature import takes
 from stepsim.cli.trace_reading import TraceReading
 from stepsim.cli.trace_show import (
     MAX_ROWS,
@@ -32,32 +24,20 @@ from stepsim.cli.trace_show import (
 
 __all__ = ["info", "plot"]
 
-Source = Annotated[Path, typer.Argument(help="A trace of any format that import reads.")]
 
-
+@takes(TraceReading)
 def info(
-    file: Source,
-    format: FormatName = None,
-    model: OptionalModel = None,
-    experts: Experts = None,
-    k: TopK = None,
-    layers: Layers = None,
-    layer: Layer = None,
-    step: Step = None,
-    column: Column = None,
-    drop_missing: DropMissing = False,
-    ranks: Ranks = None,
+    reading: TraceReading,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a trace, and show how it loads the experts or what its requests are like.
 
     A short routing table is listed by layer and step, anything else by layer.
     """
-    reading = TraceReading.of_options(locals())
     if reading.holds_requests:
         trace = reading.requests()
         if json:
-            print_json({"file": str(file), "format": reading.kind, **request_record(trace)})
+            print_json({"file": str(reading.file), "format": reading.kind, **request_record(trace)})
         else:
             show(*request_lines(trace))
         return
@@ -67,7 +47,11 @@ def info(
         note(remark)
     rows = [table_record(table, summary.experts) for table in tables or ()]
     if json:
-        record = {"file": str(file), "format": reading.kind, "summary": routing_record(summary)}
+        record = {
+            "file": str(reading.file),
+            "format": reading.kind,
+            "summary": routing_record(summary),
+        }
         print_json({**record, "tables": rows})
         return
     if reading.experts_are_guessed(summary):
@@ -81,27 +65,17 @@ def info(
     show("", *routing_lines(summary))
 
 
+@takes(TraceReading)
 def plot(
-    file: Source,
+    reading: TraceReading,
     out: Annotated[Path, typer.Option(help="PNG or SVG file to write.")],
-    format: FormatName = None,
-    model: OptionalModel = None,
-    experts: Experts = None,
-    k: TopK = None,
-    layers: Layers = None,
-    layer: Layer = None,
-    step: Step = None,
-    column: Column = None,
-    drop_missing: DropMissing = False,
-    ranks: Ranks = None,
     title: Annotated[str | None, typer.Option(help="By default the name of the file.")] = None,
 ) -> None:
     """Draw the load of the experts, or the lengths of the requests."""
     from stepsim.cli.trace_figure import draw_requests, draw_routing
 
     check_output(out)
-    reading = TraceReading.of_options(locals())
-    heading = file.name if title is None else title
+    heading = reading.file.name if title is None else title
     if reading.holds_requests:
         draw_requests(reading.requests(), heading, out)
     else:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from stepsim.cli.trace_import import progress, router_of
+import typer
+
+from stepsim.cli.options import Layer, OptionalModel, Step
+from stepsim.cli.trace_import import (
+    Column,
+    DropMissing,
+    Experts,
+    FormatName,
+    Layers,
+    Ranks,
+    TopK,
+    progress,
+    router_of,
+)
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -31,23 +43,17 @@ class TraceReading:
     ArgError : an option does not go with the kind of trace, or with another.
     """
 
-    file: Path
-    format: str | None = None
-    model: str | None = None
-    experts: int | None = None
-    k: int | None = None
-    layers: int | None = None
-    layer: int | None = None
-    step: int | None = None
-    column: str | None = None
-    drop_missing: bool = False
-    ranks: tuple[int, ...] | None = None
-
-    @classmethod
-    def of_options(cls, options: Mapping[str, Any]) -> TraceReading:
-        """Of all options of a command, by name; those that are no fields are left out."""
-        own = {field.name: options[field.name] for field in fields(cls)}
-        return cls(**own | {"ranks": tuple(own["ranks"]) if own["ranks"] else None})
+    file: Annotated[Path, typer.Argument(help="A trace of any format that import reads.")]
+    format: FormatName = None
+    model: OptionalModel = None
+    experts: Experts = None
+    k: TopK = None
+    layers: Layers = None
+    layer: Layer = None
+    step: Step = None
+    column: Column = None
+    drop_missing: DropMissing = False
+    ranks: Ranks = None
 
     def __post_init__(self) -> None:
         if not self.holds_requests:
