@@ -1,7 +1,7 @@
 """Feed chunks to a backend, a few ahead, and survive the death of workers.
 
-When processes die it is not known whose chunk was to blame. Everything that was under way is then
-run again one by one; a chunk that loses its worker alone, several times, is given up.
+When a process dies it is not known which of the chunks it had was to blame. They are run again one
+by one, with nothing beside them; a chunk that loses its worker alone, several times, is given up.
 """
 
 from __future__ import annotations
