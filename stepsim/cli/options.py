@@ -33,7 +33,6 @@ __all__ = [
     "check_counts",
     "check_divisor",
     "check_output",
-    "check_window",
     "find_model",
     "find_name",
     "number",
@@ -132,15 +131,6 @@ def check_divisor(option: str, value: int, whole: int, what: str) -> None:
             f"{option}: expected a divisor of {what}, found {value}; "
             f"{nearest} {', '.join(map(str, near))}"
         )
-
-
-def check_window(window: int | None, batch: int | None, option: str, what: str) -> None:
-    """Refuse the number of a batch without its size, and numbers out of range."""
-    check_counts(batch=batch)
-    if window is not None and window < 0:
-        raise ArgError(f"{option}: expected a whole number from 0, found {window}")
-    if window is not None and batch is None:
-        raise ArgError(f"{option}: of how many {what} each is not known; give --batch too")
 
 
 def parse_tile(text: str) -> int | str:
