@@ -39,7 +39,7 @@ test: lint
 
 thorough: $(STAMP)
 	$(BIN)/stepsim warmup
-	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -m hypothesis
+	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -o timeout=0 -m hypothesis
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
