@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from stepsim.lowering.network import Network
@@ -56,19 +56,24 @@ def test_generators_cover_the_vocabulary_and_the_ways_to_end() -> None:
     ends: Counter[str] = Counter()
     contended: list[bool] = []
 
-    @repeatable(400)
-    @given(random_networks())
-    def collect_good(network: Network) -> None:
-        ops.update({unit.op for unit in network.units})
-        contended.append(sum("OffChip" in unit.op for unit in network.units) >= 3)
+    # The draws of one run resemble each other.
+    for number in range(8):
 
-    @repeatable(100)
-    @given(faulty_networks())
-    def collect_faulty(network: Network) -> None:
-        ends[interpret(network).status] += 1
+        @seed(number)
+        @repeatable(50)
+        @given(random_networks())
+        def collect_good(network: Network) -> None:
+            ops.update({unit.op for unit in network.units})
+            contended.append(sum("OffChip" in unit.op for unit in network.units) >= 3)
 
-    collect_good()
-    collect_faulty()
+        @seed(number)
+        @repeatable(15)
+        @given(faulty_networks())
+        def collect_faulty(network: Network) -> None:
+            ends[interpret(network).status] += 1
+
+        collect_good()
+        collect_faulty()
     assert set(OPS) <= set(ops), set(OPS) - set(ops)
     assert sum(contended) >= 50
     assert min(ends["failed"], ends["deadlock"]) >= 3, ends
