@@ -168,9 +168,13 @@ class _Leaf(NamedTuple):
 
 
 def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=True) as file:
         metadata, schema = file.metadata, file.schema_arrow
-    _ = schema.names
+        known = [name for name in schema.names if name in labels]
+        if known:
+            # Before the first batch Arrow looks through these columns of all row groups. What is
+            # wrong with them is an error there; where bounds are looked at, it ends the process.
+            next(file.iter_batches(1, columns=known), None)
 
     def reader(group: int) -> Callable[[Sequence[str]], pa.Table]:
         def read(columns: Sequence[str]) -> pa.Table:

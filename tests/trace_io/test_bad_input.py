@@ -470,6 +470,17 @@ def test_a_column_of_another_type_than_its_schema(tmp_path):
     assert message(path).startswith(f"{path}: the parquet file is damaged (")
 
 
+def test_a_column_that_is_not_optional_as_its_values_are(tmp_path):
+    """Arrow's own way to say so, when metadata of such a column is looked at, ends the process."""
+    path = tmp_path / "x.parquet"
+    TABLE.to_parquet(path)
+    data = path.read_bytes()
+    optional, required = (b"\x25" + n + b"\x18\x05model" for n in (b"\x02", b"\x00"))
+    assert optional in data
+    path.write_bytes(data.replace(optional, required))
+    assert message(path).startswith(f"{path}: the parquet file is damaged (")
+
+
 @pytest.mark.parametrize("name", ["x.arrow", "stream.arrow"])
 def test_lists_of_negative_length(tmp_path, name):
     path = tmp_path / name
