@@ -108,11 +108,14 @@ def check_window(source: str, what: str, rows: int, window: int, size: int) -> S
         wrong = f"window {window}" if window < 0 else f"a window of {size} rows"
         raise ArgError(f"{source}: {wrong} asked for, expected windows from 0 of at least 1 row")
     count = rows // size
-    if window >= count:
-        known = f"windows 0..{count - 1} of {size}" if count else f"no window of {size}"
+    if count == 0:
         raise TraceError(
-            f"{source}: {what}, which makes {known}, but window {window} is asked for; choose "
-            f"{'one of them' if count else 'a smaller size'}"
+            f"{source}: {what}, fewer than the batch of {size} asked for; choose a smaller batch"
+        )
+    if window >= count:
+        raise TraceError(
+            f"{source}: {what}, which makes windows 0..{count - 1} of {size}, but window {window} "
+            "is asked for; choose one of them"
         )
     return Span(window * size, size)
 

@@ -185,7 +185,7 @@ def test_a_batch_of_the_trace_is_a_run_of_its_own(run, tmp_path: Path) -> None:
         (("--batch", 2, "--window", -1), "--window: expected a whole number from 0, found -1"),
         (("--batch", 0), "--batch: expected a whole number from 1, found 0"),
         (("--batch", 2, "--window", 1), "layer 0 step 0 has 3 tokens, which makes windows 0..0 of"),
-        (("--batch", 4), "layer 0 step 0 has 3 tokens, which makes no window of 4, but window 0"),
+        (("--batch", 4), "layer 0 step 0 has 3 tokens, fewer than the batch of 4 asked"),
     ],
 )
 def test_batches_that_are_not_there(run, options: tuple[object, ...], says: str) -> None:

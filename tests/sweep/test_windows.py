@@ -183,7 +183,7 @@ def test_a_file_that_goes_away_costs_its_runs_only(
             "layer 0 step 0 has 30 tokens, which makes windows 0..2 of 8, but window 3 is asked",
         ),
         ({"tokens": 8, "windows": 4}, "makes windows 0..2 of 8, but window 3 is asked for"),
-        ({"tokens": 31, "windows": [0]}, "which makes no window of 31, but window 0 is asked for"),
+        ({"tokens": 31, "windows": [0]}, "fewer than the batch of 31 asked for; choose"),
         ({"tokens": 31, "windows": "all"}, "nothing has 31 rows, the longest has 30; choose"),
         ({"tokens": 8, "windows": [1, 1]}, "traces.windows: holds a window twice"),
         ({"tokens": 8, "windows": []}, "traces.windows: expected 'all', the first N from 1"),

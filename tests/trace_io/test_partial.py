@@ -159,7 +159,7 @@ def test_memory_of_a_window_is_small(tmp_path, name, most_mb):
 # --- the same values
 
 
-@profile(40)
+@profile(40, thorough=1000)
 @given(st.data())
 def test_pieces_of_any_size_give_the_whole_table(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("pieces")
@@ -275,7 +275,7 @@ def test_a_window_past_the_end(tmp_path):
         f"{tmp_path}/t.parquet: model 'm' layer 0 step 0 has 40 tokens, which makes windows 0..1 "
         "of 15, but window 2 is asked for; choose one of them"
     )
-    with pytest.raises(TraceError, match=r"which makes no window of 41, .* choose a smaller size"):
+    with pytest.raises(TraceError, match="fewer than the batch of 41 asked for; choose"):
         read_routing(tmp_path / "t.parquet", tokens=41, window=0)
     with pytest.raises(ArgError, match="window 1 of what size is not known; give tokens= as well"):
         read_routing(tmp_path / "t.parquet", window=1)
