@@ -23,6 +23,11 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
     The first parameters of the command stand for the groups, in this order; those that follow are
     options of its own. A field that several groups have is one option, and each gets its value.
     The fields ``required`` must be given even though they have a default.
+
+    Raises
+    ------
+    TypeError : two options have one name and differ, a field makes its default anew for every
+        instance, or there is no field to be required.
     """
 
     def decorate(command: Command) -> Command:
@@ -30,7 +35,10 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
         own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters[len(groups) :]]
         options: dict[str, Parameter] = {}
         for option in [*(o for group in groups for o in _options(group, required)), *own]:
-            options.setdefault(option.name, option)
+            if options.setdefault(option.name, option) != option:
+                raise TypeError(f"{command.__name__}: two different options {option.name}")
+        if unknown := set(required) - set(options):
+            raise TypeError(f"{command.__name__}: no options {sorted(unknown)} to require")
 
         def call(**values: Any) -> None:
             taken = [group(**{f.name: values[f.name] for f in fields(group)}) for group in groups]
@@ -48,6 +56,8 @@ def takes(*groups: type, required: Collection[str] = ()) -> Callable[[Command], 
 
 def _options(group: type, required: Collection[str]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
+    if made := [field.name for field in fields(group) if field.default_factory is not MISSING]:
+        raise TypeError(f"{group.__name__}: options with a default that is made anew: {made}")
     return [
         Parameter(
             field.name,

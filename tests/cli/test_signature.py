@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import pytest
@@ -54,6 +54,31 @@ def test_what_has_no_default_or_is_required_must_be_given(arguments, required) -
     code, seen, output = invoke(*arguments, required=required)
     assert (code, seen) == (2, [])
     assert "Missing option" in output
+
+
+@dataclass(frozen=True)
+class Other:
+    size: Size = 7
+
+
+@dataclass(frozen=True)
+class Made:
+    sizes: Annotated[list[int], typer.Option()] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("groups", "required", "message"),
+    [
+        ((Right, Other), (), "call: two different options size"),
+        ((Right,), ("szie",), r"call: no options \['szie'\] to require"),
+        ((Made,), (), r"Made: options with a default that is made anew: \['sizes'\]"),
+    ],
+)
+def test_declarations_that_contradict_each_other(groups, required, message) -> None:
+    def call(*taken: object) -> None: ...
+
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        takes(*groups, required=required)(call)
 
 
 def test_help_is_that_of_the_command_and_of_the_fields() -> None:
