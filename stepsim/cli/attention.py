@@ -12,18 +12,17 @@ from stepsim.cli.inputs import Requests
 from stepsim.cli.options import (
     AttentionBw,
     Config,
-    FifoDepth,
     KvTile,
     MaxLength,
     ModelName,
     check_counts,
     check_divisor,
+    depth,
     find_name,
     number,
     resolve_depth,
 )
 from stepsim.errors import ArgError
-from stepsim.report.summary import ProgramNumbers
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -53,10 +52,11 @@ class AttentionChoice:
         ),
     ]
     regions: Annotated[
-        int | None, number(4, "Regions to use; coarse builds only as many as there are blocks.")
+        int | None,
+        number(_REGIONS, "Regions to use; coarse builds only as many as there are blocks."),
     ] = None
     kv_tile: KvTile = None
-    block: Annotated[int | None, number(16, "Requests of a block; for coarse only.")] = None
+    block: Annotated[int | None, number(_BLOCK, "Requests of a block; for coarse only.")] = None
     micro_batches: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +66,7 @@ class AttentionChoice:
     ] = None
     max_length: MaxLength = None
     compute_bw: AttentionBw = None
-    fifo_depth: FifoDepth = None
+    fifo_depth: Annotated[int | None, depth(_FIFO_DEPTH)] = None
     config: Config = None
 
     def resolve(self, requests: Requests, machine: Machine) -> dict[str, Any]:
@@ -148,6 +148,7 @@ def attention_case(
     choice: AttentionChoice, requests: Requests, machine: Machine, memory_model: str
 ) -> Case:
     """Attention over the requests, built."""
+    from stepsim.report.summary import ProgramNumbers
     from stepsim.workloads import attention
 
     arguments = choice.resolve(requests, machine)

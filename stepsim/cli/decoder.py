@@ -17,11 +17,11 @@ from stepsim.cli.options import (
     KvTile,
     MaxLength,
     ModelName,
-    MoeDepth,
     SharedRegions,
     TileInter,
     check_counts,
     check_divisor,
+    depth,
     find_model,
     find_name,
     number,
@@ -29,10 +29,10 @@ from stepsim.cli.options import (
     resolve_depth,
 )
 from stepsim.errors import ArgError
-from stepsim.report.summary import ProgramNumbers
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
+    from stepsim.report.summary import ProgramNumbers
     from stepsim.trace_io import RoutingTable
     from stepsim.workloads import DecoderWorkload, MoEShape
 
@@ -73,7 +73,7 @@ class DecoderChoice:
     ] = None
     attention_bw: AttentionBw = None
     qkv_bw: Annotated[int | None, number(20480, "FLOPs per cycle of each QKV generation.")] = None
-    fifo_depth: MoeDepth = None
+    fifo_depth: Annotated[int | None, depth(2)] = None
     config: Config = None
 
     @property
@@ -211,6 +211,8 @@ def decoder_case(
 def _numbers(
     work: DecoderWorkload, routing: RoutingTable, kv_tile: int, memory_model: str
 ) -> ProgramNumbers:
+    from stepsim.report.summary import ProgramNumbers
+
     metrics = work.metrics(routing.experts, memory=memory_model)
     experts = padding_flops(work.moe, work.tile, work.routing.counts_of(routing.experts))
     heads = cache_padding_flops(work.attention, work.kv_lengths, kv_tile)

@@ -22,6 +22,11 @@ __all__ = ["DEFAULT_BATCH", "RequestSource", "Requests", "TokenSource", "routing
 DEFAULT_BATCH = 64
 """Tokens or requests of a layer that is looked at without a trace."""
 
+Batch = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Only N tokens or requests, by default the first."),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
@@ -30,10 +35,7 @@ class TokenSource:
     routing: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Routing trace of the batch.")
     ] = None
-    batch: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Only N tokens of the trace, by default the first."),
-    ] = None
+    batch: Batch = None
     window: Annotated[
         int | None,
         typer.Option(
@@ -53,10 +55,11 @@ class TokenSource:
             from a trace that is not given.
         TraceError : the trace is unreadable, or has no such part.
         """
-        _check_window(self.window, self.batch, "--window", "tokens")
         if self.routing is None:
             chosen = {"window": self.window, "layer": self.layer, "step": self.step}
             _check_unused("--routing", **chosen)
+        _check_window(self.window, self.batch, "--window", "tokens")
+        if self.routing is None:
             return None
         from stepsim.trace_io import read_routing
 
@@ -122,10 +125,7 @@ class RequestSource:
         Path | None,
         typer.Option(metavar="FILE", help="Cached tokens of each request of the batch."),
     ] = None
-    batch: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Only N requests of the file, by default the first."),
-    ] = None
+    batch: Batch = None
     kv_column: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Column of a CSV file that holds the lengths."),
@@ -142,8 +142,10 @@ class RequestSource:
         ),
     ] = None
 
-    def read(self) -> Requests:
-        """The requests of the file, or ``batch`` of them; without a file, empty ones.
+    def read(self, default: int = DEFAULT_BATCH) -> Requests:
+        """The requests of the file, or ``batch`` of them.
+
+        Without a file there are ``batch`` empty ones, else ``default``.
 
         Raises
         ------
@@ -154,11 +156,12 @@ class RequestSource:
         """
         import numpy as np
 
-        _check_window(self.kv_window, self.batch, "--kv-window", "requests")
         if self.kv_lengths is None:
             chosen = {"kv_column": self.kv_column, "kv_step": self.kv_step}
             _check_unused("--kv-lengths", **chosen, kv_window=self.kv_window)
-            count = DEFAULT_BATCH if self.batch is None else self.batch
+        _check_window(self.kv_window, self.batch, "--kv-window", "requests")
+        if self.kv_lengths is None:
+            count = default if self.batch is None else self.batch
             return Requests(np.zeros(count, dtype=np.int64), count, None)
         from stepsim.trace_io import read_kv_lengths
 

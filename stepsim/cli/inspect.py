@@ -47,7 +47,8 @@ def attention(
 
     Without --kv-lengths there are formulas only, and --batch is the number of requests (64).
     """
-    list_case(attention_case(choice, source.read(), machine.load(), options.memory_model), options)
+    target = machine.load()
+    list_case(attention_case(choice, source.read(), target, options.memory_model), options)
 
 
 @app.command()
@@ -69,9 +70,10 @@ def decoder(
 ) -> None:
     """Show a decoder layer; no simulation.
 
-    Without --routing and --kv-lengths there are formulas only, and --batch is the number of
-    requests (64).
+    Without --routing and --kv-lengths there are formulas only. Without either, --batch is the
+    number of requests (64).
     """
-    target, routing, served = machine.load(), tokens.read(choice.shape), requests.read()
+    target, routing = machine.load(), tokens.read(choice.shape)
+    served = requests.read(tokens.count(routing))
     case = decoder_case(choice, served, routing, target, options.memory_model, symbolic=True)
     list_case(case, options)

@@ -15,20 +15,20 @@ from stepsim.cli.options import (
     ComputeBw,
     Config,
     ModelName,
-    MoeDepth,
     SharedRegions,
     TileInter,
     check_counts,
     check_divisor,
+    depth,
     find_model,
     parse_tile,
     resolve_depth,
 )
 from stepsim.errors import ArgError
-from stepsim.report.summary import ProgramNumbers
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
+    from stepsim.report.summary import ProgramNumbers
     from stepsim.trace_io import RoutingTable
     from stepsim.workloads import MoEShape, MoEWorkload
 
@@ -98,7 +98,7 @@ class MoeChoice:
     regions: SharedRegions = None
     tile_inter: TileInter = None
     compute_bw: ComputeBw = None
-    fifo_depth: MoeDepth = None
+    fifo_depth: Annotated[int | None, depth(_FIFO_DEPTH)] = None
     config: Config = None
 
     def __post_init__(self) -> None:
@@ -224,6 +224,8 @@ def program_numbers(
     ``published`` counts as the published figures do; ``paper`` counts what the STeP paper's tables
     give and what the operators do.
     """
+    from stepsim.report.summary import ProgramNumbers
+
     if memory_model == "published":
         metrics = workload.published_metrics(routing.experts)
         return ProgramNumbers(

@@ -18,14 +18,12 @@ __all__ = [
     "AttentionBw",
     "ComputeBw",
     "Config",
-    "FifoDepth",
     "Json",
     "KvTile",
     "Layer",
     "MaxLength",
     "MemoryModel",
     "ModelName",
-    "MoeDepth",
     "OptionalModel",
     "SharedRegions",
     "Step",
@@ -33,6 +31,7 @@ __all__ = [
     "check_counts",
     "check_divisor",
     "check_output",
+    "depth",
     "find_model",
     "find_name",
     "number",
@@ -48,6 +47,11 @@ def number(default: str | int, what: str) -> Any:
     return typer.Option(metavar="N", help=f"{what} (default: {default})")
 
 
+def depth(default: int) -> Any:
+    """The option of the depth of FIFOs; see `resolve_depth`."""
+    return number(f"the machine's, or {default}", "Tokens each FIFO holds.")
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, no tables.")]
 _MODEL = typer.Option(
     "--model", metavar="MODEL", help="mixtral-8x7b, qwen3-30b-a3b, ...; a wrong name lists all."
@@ -59,8 +63,6 @@ Step = Annotated[int | None, typer.Option(help="Which forward pass of the trace.
 
 TileInter = Annotated[int | None, number(64, "Columns per tile of the inner dimension.")]
 ComputeBw = Annotated[int | None, number(4096, "FLOPs per cycle of each operator.")]
-MoeDepth = Annotated[int | None, number("the machine's, or 2", "Tokens each FIFO holds.")]
-FifoDepth = Annotated[int | None, number("the machine's, or 1", "Tokens each FIFO holds.")]
 SharedRegions = Annotated[
     int | None, number("one for each expert", "Regions of hardware that the experts share.")
 ]

@@ -12,9 +12,9 @@ from stepsim.cli.machine_choice import DEFAULT_MACHINE
 from stepsim.cli.options import (
     ComputeBw,
     Config,
-    FifoDepth,
     check_counts,
     check_divisor,
+    depth,
     number,
     resolve_depth,
 )
@@ -48,9 +48,9 @@ class SwigluChoice:
     intermediate: Annotated[int | None, typer.Option(metavar="N", help="Inner dimension.")] = None
     compute_bw: ComputeBw = None
     par_dispatch: Annotated[
-        int | None, number(4, "Requests that a memory operator makes per cycle.")
+        int | None, number(_PAR_DISPATCH, "Requests that a memory operator makes per cycle.")
     ] = None
-    fifo_depth: FifoDepth = None
+    fifo_depth: Annotated[int | None, depth(_FIFO_DEPTH)] = None
     dtype: Annotated[Literal["f32", "bf16"], typer.Option(help="Type of all scalars.")] = "f32"
     config: Config = None
 

@@ -36,12 +36,7 @@ _MAX_LOADS = 1 << 22
 
 @dataclass(frozen=True)
 class TraceReading:
-    """What to read, and what the caller knows about it; the fields are the options.
-
-    Raises
-    ------
-    ArgError : an option does not go with the kind of trace, or with another.
-    """
+    """What to read, and what the caller knows about it; the fields are the options."""
 
     file: Annotated[Path, typer.Argument(help="A trace of any format that import reads.")]
     format: FormatName = None
@@ -55,9 +50,7 @@ class TraceReading:
     drop_missing: DropMissing = False
     ranks: Ranks = None
 
-    def __post_init__(self) -> None:
-        if not self.holds_requests:
-            return
+    def _check_options_of_requests(self) -> None:
         for name in ("model", "experts", "k", "layers", "layer", "step", "drop_missing", "ranks"):
             given = getattr(self, name)
             if given is not None and given is not False:
@@ -74,13 +67,21 @@ class TraceReading:
 
         return detect_trace_format(self.file) if self.format is None else self.format
 
-    @property
+    @cached_property
     def holds_requests(self) -> bool:
-        """Whether it is a trace of requests; else it is one of expert routing."""
+        """Whether it is a trace of requests; else it is one of expert routing.
+
+        Raises
+        ------
+        ArgError : an option does not go with requests.
+        """
         from stepsim.trace_io import FORMATS, OWN_REQUESTS
 
         known = FORMATS.get(self.kind)
-        return self.kind == OWN_REQUESTS or (known is not None and known.holds == "requests")
+        found = self.kind == OWN_REQUESTS or (known is not None and known.holds == "requests")
+        if found:
+            self._check_options_of_requests()
+        return found
 
     def requests(self) -> RequestTrace:
         """The requests."""

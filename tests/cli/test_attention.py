@@ -265,9 +265,21 @@ def test_inspect_without_lengths_and_with(cli: Cli, file: Path) -> None:
     assert cli(*command, "--graph", "dot").out.startswith("digraph")
 
 
+def test_inspect_reads_what_run_reads(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "long.npy"
+    np.save(path, np.arange(12) * 40)
+    options = ("attention", "--model", MODEL, "--strategy", "dynamic", "--kv-lengths", path)
+    window = ("--batch", 4, "--kv-window", 2, "--json")
+    run, inspect = (cli(command, *options, *window).json() for command in ("run", "inspect"))
+    assert run["kv_lengths"] == inspect["kv_lengths"]
+    assert (run["kv_lengths"]["requests"], run["kv_lengths"]["max_length"]) == (4, 440)
+    names = ("offchip_bytes", "onchip_bytes", "flops")
+    assert [run[name] for name in names] == [inspect["numbers"][name] for name in names]
+
+
 @pytest.mark.parametrize("option", ["column", "step", "window"])
 def test_inspect_needs_a_file_to_choose_from(cli: Cli, option: str) -> None:
-    choice = ("--batch", 4, f"--kv-{option}", 1)
+    choice = (f"--kv-{option}", 1)
     outcome = cli("inspect", "attention", "--model", MODEL, "--strategy", "dynamic", *choice)
     assert (outcome.code, outcome.out) == (2, "")
     expected = f"error: --kv-{option}: chooses from --kv-lengths FILE; give the file too\n"

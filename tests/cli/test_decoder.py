@@ -188,6 +188,11 @@ def test_tokens_and_requests_must_agree(run, files: dict[str, Path]) -> None:
     )  # fmt: skip
 
 
+def test_inspect_takes_as_many_requests_as_there_are_tokens(run) -> None:
+    found = run("--json", command="inspect", **{"kv-lengths": None}).json()
+    assert (found["batch"], found["routing"]["tokens"], found["kv_lengths"]) == (8, 8, None)
+
+
 def test_windows_of_both_files(run, files: dict[str, Path], tmp_path: Path) -> None:
     kv, routing = tmp_path / "long-kv.npy", tmp_path / "long-routing.npy"
     np.save(kv, np.array([1, 2, 3, 4, *LENGTHS[:4]]))

@@ -105,7 +105,7 @@ def test_graph_languages(cli: Cli, language: str, start: str) -> None:
             "--graph and --json both choose what is printed; leave one out",
         ),
         (
-            ("--tile", "16", "--batch", "4", "--window", "1"),
+            ("--tile", "16", "--window", "1"),
             "--window: chooses from --routing FILE; give the file too",
         ),
         (
