@@ -105,10 +105,13 @@ def _by_dims(path: Path, dims: int) -> str:
 def _schema(path: Path, kind: str) -> pa.Schema:
     try:
         if kind == "parquet":
-            return pq.read_schema(path)
-        with pa.OSFile(str(path)) as file:
-            opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
-            return opened.schema
+            schema = pq.read_schema(path)
+        else:
+            with pa.OSFile(str(path)) as file:
+                opened = pa.ipc.open_file(file) if kind == "ipc file" else pa.ipc.open_stream(file)
+                schema = opened.schema
+        _ = schema.names  # decodes them, which Arrow does not check
+        return schema
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise damaged(path, kind, error) from error
 

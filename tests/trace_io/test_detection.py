@@ -16,7 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import TraceError
-from stepsim.trace_io import RequestTrace, detect_trace_format, is_routing_table, load_requests
+from stepsim.trace_io import (
+    RequestTrace,
+    detect_trace_format,
+    import_trace,
+    is_routing_table,
+    load_requests,
+    summarize_routing,
+)
 from tests.trace_io import foreign
 from tests.trace_io.foreign import routing
 
@@ -188,3 +195,38 @@ def test_what_needs_no_import(tmp_path):
     ):
         write(path)
         assert is_routing_table(path) is expected
+
+
+def ipc(path: Path) -> None:
+    with pa.ipc.new_file(path, TABLE.schema) as file:
+        file.write_table(TABLE)
+
+
+def stream(path: Path) -> None:
+    with pa.ipc.new_stream(path, TABLE.schema) as file:
+        file.write_table(TABLE)
+
+
+TABLE = pa.table({"step": [0] * len(A), "experts": A[:, 0].tolist()})
+
+
+@pytest.mark.parametrize(
+    ("kind", "write"),
+    [("ipc", ipc), ("ipc stream", stream), ("parquet", lambda path: pq.write_table(TABLE, path))],
+)
+def test_damaged_names_of_columns(tmp_path, kind, write):
+    path = tmp_path / "x"
+    write(path)
+    assert path.read_bytes().count(b"step") > 0
+    path.write_bytes(path.read_bytes().replace(b"step", b"s\xc8ep"))
+    for read in (
+        detect_trace_format,
+        is_routing_table,
+        summarize_routing,
+        lambda path: import_trace(path, tmp_path / "o"),
+        lambda path: import_trace(path, tmp_path / "o", format="parquet"),
+    ):
+        with pytest.raises(TraceError) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"{path}: the {kind} file ")
+        assert "'utf-8' codec can't decode byte 0xc8" in str(caught.value)

@@ -102,7 +102,8 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
                 yield from _sequences(job, table, column, levels, first_row)
             first_row += table.num_rows
             job.done(int(share * job.path.stat().st_size))
-    except (OSError, EOFError, pa.ArrowException) as error:
+    # Names of columns are decoded when they are looked at; Arrow does not check them.
+    except (OSError, EOFError, UnicodeDecodeError, pa.ArrowException) as error:
         raise damaged(job.path, kind, error) from error
 
 
