@@ -86,6 +86,15 @@ def test_lengths(tmp_path):
     assert trace.context_tokens.tolist() == [3, 1]
 
 
+@pytest.mark.parametrize("name", ["lengths", "lengths.npy", "lengths.log"])
+@pytest.mark.parametrize("named", [None, "lengths"])
+def test_the_name_of_a_file_of_lengths_is_its_own(tmp_path, name, named):
+    path = tmp_path / name
+    path.write_text("tokens\n3\n1\n2\n")
+    assert detect_trace_format(path) == "lengths"
+    assert imported(path, format=named).context_tokens.tolist() == [3, 1, 2]
+
+
 def test_lengths_beyond_32_bits(tmp_path):
     np.save(tmp_path / "x.npy", [5, 3_000_000_000])
     assert imported(tmp_path / "x.npy").context_tokens.tolist() == [5, 3_000_000_000]

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RequestChunk
 from stepsim.trace_io.length_files import (
-    TEXT_SUFFIXES,
     check_lengths,
     no_columns,
     open_lengths,
@@ -38,7 +37,7 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
             yield RequestChunk(check_lengths(block, name, first_row=row))
             row += len(block)
             job.done(row * array.row_bytes)
-    elif kind is None and job.path.suffix.lower() in TEXT_SUFFIXES:
+    elif kind is None:
         for values, lines in text_lengths(job.path, job.column, job.done):
             yield RequestChunk(check_lengths(values, name, lines=lines))
     else:
