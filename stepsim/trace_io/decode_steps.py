@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column
 from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single
 from stepsim.trace_io.parts import Span
-from stepsim.trace_io.schema import check_version
+from stepsim.trace_io.schema import check_version, schema_name
 
-__all__ = ["DecodeStepFile"]
+__all__ = ["DECODE_STEPS", "DecodeStepFile", "refuse_decode_steps"]
+
+DECODE_STEPS = "decode-steps"
+"""Name of the schema, in the metadata of a file."""
 
 _COLUMNS = ("step", "kv_lengths")
+
+
+def refuse_decode_steps(schema: pa.Schema, path: Path) -> None:
+    """Refuse a file of decode steps where a trace is expected; its lists are no experts.
+
+    Raises:
+        TraceError: the schema is that of decode steps.
+    """
+    if schema_name(schema) == DECODE_STEPS or {*_COLUMNS, "requests"} <= set(schema.names):
+        raise TraceError(
+            f"{path}: holds the steps of a replay, expected a trace of expert routing or of "
+            f"requests; use it with --kv-lengths {path} --kv-step N, or in a sweep as cache lengths"
+        )
 
 
 class DecodeStepFile:
@@ -34,7 +52,7 @@ class DecodeStepFile:
     """
 
     def __init__(self, source: Pieces, name: str) -> None:
-        check_version(source.schema, name, what="decode-steps")
+        check_version(source.schema, name, what=DECODE_STEPS)
         check_single(source.schema, _COLUMNS, name)
         self._pieces = [piece for piece in source.pieces if piece.rows]
         self._name = name

@@ -38,6 +38,7 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.array_files import archive_names, open_array
+from stepsim.trace_io.decode_steps import refuse_decode_steps
 from stepsim.trace_io.files import choose_array, damaged, detect_format, unreadable
 from stepsim.trace_io.formats import FORMATS, azure, llamacpp, megatron, sglang, vllm
 from stepsim.trace_io.formats.json_lines import first_records
@@ -56,7 +57,7 @@ def detect_trace_format(path: Path) -> str:
     """The name of the format, a key of `FORMATS` or `OWN_REQUESTS`.
 
     Raises:
-        TraceError: the file is unreadable, or its content fits no format.
+        TraceError: the file is unreadable, holds the steps of a replay, or fits no format.
     """
     if path.is_dir() and megatron.trace_files(path):
         return "megatron"
@@ -70,7 +71,9 @@ def detect_trace_format(path: Path) -> str:
         main = choose_array(path, names, ("experts", "lengths", "data"), ("weights",))
         return _by_dims(path, len(open_array(path, kind, main).shape))
     if kind is not None:
-        return OWN_REQUESTS if "context_tokens" in _schema(path, kind).names else "parquet"
+        schema = _schema(path, kind)
+        refuse_decode_steps(schema, path)
+        return OWN_REQUESTS if "context_tokens" in schema.names else "parquet"
     found = _by_text(path)
     if found is None:
         raise TraceError(

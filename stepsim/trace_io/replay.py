@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stepsim.errors import ArgError, TraceError
+from stepsim.trace_io.decode_steps import DECODE_STEPS
 from stepsim.trace_io.requests import RequestTrace
 from stepsim.trace_io.schema import NAME_KEY, VERSION_KEY, described
 
@@ -89,7 +90,7 @@ def replay_schema() -> pa.Schema:
         described("kv_lengths", integers, "KV-cache length of each request", unit="tokens"),
     ]
     metadata = {
-        NAME_KEY: b"decode-steps",
+        NAME_KEY: DECODE_STEPS.encode(),
         VERSION_KEY: str(REPLAY_SCHEMA_VERSION).encode(),
     }
     return pa.schema(fields, metadata=metadata)

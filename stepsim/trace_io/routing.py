@@ -19,6 +19,7 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.array_parts import array_parts, file_parts
 from stepsim.trace_io.arrow_parts import LABELS, ArrowParts
 from stepsim.trace_io.arrow_pieces import open_pieces, table_pieces
+from stepsim.trace_io.decode_steps import refuse_decode_steps
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.parts import Checks, Key, Labels, Part, check_window
 from stepsim.trace_io.table import RoutingTable
@@ -203,7 +204,9 @@ def _open_file(path: Path, labels: Labels) -> tuple[str, list[Part]]:
         )
     if kind in ("npy", "npz"):
         return name, file_parts(path, kind, labels)
-    return name, _found(ArrowParts(open_pieces(path, kind, LABELS), name), name, labels)
+    pieces = open_pieces(path, kind, LABELS)
+    refuse_decode_steps(pieces.schema, path)
+    return name, _found(ArrowParts(pieces, name), name, labels)
 
 
 def _found(source: ArrowParts, name: str, labels: Labels) -> list[Part]:

@@ -36,6 +36,7 @@ from stepsim.trace_io.arrow_columns import (
     plain,
 )
 from stepsim.trace_io.arrow_pieces import check_data, check_rows, check_single
+from stepsim.trace_io.decode_steps import refuse_decode_steps
 from stepsim.trace_io.files import damaged, detect_format
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
 from stepsim.trace_io.formats.sequences import sequence_chunks
@@ -141,6 +142,7 @@ def _batches(job: ImportJob, kind: str) -> Iterator[tuple[pa.Table, float]]:
 
 
 def _choose(job: ImportJob, schema: pa.Schema) -> str:
+    refuse_decode_steps(schema, job.path)
     check_version(schema, str(job.path))
     column = _chosen(job, schema)
     check_single(schema, [column], str(job.path))
