@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 from stepsim.atomic import replacing
 from stepsim.errors import SweepError
 
-__all__ = ["check_footer", "flush", "read_table", "write_tables"]
+__all__ = ["check_footer", "check_whole", "flush", "read_table", "write_tables"]
+
+# Damaged names of columns are no UTF-8.
+_UNREADABLE = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 def write_tables(tables: Mapping[Path, pa.Table]) -> None:
@@ -36,7 +39,26 @@ def read_table(path: Path) -> pa.Table:
         # A file, not a data set: the name of its folder must not become a column.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return file.read()
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
+        raise _damaged(path, error) from error
+
+
+def check_whole(path: Path, schema: pa.Schema) -> None:
+    """Read all of a file to see whether it can be, and drop it; one row group is in memory.
+
+    Raises
+    ------
+    SweepError
+        It is absent or damaged.
+    """
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            # Pages have checksums, the names of columns in the footer have none.
+            if not file.schema_arrow.equals(schema):
+                raise pa.ArrowInvalid("Its columns are not those that were written")
+            for group in range(file.num_row_groups):
+                file.read_row_group(group)
+    except _UNREADABLE as error:
         raise _damaged(path, error) from error
 
 
@@ -50,7 +72,7 @@ def check_footer(path: Path) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(path)
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise _damaged(path, error) from error
 
 

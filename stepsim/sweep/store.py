@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, SweepError
-from stepsim.sweep.parquet import check_footer, flush, read_table, write_tables
+from stepsim.sweep.parquet import check_footer, check_whole, flush, read_table, write_tables
 from stepsim.sweep.plan import Plan, Point, versions
 from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
 from stepsim.sweep.work import ChunkRows
@@ -194,14 +194,14 @@ class Store:
         for point in self._plan.points:
             if point.index in complete:
                 for name in self._tables:
-                    check_footer(self._final(name, point))
+                    check_whole(self._final(name, point), TABLES[name])
         damaged: list[str] = []
         for chunk in self._plan.chunks():
             runs = self._part(chunk.key, "runs")
             if chunk.point.index not in complete and runs.exists():
                 try:
                     for name in self._tables:
-                        read_table(self._part(chunk.key, name))
+                        check_whole(self._part(chunk.key, name), TABLES[name])
                 except SweepError as error:
                     damaged.append(str(error))
                     # Without this one the others do not count, and are written over.

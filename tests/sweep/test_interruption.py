@@ -186,6 +186,40 @@ def test_a_flipped_bit_is_noticed_by_who_reads(tmp_path: Path) -> None:
             look()
 
 
+def flip_number(path: Path, column: str) -> None:
+    """Change one bit of the first page of a column of numbers."""
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    (chunk,) = [chunk for chunk in columns if chunk.path_in_schema == column]
+    content = bytearray(path.read_bytes())
+    content[(chunk.dictionary_page_offset or chunk.data_page_offset) + 40] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("column", ["cycles", None])
+def test_a_flipped_bit_of_a_complete_design_point_ends_a_resumed_sweep(
+    tmp_path: Path, column: str | None
+) -> None:
+    run_sweep(tiny(), tmp_path)
+    path = sorted((tmp_path / "runs").rglob("part.parquet"))[1]
+    if column is None:  # the name of a column, which is in the footer
+        content = bytearray(path.read_bytes())
+        content[content.index(b"onchip_bytes")] ^= 1
+        path.write_bytes(content)
+    else:
+        flip_number(path, column)
+    assert pq.read_metadata(path).num_rows == 6
+    before = path.read_bytes()
+    with pytest.raises(SweepError) as caught:
+        run_sweep(tiny(), tmp_path, resume=True)
+    assert f"{path}: is damaged" in str(caught.value)
+    assert f"delete {path} and run the sweep again with --resume" in str(caught.value)
+    assert path.read_bytes() == before
+    path.unlink()
+    assert run_sweep(tiny(), tmp_path, resume=True).computed == 6
+    assert_as_undisturbed(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
