@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepsim.errors import ArgError, SweepError
 from stepsim.graph import Program
+from stepsim.machine import Machine
 from stepsim.sweep.decoder_kind import (
     DecoderShape,
     check_decoder_point,
@@ -29,6 +30,7 @@ from stepsim.workloads import (
     attention,
     moe_layer,
     published_config,
+    published_time_multiplexing_config,
     swiglu_layer,
     time_multiplexed_moe,
 )
@@ -45,6 +47,10 @@ __all__ = [
     "program_size",
     "resolve_parameters",
 ]
+
+_MOE_DEFAULTS = {"tile_inter": 64, "compute_bw": 4096, "fifo_depth": 2}
+_PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
+_USUAL_BATCH = 64
 
 Shape = MoEShape | AttentionShape | DecoderShape | None
 _Count = Annotated[int, Field(strict=True, ge=1)]
@@ -158,9 +164,19 @@ def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
 
 
 def resolve_parameters(
-    workload: str, where: str, given: Mapping[str, Any], shape: Shape
+    workload: str,
+    where: str,
+    given: Mapping[str, Any],
+    shape: Shape,
+    machine: Machine,
+    batches: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Checked parameters of one design point, defaults filled in; ``where`` starts messages.
+    """Checked parameters of one design point; what is not given is as in ``stepsim run``.
+
+    Parameters
+    ----------
+    where : starts messages.
+    batches : sizes of the batches that are run, which published experiments depend on.
 
     Raises
     ------
@@ -173,8 +189,11 @@ def resolve_parameters(
         problems = describe(error, _MODELS[workload])
         raise SweepError(f"{where}: {'; '.join(problems)}") from None
     values = found.model_dump()
+    # Presets leave the depth open, so one in the machine was put there for these runs.
+    if values["fifo_depth"] is None:
+        values["fifo_depth"] = machine.fifo.depth
     if workload == "moe":
-        return _moe_defaults(where, values, shape)
+        return _moe_defaults(where, values, shape, batches)
     if isinstance(shape, DecoderShape):
         return decoder_parameters(where, values, shape)
     fallback = {"attention": (2048, 1), "swiglu": (4096, 1)}[workload]
@@ -183,27 +202,42 @@ def resolve_parameters(
     return values
 
 
-def _moe_defaults(where: str, values: dict[str, Any], shape: Shape) -> dict[str, Any]:
+def _moe_defaults(
+    where: str, values: dict[str, Any], shape: Shape, batches: Collection[int]
+) -> dict[str, Any]:
     assert isinstance(shape, MoEShape)
-    config = values.pop("config")
-    if values["regions"] is None:
-        defaults: dict[str, Any] = {"tile_inter": 64, "compute_bw": 4096, "fifo_depth": 2}
-    else:
-        defaults = {"tile_inter": 48, "compute_bw": 1024, "fifo_depth": 2}
-        if values["pack_bw"] is not None:
-            raise SweepError(f"{where}: pack_bw: regions pack with compute_bw; remove it")
-    if config == "published" and values["regions"] is None:
-        if shape.name not in ("mixtral-8x7b", "qwen3-30b-a3b"):
-            raise SweepError(
-                f"{where}: config: there is no published experiment of {shape.name}; there are of "
-                "mixtral-8x7b and qwen3-30b-a3b"
-            )
-        known = published_config(shape.name, 64, values["tile"])
-        defaults |= {k: known[k] for k in ("tile_inter", "compute_bw", "pack_bw")}
-    merged = {k: defaults.get(k) if v is None else v for k, v in values.items()}
-    if merged["regions"] is None and merged["pack_bw"] is None:
+    published = values.pop("config") == "published"
+    if values["regions"] is not None and values["pack_bw"] is not None:
+        raise SweepError(f"{where}: pack_bw: regions pack with compute_bw; remove it")
+    known = _published(where, values, shape, batches) if published else {}
+    merged = {k: known.get(k, _MOE_DEFAULTS.get(k)) if v is None else v for k, v in values.items()}
+    if merged["pack_bw"] is None:
         merged["pack_bw"] = merged["compute_bw"]
     return merged
+
+
+def _published(
+    where: str, values: Mapping[str, Any], shape: MoEShape, batches: Collection[int]
+) -> Mapping[str, Any]:
+    tile, regions = values["tile"], values["regions"]
+    models = _PUBLISHED if regions is None else _PUBLISHED[1:]
+    if shape.name not in models:
+        shared = "" if regions is None else " with regions"
+        raise SweepError(
+            f"{where}: config: there is no published experiment of {shape.name}{shared}; there "
+            f"{'are' if len(models) > 1 else 'is one'} of {' and '.join(models)}"
+        )
+    if regions is not None:
+        return published_time_multiplexing_config(tile, regions)
+    known = [published_config(shape.name, batch, tile) for batch in batches or (_USUAL_BATCH,)]
+    depths = sorted({one["fifo_depth"] for one in known})
+    if values["fifo_depth"] is None and len(depths) > 1:
+        raise SweepError(
+            f"{where}: config: the published experiments with these numbers of tokens have "
+            f"different fifo_depth, {' and '.join(map(str, depths))}; give fifo_depth, or select "
+            "batches of one size"
+        )
+    return known[0]
 
 
 def check_point(

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -165,10 +165,11 @@ def make_plan(spec: SweepSpec) -> Plan:
     problems: list[str] = []
     first: dict[str, str] = {}
     designs = spec.design_points()
+    batches = {trace.rows for trace in traces if trace.rows is not None}
     for index, design in enumerate(designs):
         where = f"design point {index}" + (f" ({_text(design)})" if design else "")
         try:
-            points.append(_point(spec, index, design, shape, where))
+            points.append(_point(spec, index, design, shape, batches, where))
             _check_batches(points[-1], traces, where)
             same = first.setdefault(json.dumps(points[-1].content, sort_keys=True), where)
             if same != where:
@@ -223,7 +224,12 @@ def _numbered(traces: list[Trace]) -> list[Trace]:
 
 
 def _point(
-    spec: SweepSpec, index: int, design: Mapping[str, Any], shape: Shape, where: str
+    spec: SweepSpec,
+    index: int,
+    design: Mapping[str, Any],
+    shape: Shape,
+    batches: Collection[int],
+    where: str,
 ) -> Point:
     values = {**spec.parameters, **design}
     overrides = {k.removeprefix("machine."): v for k, v in values.items() if k[:8] == "machine."}
@@ -235,7 +241,7 @@ def _point(
         )
     machine = load_machine(base, overrides or None)
     own = {k: v for k, v in values.items() if k != "machine" and k[:8] != "machine."}
-    parameters = resolve_parameters(spec.workload, where, own, shape)
+    parameters = resolve_parameters(spec.workload, where, own, shape, machine, batches)
     return Point(index, _label(index, design), spec.workload, shape, parameters, machine)
 
 

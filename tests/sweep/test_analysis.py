@@ -121,10 +121,10 @@ def labels_of(folder: Path, **changes: Any) -> list[str]:
 
 def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
     points: list[dict[str, Any]] = [{"tile_inter": 16}, {"regions": 3, "tile_inter": 32}]
-    # Defaults are other ones with regions.
+    # Regions leave the defaults of the others as they are.
     assert labels_of(tmp_path / "listed", points=points) == [
-        "tile_inter=16 regions=null compute_bw=4096 pack_bw=4096",
-        "tile_inter=32 regions=3 compute_bw=1024 pack_bw=null",
+        "tile_inter=16 regions=null",
+        "tile_inter=32 regions=3",
     ]
     assert labels_of(tmp_path / "one") == ["moe tiny"]
     # A name stands for all that differs between machines, but not for what was changed.
