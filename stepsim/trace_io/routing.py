@@ -20,7 +20,9 @@ from stepsim.trace_io.array_parts import array_parts, file_parts
 from stepsim.trace_io.arrow_parts import LABELS, ArrowParts
 from stepsim.trace_io.arrow_pieces import open_pieces, table_pieces
 from stepsim.trace_io.decode_steps import refuse_decode_steps
+from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
 from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.formats import FORMATS
 from stepsim.trace_io.parts import Checks, Key, Labels, Part, check_window
 from stepsim.trace_io.table import RoutingTable
 
@@ -196,17 +198,43 @@ def _select(source: object, labels: Labels) -> tuple[str, list[Part]]:
 
 def _open_file(path: Path, labels: Labels) -> tuple[str, list[Part]]:
     name = str(path)
-    kind = detect_format(path)
+    kind = None if path.is_dir() else detect_format(path)
     if kind is None:
-        raise TraceError(
-            f"{path}: the format is not known, its first bytes are those of none of {_FORMATS}; "
-            "convert it to one of these"
-        )
+        raise _not_read_here(path)
     if kind in ("npy", "npz"):
         return name, file_parts(path, kind, labels)
     pieces = open_pieces(path, kind, LABELS)
     refuse_decode_steps(pieces.schema, path)
+    columns = pieces.schema.names
+    if "context_tokens" in columns and "experts" not in columns:
+        raise _requests(path, OWN_REQUESTS)
     return name, _found(ArrowParts(pieces, name), name, labels)
+
+
+def _not_read_here(path: Path) -> TraceError:
+    """The error for a file or folder of a format that is not read without an import, if known."""
+    try:
+        found = detect_trace_format(path)
+    except TraceError as error:
+        if path.is_dir():
+            return error
+        return TraceError(
+            f"{path}: the format is not known, its first bytes are those of none of {_FORMATS}; "
+            "convert it to one of these"
+        )
+    if FORMATS[found].holds == "requests":
+        return _requests(path, found)
+    return TraceError(
+        f"{path}: is a {found} trace, expected one of {_FORMATS}; convert it with: stepsim trace "
+        f"import {path} OUT.parquet"
+    )
+
+
+def _requests(path: Path, found: str) -> TraceError:
+    return TraceError(
+        f"{path}: is a request trace ({found}), expected one of expert routing; choose another, or "
+        "take the lengths of its prompts with --kv-lengths (read_kv_lengths)"
+    )
 
 
 def _found(source: ArrowParts, name: str, labels: Labels) -> list[Part]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.files import unreadable
 from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
 from stepsim.trace_io.formats.json_lines import integer, json_records
 from stepsim.trace_io.formats.sequences import nested_ids
@@ -38,11 +39,15 @@ def trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int,
     """The trace files of a folder, by rank; those of ``ranks`` if given.
 
     Raises:
-        TraceError: a rank is missing.
+        TraceError: a rank is missing, or the folder is unreadable.
     """
+    try:
+        paths = list(folder.iterdir())
+    except OSError as error:
+        raise unreadable(folder, error) from error
     found = {
         int(name.group(1)): path
-        for path in folder.iterdir()
+        for path in paths
         if (name := _NAME.fullmatch(path.name)) is not None
     }
     for rank in ranks or ():
