@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from stepsim.errors import MachineError, SweepError
@@ -24,6 +33,24 @@ _Value = int | float | str | bool | None
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_yaml(cls, data: Any) -> Any:
+        return _plain(data)
+
+
+def _plain(value: Any) -> Any:
+    """What Python has for it as YAML has it: NumPy values and arrays, tuples, ranges, paths."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
 
 
 class SyntheticTraces(_Section):

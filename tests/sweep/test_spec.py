@@ -117,6 +117,31 @@ def test_trace_files_are_relative_to_the_specification(tmp_path: Path) -> None:
         plan_sweep(spec)
 
 
+def test_values_of_python_are_taken(tmp_path: Path) -> None:
+    """NumPy counts, arrays, ranges and paths say the same as plain values."""
+    np.save(tmp_path / "t.npy", np.arange(24).reshape(4, 3, 2) % 6)
+    plain = tiny(
+        traces={"files": [str(tmp_path / "t.npy")], "layers": [0, 2], "tokens": 2, "windows": [0]},
+        grid={"tile": [1, 2], "machine.hbm.channels": [8, 16]},
+        chunk=3,
+    )
+    model = {name: np.int64(v) if name != "name" else v for name, v in plain["model"].items()}
+    files = {"files": (tmp_path / "t.npy",), "layers": range(0, 3, 2), "tokens": np.int32(2)}
+    python = tiny(
+        model=model,
+        traces={**files, "windows": np.array([0])},
+        grid={"tile": np.array([1, 2]), "machine.hbm.channels": (np.uint8(8), 16)},
+        parameters={"tile_inter": np.int64(32)},
+        machine=Path("sda-1024"),
+        chunk=np.int64(3),
+    )
+    assert load_spec(python) == SweepSpec(**python) == load_spec(plain)
+    assert plan_sweep(python).digest() == plan_sweep(plain).digest()
+    assert "chunk: input should be a valid integer, found 2.5" in message(
+        tiny(chunk=np.float64(2.5))
+    )
+
+
 def test_machine_files_are_relative_to_the_specification(tmp_path: Path) -> None:
     folder = tmp_path / "machines"
     folder.mkdir()
