@@ -270,6 +270,23 @@ def test_vllm(tmp_path):
     )
 
 
+def test_marks_in_any_format(tmp_path):
+    ids = changed(A, (slice(2, 4),), -1)
+    array, table, rows = (tmp_path / name for name in ("x.npy", "x.parquet", "y.parquet"))
+    np.save(array, ids)
+    pq.write_table(pa.table({"experts": ids.tolist()}), table)
+    pq.write_table(pa.table({"experts": [ids.tolist()]}), rows)
+    for path, source in ((array, "FILE"), (table, "FILE"), (rows, "FILE: row 0")):
+        assert message(path) == (
+            f"{source}: token 2 of `experts` is marked -1, its experts were not recorded (prefix "
+            "cache); record without prefix caching, or use --drop-missing"
+        )
+        assert import_trace(path, tmp_path / "o", drop_missing=True).rows == 4 * A.shape[1]
+    # Here the option does nothing.
+    np.save(array, ids[:, 0])
+    assert "negative ids often mark padding, drop these tokens" in message(array)
+
+
 def test_vllm_shapes(tmp_path):
     path = tmp_path / "x.npy"
     for value, dims in ((np.int64(3), 0), (np.arange(3), 1)):

@@ -73,7 +73,7 @@ def sequence_chunks(
 
     Raises:
         TraceError: another number of dims or layers than expected or than in the sequences before,
-            or an invalid id.
+            a token marked -1 that is not left out, or an invalid id.
     """
     check_shape(ids.shape, source, field)
     if not len(ids):
@@ -91,6 +91,8 @@ def sequence_chunks(
         weights = None if weights is None else weights[kept]
         if not len(ids):
             return
+    else:
+        _check_marks(ids, source, field, first_row)
     for layer in range(ids.shape[1]):
         yield job.chunk(
             ids[:, layer],
@@ -101,6 +103,16 @@ def sequence_chunks(
             rows=rows,
             first_row=first_row,
             weights=None if weights is None else weights[:, layer],
+        )
+
+
+def _check_marks(ids: npt.NDArray[Any], source: str, field: str, first_row: int) -> None:
+    marked = (ids == -1).all(axis=(1, 2))
+    if marked.any():
+        raise TraceError(
+            f"{source}: token {first_row + int(np.argmax(marked))} of `{field}` is marked -1, its "
+            "experts were not recorded (prefix cache); record without prefix caching, or use "
+            "--drop-missing"
         )
 
 

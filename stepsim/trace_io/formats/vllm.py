@@ -73,7 +73,15 @@ def _arrays(
         row = 0
         for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
             kept = 0
-            for chunk in _emit(job, block, str(job.path), field, 0, token, row):
+            for chunk in sequence_chunks(
+                job,
+                block,
+                source=str(job.path),
+                field=field,
+                step=0,
+                first_token=token,
+                first_row=row,
+            ):
                 kept = len(chunk.experts)
                 yield chunk
             token += kept
@@ -109,7 +117,10 @@ def _responses(job: ImportJob) -> Iterator[RoutingChunk]:
             token = 0
             for name, array in parts:
                 last = token
-                for chunk in _emit(job, _decode(array, where, name), where, name, step, token, 0):
+                ids = _decode(array, where, name)
+                for chunk in sequence_chunks(
+                    job, ids, source=where, field=name, step=step, first_token=token
+                ):
                     yield chunk
                     last = chunk.first_token + len(chunk.experts)
                 token = last
@@ -129,24 +140,3 @@ def _decode(value: object, where: str, field: str) -> npt.NDArray[Any]:
         ) from error
     check_integer_dtype(ids, where, f"`{field}`")
     return ids
-
-
-def _emit(
-    job: ImportJob,
-    ids: npt.NDArray[Any],
-    source: str,
-    field: str,
-    step: int,
-    token: int,
-    row: int,
-) -> Iterator[RoutingChunk]:
-    check_shape(ids.shape, source, field)
-    if not job.drop_missing and ids.size and (ids == -1).all(axis=(1, 2)).any():
-        first = row + int(np.argmax((ids == -1).all(axis=(1, 2))))
-        raise TraceError(
-            f"{source}: token {first} of `{field}` is marked -1, its experts were not recorded "
-            "(prefix cache); record without prefix caching, or use --drop-missing"
-        )
-    return sequence_chunks(
-        job, ids, source=source, field=field, step=step, first_token=token, first_row=row
-    )
