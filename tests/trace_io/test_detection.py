@@ -82,6 +82,7 @@ CASES = [
     ("sglang", records(foreign.sglang_generate(A))),
     ("sglang", records(foreign.sglang_openai(A))),
     ("sglang", records({"choices": [{"routed_experts": foreign.int32_base64(A)}]})),
+    ("sglang", records([foreign.sglang_generate(A)], [foreign.sglang_generate(A)])),
     ("vllm", records(foreign.vllm_response(A, A))),
     ("vllm", records(foreign.vllm_base64_response(A))),
     ("vllm", text(json.dumps(foreign.vllm_response(A, A), indent=2))),

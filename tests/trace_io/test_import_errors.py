@@ -105,7 +105,11 @@ def test_numpy_shapes_and_types(tmp_path):
             "line 2: is not JSON (Unterminated string starting at column 18), expected one "
             "object per line; the file may be cut off, mend or drop the line",
         ),
-        ("[1, 2]", "line 2: is [1, 2], expected a JSON object; mend or drop the line"),
+        (
+            "[1, 2]",
+            "line 2: is [1, 2], expected a JSON object or a list of them; mend or drop the line",
+        ),
+        ("7", "line 2: is 7, expected a JSON object or a list of them; mend or drop the line"),
         (
             '{"timestamp": 1, "output_length": 1, "hash_ids": []}',
             "line 2: has no field `input_length` (found `timestamp`, `output_length`, `hash_ids`), "

@@ -171,6 +171,15 @@ def test_sglang(tmp_path):
     check(imported(path, k=K, layers=LAYERS), A, B)
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["a line per batch", "one line"])
+def test_sglang_batches(tmp_path, whole):
+    """The answer to a list of prompts is a list of responses."""
+    first, second, third = map(foreign.sglang_generate, (A, B, C))
+    batches = [[first, second, third]] if whole else [[first, second], third, [], [first]]
+    path = foreign.lines(tmp_path / "x.jsonl", batches)
+    check(imported(path, k=K), A, B, C, *([] if whole else [A]))
+
+
 def test_sglang_part_of_the_tokens(tmp_path):
     """With routed_experts_start_len fewer tokens than counted come; layers must then be given."""
     record = foreign.sglang_generate(A)

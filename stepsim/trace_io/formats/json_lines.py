@@ -1,4 +1,4 @@
-"""JSON records from a file: one per line, or one document for the whole file."""
+"""JSON records from a file: one or a list of them per line, or one document in the whole file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ _SHOWN = 40
 def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
     """Yield (line from 1, record, bytes read so far); empty lines are skipped.
 
-    A file whose first line is a list, or the begin of a record, is taken as one document.
+    A line may hold a list of records, as the answer to a batch. A file whose first line is the
+    begin of a list or of a record is taken as one document.
 
     Raises:
-        TraceError: a line is not UTF-8, not JSON or not an object; the message has the line.
+        TraceError: a line is not UTF-8, not JSON, or holds something else than objects; the message
+            has the line.
     """
     try:
         with path.open("rb") as file:
@@ -32,21 +34,19 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
                 if not line.strip():
                     continue
                 try:
-                    record = json.loads(line.rstrip(b"\r\n"))
+                    value = json.loads(line.rstrip(b"\r\n"))
                 except (ValueError, RecursionError) as error:
                     if number == 1 and _is_opening(error, line):
                         yield from _document(path)
                         return
                     raise _not_json(path, number, error) from error
-                if number == 1 and isinstance(record, list):
-                    yield from _document(path)
-                    return
-                if not isinstance(record, dict):
-                    raise TraceError(
-                        f"{path}: line {number}: is {_shown(record)}, expected a JSON object; "
-                        "mend or drop the line"
-                    )
-                yield number, record, read
+                for record in value if isinstance(value, list) else [value]:
+                    if not isinstance(record, dict):
+                        raise TraceError(
+                            f"{path}: line {number}: is {_shown(value)}, expected a JSON object "
+                            "or a list of them; mend or drop the line"
+                        )
+                    yield number, record, read
     except OSError as error:
         raise TraceError(
             f"{path}: cannot be read ({error.strerror}); check the path and its permissions"

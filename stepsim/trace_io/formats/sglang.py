@@ -1,5 +1,7 @@
 """SGLang: routed experts in responses, one per line, as base64 of flat int32.
 
+A line may also hold a list of responses, as the answer to a list of prompts is.
+
 The ids stand in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
 OpenAI endpoints, as ``sgl_ext.routed_experts`` or ``routed_experts``. Their logical shape is
 [tokens, layers, k], little-endian, for all tokens but the last: seqlen - 1, which is
