@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,8 @@ from stepsim.workloads import MoEShape
 
 __all__ = ["kv_traces", "routing_traces"]
 
+_SHOWN = 10
+
 
 class _Batch(NamedTuple):
     """A layer-step or a file of lengths: what windows are taken from.
@@ -45,10 +47,14 @@ class _Batch(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Batches with their numbers of rows, made one by one: a replay may have millions of steps."""
+    """Batches with their numbers of rows, made one by one: a replay may have millions of steps.
+
+    ``steps`` are all that the source holds, chosen or not; None where they are not known.
+    """
 
     rows: npt.NDArray[np.int64]
     batch: Callable[[int], _Batch]
+    steps: npt.NDArray[np.int64] | None = None
 
 
 def routing_traces(
@@ -59,7 +65,8 @@ def routing_traces(
     Raises
     ------
     SweepError
-        Neither or both of files and synthetic, a window that is not there, or nothing is selected.
+        Neither or both of files and synthetic, a layer, step or window that is not there, or
+        nothing is selected.
     TraceError
         A file cannot be opened at all.
     """
@@ -71,10 +78,13 @@ def routing_traces(
     if selection.column is not None:
         raise SweepError(f"{where}.column: is for files of lengths; remove it")
     batches = _layer_steps(selection, shape)
-    if not batches:
-        raise _nothing(selection, shape, where)
+    _check_labels(selection, shape, batches, where)
     rows = np.array([batch.rows for batch in batches])
-    return _select(selection, [_Group(rows, batches.__getitem__)], where)
+    kept = _large_enough(selection, rows)
+    group = _Group(rows[kept], lambda index: batches[int(kept[index])])
+    if not len(kept):
+        raise _all_too_small(selection, int(rows.max()), where)
+    return _select(selection, [group], where)
 
 
 def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
@@ -83,8 +93,8 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
     Raises
     ------
     SweepError
-        Keys of routing traces are given, no file, a window that is not there, or nothing is
-        selected.
+        Keys of routing traces are given, no file, a step or window that is not there, or nothing
+        is selected.
     """
     if selection.synthetic or selection.layers is not None:
         raise SweepError(
@@ -96,9 +106,32 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
     groups = [
         _lengths(selection, number, name, where) for number, name in enumerate(selection.files)
     ]
-    if not any(len(group.rows) for group in groups):
-        raise SweepError(f"{where}.steps: no file holds one of them; choose others")
-    return _select(selection, groups, where)
+    _check_steps(selection, groups, where)
+    kept = [_large_enough(selection, group.rows) for group in groups]
+    if not any(map(len, kept)):
+        most = max(int(group.rows.max()) for group in groups if len(group.rows))
+        raise _all_too_small(selection, most, where)
+    large = [
+        _Group(group.rows[own], partial(_of_kept, group, own))
+        for group, own in zip(groups, kept, strict=True)
+    ]
+    return _select(selection, large, where)
+
+
+def _of_kept(group: _Group, kept: npt.NDArray[np.intp], index: int) -> _Batch:
+    return group.batch(int(kept[index]))
+
+
+def _large_enough(selection: TraceSelection, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Numbers of the batches that have the least rows wanted; of unreadable ones, none is known."""
+    return np.flatnonzero((rows >= (selection.min_tokens or 0)) | (rows == 0))
+
+
+def _all_too_small(selection: TraceSelection, most: int, where: str) -> SweepError:
+    return SweepError(
+        f"{where}.min_tokens: no batch has {selection.min_tokens} rows, the longest has {most}; "
+        "choose a smaller number"
+    )
 
 
 def _layer_steps(selection: TraceSelection, shape: MoEShape) -> list[_Batch]:
@@ -106,10 +139,9 @@ def _layer_steps(selection: TraceSelection, shape: MoEShape) -> list[_Batch]:
 
 
 def _files(selection: TraceSelection, shape: MoEShape) -> Iterator[_Batch]:
-    whole = selection.tokens if selection.windows is None else None
     for number, name in enumerate(selection.files):
         parts = routing_parts(
-            name, experts=shape.experts, k=shape.active, tokens=whole,
+            name, experts=shape.experts, k=shape.active,
             layers=selection.layers, steps=selection.steps,
         )  # fmt: skip
         for part in parts:
@@ -186,7 +218,8 @@ def _lengths(selection: TraceSelection, number: int, name: str, where: str) -> _
             partial(_cached_tokens, file, own, selection.tokens),
         )  # fmt: skip
 
-    return _Group(file.sizes[chosen], batch)
+    steps = np.empty(0, dtype=np.int64) if file.steps is None else file.steps
+    return _Group(file.sizes[chosen], batch, steps)
 
 
 def _cached_tokens(file: KvFile, batch: int, requests: int | None, window: int | None) -> Content:
@@ -224,7 +257,7 @@ def _select(selection: TraceSelection, groups: Sequence[_Group], where: str) -> 
         batch = groups[group].batch(number - int(first[group]))
         window = _window(selection, batch, index - int(ends[number] - counts[number]))
         place = (*batch.place, -1 if window is None else window)
-        read = partial(batch.read, window)
+        read = _reader(selection, batch, window, where)
         sources.append(Source(batch.source, batch.layer, batch.step, window, place, read))
     return read_sources(sources)
 
@@ -264,17 +297,69 @@ def _wanted(values: Sequence[int] | None, value: int) -> bool:
     return values is None or value in values
 
 
-def _nothing(selection: TraceSelection, shape: MoEShape, where: str) -> SweepError:
-    every = selection.model_copy(update={"layers": None, "steps": None})
-    batches = _layer_steps(every, shape)
-    layers = sorted({batch.layer for batch in batches if batch.layer is not None})
-    steps = sorted({batch.step for batch in batches if batch.step is not None})
-    return SweepError(
-        f"{where}: the selection is empty; the sources hold layers {_span(layers)} and steps "
-        f"{_span(steps)}"
+def _check_labels(
+    selection: TraceSelection, shape: MoEShape, found: Sequence[_Batch], where: str
+) -> None:
+    """Refuse layers and steps of which there is nothing to run."""
+    absent = {
+        key: sorted(set(wanted) - {getattr(batch, key) for batch in found})
+        for key, wanted in (("layer", selection.layers), ("step", selection.steps))
+        if wanted is not None
+    }
+    if not any(absent.values()):
+        return
+    every = _layer_steps(selection.model_copy(update={"layers": None, "steps": None}), shape)
+    held = {key: {getattr(batch, key) for batch in every} for key in ("layer", "step")}
+    there = (
+        f"the sources hold layers {_span(held['layer'])} and steps {_span(held['step'])}; choose "
+        "of these"
     )
+    for key, values in absent.items():
+        missing = [value for value in values if value not in held[key]]
+        if missing:
+            raise SweepError(f"{where}.{key}s: no source holds {key} {_span(missing)}; {there}")
+    # What is wanted is there, but a layer has none of the steps, or a step none of the layers.
+    key, values = next((key, values) for key, values in absent.items() if values)
+    other = "steps" if key == "layer" else "layers"
+    raise SweepError(f"{where}.{key}s: {key} {_span(values)} has none of the {other}; {there}")
 
 
-def _span(values: list[int]) -> str:
-    dense = values == list(range(values[0], values[-1] + 1))
-    return f"{values[0]}..{values[-1]}" if dense else ", ".join(map(str, values))
+def _check_steps(selection: TraceSelection, groups: Sequence[_Group], where: str) -> None:
+    """Refuse steps that no replay holds, unless a file that cannot be read may hold them."""
+    known = [group.steps for group in groups if group.steps is not None]
+    if selection.steps is None or len(known) < len(groups):
+        return
+    held = np.concatenate(known)
+    missing = sorted(set(np.setdiff1d(selection.steps, held).tolist()))
+    if missing:
+        raise SweepError(
+            f"{where}.steps: no file holds step {_span(missing)}; there are steps "
+            f"{_span(held.tolist())}, choose of these"
+        )
+
+
+def _reader(
+    selection: TraceSelection, batch: _Batch, window: int | None, where: str
+) -> Callable[[], Content]:
+    """Reads a batch or window of it; one of another size than wanted is not read at all."""
+    wanted = selection.tokens
+    if selection.windows is None and batch.rows and wanted not in (None, batch.rows):
+        message = (
+            f"{batch.source}: {batch.label}, expected {wanted} as {where}.tokens says; leave "
+            f"smaller ones out with {where}.min_tokens, or add {where}.windows to run {wanted} each"
+        )
+        return partial(_refuse, message, window)
+    return partial(batch.read, window)
+
+
+def _span(values: Iterable[int]) -> str:
+    """``0..5, 7, 9..12``, the first few of many."""
+    runs: list[list[int]] = []
+    for value in sorted(set(values)):
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    texts = [str(low) if low == high else f"{low}..{high}" for low, high in runs]
+    more = ["..."] if len(texts) > _SHOWN else []
+    return ", ".join(texts[:_SHOWN] + more)

@@ -28,6 +28,7 @@ __all__ = ["SweepLimits", "SweepSpec", "SyntheticTraces", "TraceSelection", "loa
 
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _Index = Annotated[int, Field(strict=True, ge=0)]
+_Indices = Annotated[list[_Index], Field(min_length=1)]
 _Value = int | float | str | bool | None
 
 
@@ -71,11 +72,14 @@ class TraceSelection(_Section):
     files: list[str] = Field(default=[], description="files of traces; relative to the spec")
     synthetic: SyntheticTraces | None = Field(default=None, description="drawn tables")
     column: str | None = Field(default=None, description="column of lengths in CSV files")
-    layers: list[_Index] | None = Field(default=None, description="layers to run; all if absent")
-    steps: list[_Index] | None = Field(default=None, description="steps to run; all if absent")
+    layers: _Indices | None = Field(default=None, description="layers to run; all if absent")
+    steps: _Indices | None = Field(default=None, description="steps to run; all if absent")
     tokens: _Count | None = Field(
         default=None,
         description="rows every batch must have, others become failures; with windows, their size",
+    )
+    min_tokens: _Count | None = Field(
+        default=None, description="batches of fewer rows are left out; all are run if absent"
     )
     windows: Literal["all"] | int | list[int] | None = Field(
         default=None,

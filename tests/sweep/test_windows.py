@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from stepsim.errors import SweepError
-from stepsim.sweep import open_table, plan_sweep, run_sweep
+from stepsim.sweep import Plan, open_table, plan_sweep, run_sweep
 from stepsim.sweep import traces as traces_module
 from stepsim.trace_io import (
     ParquetStream,
@@ -192,7 +192,15 @@ def test_a_file_that_goes_away_costs_its_runs_only(
         ({"tokens": 8, "windows": "every"}, "or a list of numbers from 0, found 'every'"),
         ({"tokens": 8, "windows": 3, "sample": 19}, "19 traces wanted, but only 18 are selected"),
         ({"column": "x"}, "traces.column: is for files of lengths; remove it"),
-        ({"layers": [3]}, "the sources hold layers 0..2 and steps 0..1"),
+        (
+            {"layers": [3]},
+            "traces.layers: no source holds layer 3; the sources hold layers 0..2 and steps 0..1; "
+            "choose of these",
+        ),
+        ({"layers": [1, 4, 9]}, "traces.layers: no source holds layer 4, 9; the sources hold"),
+        ({"layers": [1], "steps": [0, 77]}, "traces.steps: no source holds step 77; the sources"),
+        ({"steps": []}, "traces.steps: list should have at least 1 item"),
+        ({"min_tokens": 31}, "traces.min_tokens: no batch has 31 rows, the longest has 30"),
     ],
 )
 def test_windows_that_are_not_there(
@@ -202,6 +210,23 @@ def test_windows_that_are_not_there(
     assert expected in text
     if "asked" in expected:
         assert "r.parquet" in text
+
+
+def test_a_layer_without_any_of_the_steps(tmp_path: Path) -> None:
+    tables = [synthetic_routing(4, 6, 2, seed=2, layer=n, step=n) for n in range(2)]
+    write_routing(tables, tmp_path / "r.parquet")
+    files = {"files": [str(tmp_path / "r.parquet")]}
+    assert labels(**files, layers=[0, 1], steps=[0, 1]) == [(0, 0, None), (1, 1, None)]
+    assert "traces.layers: layer 1 has none of the steps; the sources hold layers 0..1" in message(
+        tiny(traces={**files, "layers": [0, 1], "steps": [0]})
+    )
+
+
+def test_synthetic_layers_that_are_not_drawn() -> None:
+    drawn = {"synthetic": {"tokens": 4, "layers": 2, "seed": 1}}
+    assert "traces.layers: no source holds layer 2; the sources hold layers 0..1 and" in message(
+        tiny(traces={**drawn, "layers": [0, 2]})
+    )
 
 
 # --- attention
@@ -247,8 +272,34 @@ def test_steps_of_a_replay(requests: RequestTrace, tmp_path: Path) -> None:
     drawn = plan_sweep(two).traces
     assert {trace.step for trace in drawn} == {2, 5}
     assert [trace.rows for trace in drawn] == [8] * 3
-    assert "no file holds one of them" in message(
-        {**ATTENTION, "traces": {"files": [str(path)], "steps": [999]}}
+    assert message({**ATTENTION, "traces": {"files": [str(path)], "steps": [2, 999, 1000]}}) == (
+        "traces.steps: no file holds step 999..1000; there are steps 0..22, choose of these"
+    )
+
+
+def test_batches_of_one_size(requests: RequestTrace, tmp_path: Path) -> None:
+    """The last steps of a replay have fewer requests than the others."""
+    path = tmp_path / "steps.parquet"
+    with ParquetStream(path) as out:
+        out.write(replay_rows(list(replay(requests, 8))))
+
+    def plan(**selection: Any) -> Plan:
+        return plan_sweep({**ATTENTION, "traces": {"files": [str(path)], **selection}})
+
+    sizes = [trace.rows for trace in plan(min_tokens=2).traces]
+    assert 8 in sizes
+    assert any(size < 8 for size in sizes)
+    whole = plan(min_tokens=8).traces
+    assert [trace.rows for trace in whole] == [8] * sizes.count(8)
+    assert len(plan(min_tokens=8, sample=3).traces) == 3
+    smaller = next(trace for trace in plan(tokens=8).traces if trace.error)
+    assert smaller.error.startswith(f"steps.parquet: step {smaller.step} has ")
+    assert smaller.error.endswith(
+        " requests, expected 8 as traces.tokens says; leave smaller ones out with "
+        "traces.min_tokens, or add traces.windows to run 8 each"
+    )
+    assert "traces.min_tokens: no batch has 9 rows, the longest has 8; choose a smaller" in message(
+        {**ATTENTION, "traces": {"files": [str(path)], "min_tokens": 9}}
     )
 
 
