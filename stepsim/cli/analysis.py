@@ -12,6 +12,8 @@ from stepsim.cli.options import Json, check_output
 
 __all__ = ["compare", "pareto", "query"]
 
+_SHOWN_LEFT_OUT = 5
+
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]
 
 
@@ -28,27 +30,45 @@ def pareto(
     from dataclasses import asdict
 
     from stepsim.sweep import design_costs, read_designs
+    from stepsim.sweep.problems import listing
 
     if plot is not None:
         check_output(plot)
     costs = design_costs(folder, x, y)
     designs = len(read_designs(folder))
-    if len(costs) < designs:
+    absent = designs - len(costs) - len(costs.left_out)
+    if absent:
         note(
-            f"{designs - len(costs)} of {designs} design points are left out: no run of theirs "
-            "ended well and has both metrics"
+            f"{absent} of {designs} design points are left out: no run of theirs ended well and "
+            "has both metrics"
         )
+    if costs.left_out:
+        few = [f"{c.label}: {c.lost:,} of {costs.all_traces:,} lost" for c in costs.left_out]
+        note(
+            f"{len(few)} of {designs} design points are left out: they lost so many runs that too "
+            f"few traces would be left to compare the others over{listing(few, _SHOWN_LEFT_OUT)}"
+        )
+    if costs.remark:
+        note(costs.remark)
     if plot is not None:
         from stepsim.sweep.plot import plot_designs
 
-        plot_designs(costs, x, y, plot)
+        plot_designs(costs, x, y, plot, costs.remark)
     if json:
-        print_json({"x": x, "y": y, "points": [asdict(cost) for cost in costs]})
+        print_json({"x": x, "y": y, **asdict(costs)})
         return
+    lost = any(cost.lost for cost in costs)
     show_table(
-        ["design point", "runs", f"mean {x}", f"mean {y}", "frontier"],
+        ["design point", "runs", *(["lost"] if lost else []), f"mean {x}", f"mean {y}", "frontier"],
         [
-            [c.label, c.runs, _number(c.x), _number(c.y), "yes" if c.on_frontier else ""]
+            [
+                c.label,
+                c.runs,
+                *([c.lost] if lost else []),
+                _number(c.x),
+                _number(c.y),
+                "yes" if c.on_frontier else "",
+            ]
             for c in sorted(costs, key=lambda cost: (cost.x, cost.y))
         ],
         folding="design point",

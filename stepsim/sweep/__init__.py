@@ -1,6 +1,7 @@
 """Many runs: described, executed, kept, compared."""
 
-from stepsim.sweep.compare import Change, Comparison, DesignCost, compare, design_costs
+from stepsim.sweep.compare import Change, Comparison, compare
+from stepsim.sweep.costs import DesignCost, DesignCosts, LeftOut, design_costs
 from stepsim.sweep.pareto import dominates, frontier, pareto_improvement_distance
 from stepsim.sweep.plan import Plan
 from stepsim.sweep.run import (
@@ -23,6 +24,8 @@ __all__ = [
     "Change",
     "Comparison",
     "DesignCost",
+    "DesignCosts",
+    "LeftOut",
     "Plan",
     "SweepProgress",
     "SweepSpec",

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepsim.atomic import replacing
 from stepsim.errors import SweepError
-from stepsim.sweep.compare import DesignCost
+from stepsim.sweep.costs import DesignCost
 
 __all__ = ["plot_designs"]
 
@@ -21,11 +21,11 @@ _NEAR = (0.05, 0.035)
 """Shares of width and height within which numbers would cover each other."""
 
 
-def plot_designs(costs: Sequence[DesignCost], x: str, y: str, path: Path) -> None:
+def plot_designs(costs: Sequence[DesignCost], x: str, y: str, path: Path, remark: str = "") -> None:
     """Draw design points to a file; its ending decides the format.
 
     Points carry numbers, whose names are listed beside the picture: of all points, or, when these
-    are too many, of the frontier.
+    are too many, of the frontier. A remark stands above it.
 
     Raises
     ------
@@ -55,6 +55,7 @@ def plot_designs(costs: Sequence[DesignCost], x: str, y: str, path: Path) -> Non
             spots.set(color=colour, label=f"{name} ({len(group)})")
     axes.legend(fontsize=8)
     axes.margins(0.08)
+    axes.set_title(remark, fontsize=8)
     _name_points(axes, best, others)
     _label_axis(axes.xaxis, x, max(cost.x for cost in costs))
     _label_axis(axes.yaxis, y, max(cost.y for cost in costs))
@@ -73,7 +74,9 @@ def _name_points(axes: Any, best: Sequence[DesignCost], others: Sequence[DesignC
     for number, cost in enumerate(named, start=1):
         place = next((p for p in places if _near(p, cost, spread)), (cost.x, cost.y))
         places.setdefault(place, []).append(str(number))
-        lines += textwrap.wrap(f"{number}  {cost.label}", _NAME_WIDTH, subsequent_indent="    ")
+        lost = f" ({cost.lost:,} runs lost)" if cost.lost else ""
+        text = f"{number}  {cost.label}{lost}"
+        lines += textwrap.wrap(text, _NAME_WIDTH, subsequent_indent="    ")
     for place, numbers in places.items():
         axes.annotate(
             ", ".join(numbers), place, xytext=(3, 3), textcoords="offset points", fontsize=8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from stepsim.errors import SweepError
 from stepsim.sweep.parquet import check_footer, read_table
 from stepsim.sweep.store import TABLES, table_files
 
-__all__ = ["open_table", "query", "read_designs", "read_runs"]
+__all__ = ["Manifest", "open_table", "query", "read_designs", "read_manifest", "read_runs"]
 
 _DESIGN = pa.field(
     "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
@@ -59,6 +60,38 @@ def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
     SweepError
         The folder holds no sweep.
     """
+    return read_manifest(folder).designs
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is run, as ``sweep.json`` has it.
+
+    Attributes
+    ----------
+    designs : the design points as they were specified, by label.
+    runs : of the whole sweep, whether they are there or not.
+    spec : the specification with all its keys.
+    """
+
+    designs: dict[str, dict[str, Any]]
+    runs: int
+    spec: dict[str, Any]
+
+    @property
+    def traces(self) -> int:
+        """Traces that every design point runs on."""
+        return self.runs // len(self.designs)
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """What the sweep in a folder is about.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep.
+    """
     manifest = Path(folder) / "sweep.json"
     if not manifest.exists():
         raise SweepError(
@@ -66,12 +99,13 @@ def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
             "as --out"
         )
     try:
-        designs = json.loads(manifest.read_text(encoding="utf-8"))["designs"]
-        return {label: dict(design) for label, design in designs.items()}
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+        designs = {label: dict(design) for label, design in found["designs"].items()}
+        return Manifest(designs, int(found["runs"]), dict(found["spec"]))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SweepError(
-            f"{manifest}: cannot be used, expected JSON with the key 'designs' as stepsim writes "
-            "it; run the sweep again in a new folder"
+            f"{manifest}: cannot be used, expected JSON with the keys 'designs', 'runs' and 'spec' "
+            "as stepsim writes it; run the sweep again in a new folder"
         ) from error
 
 

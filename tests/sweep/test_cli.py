@@ -14,7 +14,15 @@ import pytest
 import yaml
 
 from stepsim.cli.main import main
-from stepsim.sweep import DesignCost, Plan, SweepSummary, open_table, run_sweep
+from stepsim.sweep import (
+    DesignCost,
+    DesignCosts,
+    LeftOut,
+    Plan,
+    SweepSummary,
+    open_table,
+    run_sweep,
+)
 from tests.sweep.support import tiny
 
 
@@ -81,7 +89,8 @@ LONG = [f"tile={tile} regions=16 machine.hbm.channels=32 compute_bw=4096" for ti
 
 def show_costs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     costs = [DesignCost(i, label, 10, 1234567.8, 2e7 + i, False) for i, label in enumerate(LONG)]
-    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: costs)
+    found = DesignCosts(tuple(costs), 10, 10, ())
+    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
     monkeypatch.setattr("stepsim.sweep.read_designs", lambda _: dict.fromkeys(LONG))
     code, out, _ = stepsim(capsys, "pareto", "out")
     assert code == 0
@@ -143,6 +152,44 @@ def test_pareto_tells_which_design_points_are_left_out(
     assert (code, len(out.splitlines())) == (0, 2)
     assert "machine.hbm.latency=2 " in out
     assert "1 of 2 design points are left out: no run of theirs ended well" in err
+
+
+def test_pareto_tells_what_its_means_are_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = {"tile": [2, 3, 4], "machine.hbm.channels": [8]}
+    spec, folder = write(tmp_path, grid=grid), tmp_path / "out"
+    stepsim(capsys, "sweep", spec, "--out", folder)
+    # Between the runs of the slowest design point.
+    limit = sorted(open_table(folder).to_table()["cycles"].to_pylist())[-4]
+    spec = write(tmp_path, grid=grid, limits={"max_cycles": limit})
+    stepsim(capsys, "sweep", spec, "--out", tmp_path / "limited")
+    code, out, err = stepsim(capsys, "pareto", tmp_path / "limited", "--plot", tmp_path / "p.png")
+    assert code == 0
+    assert out.split()[:4] == ["design", "point", "runs", "lost"]
+    assert re.search(r"^means over [1-5] of 6 traces, those that all design points", err, re.M)
+    code, out, _ = stepsim(capsys, "pareto", tmp_path / "limited", "--json")
+    record = json.loads(out)
+    assert record["all_traces"] == 6
+    assert {point["runs"] for point in record["points"]} == {record["traces"]}
+    _, out, err = stepsim(capsys, "pareto", folder)
+    assert "lost" not in out
+    assert err == ""
+
+
+def test_pareto_names_design_points_that_lost_too_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tuple(DesignCost(i, f"tile={i}", 5, 1.0 + i, 2.0, not i, i) for i in (0, 1))
+    found = DesignCosts(kept, 5, 6, (LeftOut(2, "tile=2", 1, 5),))
+    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
+    monkeypatch.setattr("stepsim.sweep.read_designs", lambda _: dict.fromkeys("abcd"))
+    code, out, err = stepsim(capsys, "pareto", "out")
+    assert code == 0
+    assert "1 of 4 design points are left out: no run of theirs" in err
+    assert "1 of 4 design points are left out: they lost so many runs" in err
+    assert "\n  tile=2: 5 of 6 lost\n" in err
+    assert "tile=2" not in out
 
 
 def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

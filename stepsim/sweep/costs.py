@@ -1,0 +1,190 @@
+"""The design points of a sweep by the means of two metrics, over the same traces for all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import pyarrow as pa
+
+from stepsim.errors import SweepError
+from stepsim.sweep.labels import TRACE_COLUMNS
+from stepsim.sweep.measured import read_measured
+from stepsim.sweep.pareto import frontier
+from stepsim.sweep.problems import listing
+from stepsim.sweep.tables import read_manifest
+
+__all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
+
+_TRACE = (*TRACE_COLUMNS, "trace_id", "lengths_id")
+
+_LEAST_SHARE = 0.5
+"""Of the traces that the best design point finished, which are to be left to compare over."""
+
+_Costs = dict[Any, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class DesignCost:
+    """A design point with the mean of two metrics.
+
+    Attributes
+    ----------
+    runs : runs that the means are over, the same traces for all design points.
+    on_frontier : no other design point is at least as good in both and better in one.
+    lost : traces of the sweep on which it has no run with both metrics that ended well.
+    """
+
+    point: int
+    label: str
+    runs: int
+    x: float
+    y: float
+    on_frontier: bool
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A design point that lost too many runs to be compared; ``runs`` of it ended well."""
+
+    point: int
+    label: str
+    runs: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class DesignCosts(Sequence[DesignCost]):
+    """The design points that are compared, in their order.
+
+    Attributes
+    ----------
+    points : what it is a sequence of.
+    traces : how many the means are over, which all of the points finished.
+    all_traces : of the sweep.
+    left_out : points that lost too many runs to be compared.
+    """
+
+    points: tuple[DesignCost, ...]
+    traces: int
+    all_traces: int
+    left_out: tuple[LeftOut, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> DesignCost: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[DesignCost, ...]: ...
+    def __getitem__(self, index: int | slice) -> DesignCost | tuple[DesignCost, ...]:
+        return self.points[index]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[DesignCost]:
+        return iter(self.points)
+
+    @property
+    def remark(self) -> str:
+        """What the means are over, empty when they are over all traces."""
+        if self.traces == self.all_traces:
+            return ""
+        return (
+            f"means over {self.traces:,} of {self.all_traces:,} traces, those that all design "
+            "points shown finished"
+        )
+
+
+def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
+    """Mean costs of every design point, and which points are worth having.
+
+    Only runs that ended well count, and only on traces that all of the points finished: a mean
+    over what is left of a point whose slow runs failed would flatter it. Points with the most
+    failures are left out until the others have at least half of the traces in common that the best
+    point finished, or are two. Runs that are not there yet count as failed.
+
+    Raises
+    ------
+    SweepError
+        There is no such sweep or metric, no run has it, no trace was finished by two design
+        points, or a mean is not above zero.
+    """
+    runs, labels = read_measured(folder, [x, y], _TRACE)
+    costs = _by_trace(runs, x, y)
+    expected = read_manifest(folder).traces
+    lost = {point: expected - len(own) for point, own in costs.items()}
+    kept, common = _comparable(folder, costs, lost, labels)
+    means: dict[int, tuple[float, float]] = {}
+    for point in kept:
+        pairs = [costs[point][trace] for trace in common]
+        mean_x, mean_y = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        if min(mean_x, mean_y) <= 0:
+            raise SweepError(
+                f"{folder}: the mean {x if mean_x <= 0 else y} of design point '{labels[point]}' "
+                f"is {min(mean_x, mean_y):g}, expected costs above 0; choose another metric"
+            )
+        means[point] = mean_x, mean_y
+    best = {kept[i] for i in frontier(list(means.values()))}
+    return DesignCosts(
+        tuple(
+            DesignCost(point, labels[point], len(common), *mean, point in best, lost[point])
+            for point, mean in means.items()
+        ),
+        len(common),
+        expected,
+        tuple(
+            LeftOut(point, labels[point], len(own), lost[point])
+            for point, own in costs.items()
+            if point not in means
+        ),
+    )
+
+
+def _by_trace(runs: pa.Table, x: str, y: str) -> dict[int, _Costs]:
+    """Both metrics of the runs of every design point, by what identifies a trace."""
+    costs: dict[int, _Costs] = {}
+    seen: Counter[Any] = Counter()
+    columns = [runs[name].to_pylist() for name in ("point", x, y, *_TRACE)]
+    for point, first, second, *trace in zip(*columns, strict=True):
+        # Copies of a trace under one name are told apart by their number.
+        copy = seen[key := (point, *trace)]
+        seen[key] += 1
+        costs.setdefault(point, {})[(*trace, copy)] = first, second
+    return dict(sorted(costs.items()))
+
+
+def _comparable(
+    folder: str | Path,
+    costs: Mapping[int, _Costs],
+    lost: Mapping[int, int],
+    labels: Mapping[int, str],
+) -> tuple[list[int], list[Any]]:
+    """Which design points are compared, and over which traces."""
+    if len(costs) == 1:
+        ((point, own),) = costs.items()
+        return [point], list(own)
+    most = max(map(len, costs.values()))
+    best: tuple[list[int], set[Any]] | None = None
+    kept: list[int] = []
+    common: set[Any] = set()
+    # From the fewest failures to the most; those with as many stay or go together.
+    for bound in sorted(set(lost.values())):
+        for point in (point for point in costs if lost[point] == bound):
+            common = common & costs[point].keys() if kept else set(costs[point])
+            kept.append(point)
+        if len(kept) > 1 and (best is None or len(common) >= _LEAST_SHARE * most):
+            best = sorted(kept), common
+    assert best is not None  # of several points all make the last
+    kept, common = best
+    if not common:
+        finished = [f"'{labels[point]}' finished {len(costs[point]):,}" for point in kept]
+        raise SweepError(
+            f"{folder}: the design points with the fewest failures finished no trace in common, so "
+            f"their means cannot be compared; of {len(costs[kept[0]]) + lost[kept[0]]:,} traces"
+            f"{listing(finished)}\nlet more runs end well, or look at single runs with query"
+        )
+    return kept, list(common)

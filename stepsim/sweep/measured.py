@@ -1,0 +1,92 @@
+"""The runs of a sweep that ended well, with the metrics to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stepsim.errors import SweepError
+from stepsim.sweep.labels import POINT_COLUMNS, label_points
+from stepsim.sweep.schema import METRICS
+from stepsim.sweep.tables import open_table, read_designs, read_runs
+
+__all__ = ["read_ended_well", "read_measured", "with_metrics", "without_a_good_end"]
+
+
+def read_measured(
+    folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
+) -> tuple[pa.Table, dict[int, str]]:
+    """Runs that ended well and have the metrics; labels of all design points that have runs.
+
+    Raises
+    ------
+    SweepError
+        There is no such sweep, a metric is unknown or no number, or no run ended well and has it.
+    """
+    table, labels = read_ended_well(folder, metrics, columns)
+    if not table.num_rows:
+        raise SweepError(f"{folder}: {without_a_good_end(folder)}")
+    return with_metrics(folder, table, metrics), labels
+
+
+def read_ended_well(
+    folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
+) -> tuple[pa.Table, dict[int, str]]:
+    """Runs that ended well, which may be none; labels of all design points that have runs.
+
+    Raises
+    ------
+    SweepError
+        There is no such sweep, or a metric is unknown or no number.
+    """
+    wanted = dict.fromkeys(["run", "status", *POINT_COLUMNS, *columns, *metrics])
+    every = read_runs(folder, [*wanted], ok_only=False)
+    for metric in metrics:
+        kind = every.schema.field(metric).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
+    return every.filter(pc.equal(every["status"], "ok")), _point_labels(folder, every)
+
+
+def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> pa.Table:
+    """Those of the runs that have all metrics.
+
+    Raises
+    ------
+    SweepError
+        None has.
+    """
+    measured = runs.filter(reduce(pc.and_, [pc.is_valid(runs[metric]) for metric in metrics]))
+    if not measured.num_rows:
+        names = " and ".join(dict.fromkeys(metrics))
+        mend = "keep them with the key 'metrics' of the sweep"
+        if not set(metrics) <= set(METRICS):
+            mend = f"choose among {', '.join(METRICS)}"
+        raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {mend}")
+    return measured
+
+
+def without_a_good_end(folder: str | Path) -> str:
+    """Why there is nothing to look at."""
+    failures = open_table(folder, "failures").to_table(columns=["error"])
+    kinds = Counter(failures["error"].to_pylist())
+    if not kinds:
+        return "no run is finished yet; continue the sweep with --resume"
+    found = ", ".join(f"{count:,} x {kind}" for kind, count in sorted(kinds.items()))
+    return (
+        f"no run ended well ({found}), so there is nothing to compare; the reasons are in its "
+        "table failures"
+    )
+
+
+def _point_labels(folder: str | Path, runs: pa.Table) -> dict[int, str]:
+    _, first = np.unique(runs["point"].to_numpy(), return_index=True)
+    rows = {row["point"]: row for row in runs.select(POINT_COLUMNS).take(first).to_pylist()}
+    specified = dict.fromkeys(key for design in read_designs(folder).values() for key in design)
+    return label_points(rows, list(specified))
