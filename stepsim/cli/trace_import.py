@@ -104,9 +104,11 @@ def import_(
             record["routing"] = routing_record(summary.routing)
         print_json(record)
         return
+    what = "requests"
     if summary.routing is not None:
         show(load_table(summary.routing))
-    what = "requests" if summary.routing is None else "rows (tokens of all layers and steps)"
+        steps = summary.routing.steps
+        what = f"rows (tokens of all layers and {f'{steps} steps' if steps > 1 else 'steps'})"
     note(f"wrote {out}: {summary.rows} {what} from the format {summary.format}")
 
 

@@ -10,6 +10,7 @@ folder with ``router_trace_rank*.jsonl``      megatron
 .npz whose main array has 1 dim               lengths
 other .npz                                    numpy
 Parquet, Arrow IPC with ``context_tokens``    requests (our own schema)
+Parquet, Arrow IPC with the steps of a replay refused
 other Parquet, Arrow IPC                      parquet
 JSON with ``top_indices``                     megatron
 JSON with ``input_length``, ``output_length`` mooncake

@@ -100,7 +100,7 @@ def import_trace(
     if target.exists() and path.exists() and target.samefile(path):
         raise ArgError(f"import_trace: {target} is the source itself; name another file to write")
     found = _format(path, format)
-    job = _job(path, experts, k, layers, model, column, drop_missing, ranks)
+    job = _job(path, experts, k, layers, model, column, drop_missing, ranks, format)
     counter = RoutingCounter(experts) if found.holds == "routing" else None
     origin = {"format": found.name} | ({} if experts is None else {"experts": experts})
     with ParquetStream(target, origin=origin) as file:
@@ -168,7 +168,7 @@ def summarize_routing(
             f"{path}: is a request trace ({found.name}), expected one of expert routing; see "
             "load_requests"
         )
-    job = _job(path, experts, k, layers, None, column, drop_missing, ranks)
+    job = _job(path, experts, k, layers, None, column, drop_missing, ranks, format)
     counter, rows = RoutingCounter(experts), 0
     seen: set[tuple[int, int]] = set()
     _report(job, progress, lambda: rows)
@@ -267,6 +267,7 @@ def _job(
     column: str | None,
     drop_missing: bool,
     ranks: Collection[int] | None,
+    format: str | None = None,
 ) -> ImportJob:
     for name, value in (("experts", experts), ("k", k), ("layers", layers)):
         if value is not None and value < 1:
@@ -276,7 +277,9 @@ def _job(
             f"{path}: ranks are chosen among the files of a Megatron folder, but this is none; "
             "leave --rank out"
         )
-    return ImportJob(path, experts, k, layers, model, column, drop_missing, ranks)
+    return ImportJob(
+        path, experts, k, layers, model, column, drop_missing, ranks, format is not None
+    )
 
 
 def _report(

@@ -51,6 +51,29 @@ def test_import_prints_json_and_notes(cli: Cli, tmp_path: Path) -> None:
     assert outcome.err == record["notes"][0] + "\n"
 
 
+def test_import_tells_the_number_of_steps(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(foreign.llamacpp_text([A, A[:1]]))
+    outcome = cli("trace", "import", tmp_path / "x.csv", tmp_path / "o")
+    assert outcome.err.splitlines()[-1] == (
+        f"wrote {tmp_path / 'o'}: 21 rows (tokens of all layers and 2 steps) from the format "
+        "llamacpp"
+    )
+
+
+def test_columns_without_names_are_remarked(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("100,20\n300,40\n")
+    remark = (
+        "no header says what the two columns are, they were taken for layer,expert; --format "
+        "llamacpp confirms it\n"
+    )
+    arguments = ("trace", "import", tmp_path / "x.csv", tmp_path / "o")
+    assert remark in cli(*arguments).err
+    assert remark in cli("trace", "info", tmp_path / "x.csv").err
+    assert remark not in cli(*arguments, "--format", "llamacpp").err
+    (tmp_path / "x.csv").write_text("layer,expert\n100,20\n300,40\n")
+    assert remark not in cli(*arguments).err
+
+
 def test_import_of_requests_with_a_named_format(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "o.parquet"
     outcome = cli("trace", "import", requests_file(tmp_path), out, "-F", "azure", "--json")

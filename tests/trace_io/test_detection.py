@@ -90,6 +90,7 @@ CASES = [
     ("azure", text(foreign.AZURE)),
     ("azure", text("\ufeff" + foreign.AZURE)),
     ("llamacpp", text("layer,expert\n0,1\n")),
+    ("llamacpp", text("layer, expert\n0, 1\n")),
     ("llamacpp", text("0,1\n0,2\n")),
     ("lengths", text("tokens\n1\n")),
     ("lengths", text("1\n2\n")),

@@ -293,7 +293,18 @@ def test_llamacpp(tmp_path, header):
     # A pass with a single token tells k.
     check(imported(path), A, C, B)
     note = f"k = {K}, from the lengths of the runs of a layer; --k says otherwise"
-    assert import_trace(path, tmp_path / "o").notes == (note,)
+    found = import_trace(path, tmp_path / "o").notes
+    assert found[0] == note
+    assert [text.split(",")[0] for text in found[1:]] == (
+        [] if header else ["no header says what the two columns are"]
+    )
+
+
+@pytest.mark.parametrize("header", ["layer, expert", " layer ,expert ", '"layer","expert"'])
+def test_llamacpp_header_as_csv_has_it(tmp_path, header):
+    path = tmp_path / "x.csv"
+    path.write_text(foreign.llamacpp_text([A, C, B]).replace("layer,expert", header))
+    check(imported(path), A, C, B)
 
 
 def test_llamacpp_in_pieces(tmp_path, monkeypatch):

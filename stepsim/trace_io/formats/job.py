@@ -84,6 +84,7 @@ class ImportJob:
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
         ranks: the files of a Megatron folder to read; None: all.
+        format_given: the caller named the format; else it was told by the content.
         first_sequence: the first sequence that was read; all others have as many layers.
         notes: what the caller should know about the result, filled by the reader.
         done: calls back with the bytes of input read so far.
@@ -97,6 +98,7 @@ class ImportJob:
     column: str | None = None
     drop_missing: bool = False
     ranks: Collection[int] | None = None
+    format_given: bool = False
     first_sequence: Sequence | None = None
     notes: list[str] = field(default_factory=list)
     done: Callable[[int], None] = lambda _: None

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from stepsim.errors import TraceError
+from stepsim.trace_io.formats.azure import header_of
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
 
 __all__ = ["HEADER", "read"]
@@ -50,6 +51,11 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
         last_layer = layer
         token = 0
         for line, experts in parts:
+            if line == 1 and not job.format_given:
+                job.notes.append(
+                    "no header says what the two columns are, they were taken for layer,expert; "
+                    "--format llamacpp confirms it"
+                )
             if len(experts) % k:
                 raise TraceError(
                     f"{job.path}: line {line}: layer {layer} ends after {len(experts) % k} of "
@@ -139,7 +145,7 @@ def _rows(path: Path) -> Iterator[tuple[int, int, int, int]]:
                     yield line, _index(layer, 0), _index(expert, -_MAX_INDEX), read
                 except ValueError:
                     shown = text.decode(errors="replace").strip().removeprefix("\ufeff")
-                    if not shown or (line == 1 and tuple(shown.split(",")) == HEADER):
+                    if not shown or (line == 1 and tuple(header_of(text)) == HEADER):
                         continue
                     raise TraceError(
                         f"{path}: line {line}: is {shown!r}, expected `layer,expert`, two whole "
