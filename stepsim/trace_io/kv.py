@@ -22,12 +22,10 @@ from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.importing import load_context_tokens
 from stepsim.trace_io.length_files import (
-    TEXT_SUFFIXES,
     check_lengths,
     no_columns,
     open_lengths,
     text_lengths,
-    unknown_format,
 )
 from stepsim.trace_io.parts import Span, check_window
 
@@ -119,8 +117,6 @@ def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None
         return _arrow(path, kind)
     if column is None and _is_request_trace(path):
         return _in_memory(name, load_context_tokens(path))
-    if path.suffix.lower() not in TEXT_SUFFIXES:
-        raise unknown_format(path, kind)
     found = [check_lengths(part, name, lines=at) for part, at in text_lengths(path, column)]
     return _in_memory(name, np.concatenate([np.empty(0, np.int64), *found]))
 
@@ -139,8 +135,8 @@ def read_kv_lengths(
 
     Args:
         source: a .npy file, a .npz file (its only array, or the one called ``lengths`` or
-            ``data``), a .csv or .txt file with one length per line and an optional header, a
-            request trace (the lengths of its prompts), the steps of a replay, or a NumPy array.
+            ``data``), text with one length per line and an optional header, a request
+            trace (the lengths of its prompts), the steps of a replay, or a NumPy array.
         column: which column of a .csv file with a header to read.
         requests: number of lengths expected; with ``window``, how many it has.
         step: which step of a replay.

@@ -17,16 +17,11 @@ from stepsim.trace_io.files import choose_array, unreadable
 from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = [
-    "TEXT_SUFFIXES",
     "check_lengths",
     "no_columns",
     "open_lengths",
     "text_lengths",
-    "unknown_format",
 ]
-
-TEXT_SUFFIXES = (".csv", ".txt")
-"""Names of text files with lengths end so."""
 
 _MAX_LENGTH = int(np.iinfo(np.int64).max)
 _BLOCK_LINES = 1 << 16
@@ -120,15 +115,6 @@ def check_lengths(
     lengths = np.array(values, dtype=np.int64, order="C", copy=True, subok=False)
     lengths.flags.writeable = False
     return lengths
-
-
-def unknown_format(path: Path, kind: str | None) -> TraceError:
-    """The error for a file of another format."""
-    return TraceError(
-        f"{path}: the format is not known ({kind or 'no known first bytes'}), expected "
-        ".npy, .npz, .csv or .txt with one length per line, a request trace, or the steps of a "
-        "replay; convert it to one of these"
-    )
 
 
 def no_columns(name: str, column: str) -> TraceError:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import ArgError, TraceError
@@ -84,6 +86,13 @@ def test_lengths(tmp_path):
     (tmp_path / "y.csv").write_text("id,tokens\n7,3\n8,1\n")
     trace = load_requests(tmp_path / "y.csv", format="lengths", column="tokens")
     assert trace.context_tokens.tolist() == [3, 1]
+
+
+def test_lengths_are_no_columns_of_arrow(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"lengths": [1, 2]}), path)
+    with pytest.raises(TraceError, match=r"is a parquet file, expected \.npy, \.npz or text with"):
+        load_requests(path, format="lengths")
 
 
 @pytest.mark.parametrize("name", ["lengths", "lengths.npy", "lengths.log"])

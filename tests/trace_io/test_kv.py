@@ -156,7 +156,9 @@ def test_bad_files(tmp_path):
     path.write_bytes(path.read_bytes()[:-5])
     assert f"{path}: the npy file cannot be read to its end, it is truncated" in message(path)
     other = text_file(tmp_path, "1\n", "x.dat")
-    assert f"{other}: the format is not known (no known first bytes), expected" in message(other)
+    assert read_kv_lengths(other).tolist() == [1]
+    other.write_text("[1, 2]\n")
+    assert f"{other}: line 1: 2 fields" in message(other)
     other.write_bytes(b"PAR1....")
     assert f"{other}: the parquet file is truncated" in message(other)
     pq.write_table(pa.table({"x": [1]}), other)

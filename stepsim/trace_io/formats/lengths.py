@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepsim.errors import TraceError
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RequestChunk
 from stepsim.trace_io.length_files import (
@@ -15,7 +16,6 @@ from stepsim.trace_io.length_files import (
     no_columns,
     open_lengths,
     text_lengths,
-    unknown_format,
 )
 
 __all__ = ["read"]
@@ -41,4 +41,7 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
         for values, lines in text_lengths(job.path, job.column, job.done):
             yield RequestChunk(check_lengths(values, name, lines=lines))
     else:
-        raise unknown_format(job.path, kind)
+        raise TraceError(
+            f"{job.path}: is a {kind.removesuffix(' file')} file, expected .npy, .npz or text with "
+            "one length per line; choose another --format, or convert it"
+        )
