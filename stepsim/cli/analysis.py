@@ -82,7 +82,7 @@ def compare(
     rows: Annotated[int, typer.Option(min=1, help="Runs to show.")] = 20,
     json: Json = False,
 ) -> None:
-    """Ratios B / A run by run, largest first."""
+    """Ratios B / A run by run: new failures first, then what became worse."""
     from dataclasses import asdict
 
     from stepsim.sweep import compare as compare_sweeps
@@ -91,26 +91,35 @@ def compare(
     if json:
         print_json(asdict(found))
         return
-    shown = [
+    listed = [["", _number(f.before), f.error, f.label] for f in found.new_failures] + [
         [
             "" if change.ratio is None else f"{change.ratio:.4f}",
             _number(change.before),
             _number(change.after),
             change.label,
         ]
-        for change in found.changes[:rows]
+        for change in found.changes
     ]
-    ratios = [change.ratio for change in found.changes if change.ratio is not None]
-    larger, smaller = sum(r > 1 for r in ratios), sum(r < 1 for r in ratios)
+    larger = sum(change.after > change.before for change in found.changes)
+    smaller = sum(change.after < change.before for change in found.changes)
     mean = "" if found.mean_ratio is None else f", geometric mean {found.mean_ratio:.4f}"
+    order = "largest changes first" if found.better is None else f"{found.better} is better"
+    ends = {
+        "newly failing": len(found.new_failures),
+        "newly ending well": found.recovered,
+        "failing in both": found.failing_in_both,
+    }
     show(
-        f"{metric}: {len(found.changes)} runs in both, {larger} larger, {smaller} smaller, "
-        f"{len(found.changes) - larger - smaller} equal{mean}; "
-        f"{found.only_before} only in A, {found.only_after} only in B\n",
+        f"{metric} ({order}): {len(found.changes)} runs in both, {larger} larger, "
+        f"{smaller} smaller, {len(found.changes) - larger - smaller} equal{mean}; "
+        + "".join(f"{count} {name}, " for name, count in ends.items() if count)
+        + f"{found.only_before} only in A, {found.only_after} only in B\n",
     )
-    show_table(["B / A", "A", "B", "run"], shown, folding="run")
-    if len(found.changes) > rows:
-        note(f"{len(found.changes) - rows:,} more; --rows N shows N of them, --json all")
+    show_table(["B / A", "A", "B", "run"], listed[:rows], folding="run")
+    if len(listed) > rows:
+        note(f"{len(listed) - rows:,} more; --rows N shows N of them, --json all")
+    if found.new_failures:
+        note(f'for the reasons: stepsim query {after} "SELECT design, message FROM failures"')
 
 
 def query(

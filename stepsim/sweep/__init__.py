@@ -1,6 +1,6 @@
 """Many runs: described, executed, kept, compared."""
 
-from stepsim.sweep.compare import Change, Comparison, compare
+from stepsim.sweep.compare import Change, Comparison, NewFailure, compare
 from stepsim.sweep.costs import DesignCost, DesignCosts, LeftOut, design_costs
 from stepsim.sweep.pareto import dominates, frontier, pareto_improvement_distance
 from stepsim.sweep.plan import Plan
@@ -26,6 +26,7 @@ __all__ = [
     "DesignCost",
     "DesignCosts",
     "LeftOut",
+    "NewFailure",
     "Plan",
     "SweepProgress",
     "SweepSpec",

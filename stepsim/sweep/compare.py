@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
 from stepsim.errors import SweepError
+from stepsim.sweep.differences import key_differences
 from stepsim.sweep.labels import TRACE_COLUMNS, label_runs
-from stepsim.sweep.measured import read_measured
+from stepsim.sweep.measured import read_ended_well, with_metrics, without_a_good_end
+from stepsim.sweep.problems import listing
+from stepsim.sweep.tables import read_failures
 
-__all__ = ["Change", "Comparison", "compare"]
+__all__ = ["BETTER", "Change", "Comparison", "NewFailure", "compare"]
+
+Direction = Literal["smaller", "larger"]
+
+BETTER: Mapping[str, Direction] = {
+    "cycles": "smaller",
+    "traffic_bytes": "smaller",
+    "bus_bytes": "smaller",
+    "memory_requests": "smaller",
+    # Of the same workload, what is more is padding.
+    "flops": "smaller",
+    "bandwidth_utilization": "larger",
+    "onchip_bytes": "smaller",
+    "offchip_bytes": "smaller",
+    "allocated_compute": "smaller",
+}
+"""Which values of a metric are better; of others neither is known to be."""
+
+_ROWS = pa.schema(
+    [
+        ("run", pa.string()),
+        ("label", pa.string()),
+        ("before", pa.float64()),
+        ("after", pa.float64()),
+        ("ratio", pa.float64()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,60 +60,125 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class NewFailure:
+    """A run that ended well before and fails after; ``error`` is its kind or status."""
+
+    run: str
+    label: str
+    before: float
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Runs by key.
 
     Attributes
     ----------
-    changes : runs in both, largest ratio first.
+    better : which values of the metric are, None when that is not known.
+    new_failures : runs that ended well before and fail after.
+    changes : runs that ended well in both, those that became worse most first; where it is not
+        known what is worse, those that changed most.
+    recovered : runs that failed before and end well after.
+    failing_in_both : runs that end well in none.
     only_before, only_after : runs without a partner.
     mean_ratio : geometric mean of the ratios, None without any.
     """
 
     metric: str
+    better: Direction | None
+    new_failures: tuple[NewFailure, ...]
     changes: tuple[Change, ...]
+    recovered: int
+    failing_in_both: int
     only_before: int
     only_after: int
     mean_ratio: float | None
 
     def to_arrow(self) -> pa.Table:
-        """One row per run in both."""
-        rows = [{name: getattr(c, name) for name in Change.__slots__} for c in self.changes]
-        kinds = [pa.string(), pa.string(), pa.float64(), pa.float64(), pa.float64()]
-        return pa.Table.from_pylist(
-            rows, schema=pa.schema(list(zip(Change.__slots__, kinds, strict=True)))
-        )
+        """One row per new failure, which has no ``after``, and per run that ended well in both."""
+        rows = [asdict(f) for f in self.new_failures] + [asdict(c) for c in self.changes]
+        return pa.Table.from_pylist(rows, schema=_ROWS)
 
 
 def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Comparison:
-    """Ratios of a metric, run by run: same workload, parameters, machine and trace.
+    """Ratios of a metric, run by run: same workload, parameters, machine, limits and trace.
 
     Raises
     ------
     SweepError
-        A folder holds no sweep, the metric is unknown or no number, or no run of one or of both
-        has it.
+        A folder holds no sweep, the metric is unknown or no number, no run of one has it, none of
+        both ended well, or they have no run in common, with what differs.
     """
-    runs, points = read_measured(before, [metric], TRACE_COLUMNS)
-    others, _ = read_measured(after, [metric], [])
-    first, second = (
-        dict(zip(*(t[name].to_pylist() for name in ("run", metric)), strict=True))
-        for t in (runs, others)
-    )
-    common = [run for run in first if run in second]
-    if not common:
+    first, second = _read(before, metric), _read(after, metric)
+    if not first.values and not second.values:
+        raise SweepError(f"{before}: {without_a_good_end(before)}")
+    if not first.known & second.known:
+        differing = listing(key_differences(before, after)) or " how the same values are combined"
         raise SweepError(
-            f"{before} and {after} have no run in common; compare sweeps over the same "
-            "workload, parameters, machine and traces"
+            f"{before} (A) and {after} (B) have no run in common; compare sweeps over the same "
+            f"workload, parameters, machine, limits and traces; what differs:{differing}"
         )
-    rows = runs.select(["run", "point", *TRACE_COLUMNS]).to_pylist()
-    labels = label_runs(rows, points)
-    changes = []
-    for run in common:
-        a, b = float(first[run]), float(second[run])
-        changes.append(Change(run, labels[run], a, b, b / a if a else None))
-    changes.sort(key=lambda change: -math.inf if change.ratio is None else -change.ratio)
+    better = BETTER.get(metric)
+    changes = [
+        Change(run, first.labels[run], a, b, b / a if a else None)
+        for run, a in first.values.items()
+        if (b := second.values.get(run)) is not None
+    ]
+    changes.sort(key=lambda change: -_badness(change, better))
     ratios = [change.ratio for change in changes if change.ratio]
     mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
-    missing = len(first) - len(common), len(second) - len(common)
-    return Comparison(metric, tuple(changes), *missing, mean)
+    return Comparison(
+        metric=metric,
+        better=better,
+        new_failures=tuple(
+            NewFailure(run, first.labels[run], value, *second.failures[run])
+            for run, value in first.values.items()
+            if run in second.failures
+        ),
+        changes=tuple(changes),
+        recovered=len(first.failures.keys() & second.values.keys()),
+        failing_in_both=len(first.failures.keys() & second.failures.keys()),
+        only_before=len(first.known - second.known),
+        only_after=len(second.known - first.known),
+        mean_ratio=mean,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the sweeps by run: the metric of good ends, kind of error and message of others."""
+
+    values: Mapping[str, float]
+    labels: Mapping[str, str]
+    failures: Mapping[str, tuple[str, str]]
+
+    @property
+    def known(self) -> set[str]:
+        return self.values.keys() | self.failures.keys()
+
+
+def _read(folder: str | Path, metric: str) -> _Side:
+    runs, points = read_ended_well(folder, [metric], TRACE_COLUMNS)
+    if runs.num_rows:
+        runs = with_metrics(folder, runs, [metric])
+    values = zip(*(runs[name].to_pylist() for name in ("run", metric)), strict=True)
+    labels = label_runs(runs.select(["run", "point", *TRACE_COLUMNS]).to_pylist(), points)
+    failures = read_failures(folder, ["run", "error", "message"]).to_pylist()
+    return _Side(
+        {run: float(value) for run, value in values},
+        labels,
+        {row["run"]: (row["error"], row["message"]) for row in failures},
+    )
+
+
+def _badness(change: Change, better: Direction | None) -> float:
+    """How much worse a run became, on a scale on which twice and half are as far from equal."""
+    a, b = change.before, change.after
+    if a == b:
+        return 0.0
+    growth = math.log(b / a) if a > 0 and b > 0 else math.copysign(math.inf, b - a)
+    if better is None:
+        return abs(growth)
+    return growth if better == "smaller" else -growth

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "label_points", "label_runs"]
+__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "flat", "label_points", "label_runs"]
 
 POINT_COLUMNS = ("point", "workload", "model", "parameters", "machine", "machine_json")
 """Columns of the runs that `label_points` looks at."""
@@ -64,18 +64,19 @@ def label_runs(rows: Sequence[_Row], points: Mapping[int, str]) -> dict[str, str
     return _distinct(labels, lambda run: f"run {run}")
 
 
+def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """``machine.hbm.channels`` and its value, of everything in nested mappings."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flat(f"{path}.{key}" if path else key, inner)
+    else:
+        yield path, value
+
+
 def _machine(row: _Row) -> dict[str, Any]:
     """Values of the machine by the keys of a specification: ``machine.hbm.channels``."""
     machine = json.loads(row["machine_json"])
-    return dict(_flat("machine", {k: v for k, v in machine.items() if k not in _WORDS}))
-
-
-def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flat(f"{path}.{key}", inner)
-    else:
-        yield path, value
+    return dict(flat("machine", {k: v for k, v in machine.items() if k not in _WORDS}))
 
 
 def _varying(rows: Sequence[_Row]) -> list[str]:

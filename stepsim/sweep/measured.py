@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from stepsim.errors import SweepError
 from stepsim.sweep.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.schema import METRICS
-from stepsim.sweep.tables import open_table, read_designs, read_runs
+from stepsim.sweep.tables import read_designs, read_failures, read_runs
 
 __all__ = ["read_ended_well", "read_measured", "with_metrics", "without_a_good_end"]
 
@@ -74,8 +74,7 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
 
 def without_a_good_end(folder: str | Path) -> str:
     """Why there is nothing to look at."""
-    failures = open_table(folder, "failures").to_table(columns=["error"])
-    kinds = Counter(failures["error"].to_pylist())
+    kinds = Counter(read_failures(folder, ["error"])["error"].to_pylist())
     if not kinds:
         return "no run is finished yet; continue the sweep with --resume"
     found = ", ".join(f"{count:,} x {kind}" for kind, count in sorted(kinds.items()))

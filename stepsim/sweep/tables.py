@@ -13,7 +13,15 @@ from stepsim.errors import SweepError
 from stepsim.sweep.parquet import check_footer, read_table
 from stepsim.sweep.store import TABLES, table_files
 
-__all__ = ["Manifest", "open_table", "query", "read_designs", "read_manifest", "read_runs"]
+__all__ = [
+    "Manifest",
+    "open_table",
+    "query",
+    "read_designs",
+    "read_failures",
+    "read_manifest",
+    "read_runs",
+]
 
 _DESIGN = pa.field(
     "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
@@ -117,23 +125,38 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
     SweepError
         There is no such sweep or column, or a file is damaged.
     """
+    return _read(folder, "runs", columns, ok_only=ok_only)
+
+
+def read_failures(folder: str | Path, columns: list[str]) -> pa.Table:
+    """Columns of the runs without a good end, in the order of design points and traces.
+
+    Raises
+    ------
+    SweepError
+        There is no such sweep or column, or a file is damaged.
+    """
+    return _read(folder, "failures", columns)
+
+
+def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = False) -> pa.Table:
     import pyarrow.dataset as ds
 
-    runs = open_table(folder)
+    table = open_table(folder, name)
     for column in columns:
-        if column not in runs.schema.names:
+        if column not in table.schema.names:
             from stepsim.machine.problems import did_you_mean
 
-            names = runs.schema.names
+            names = table.schema.names
             raise SweepError(
-                f"runs have no column '{column}'{did_you_mean(column, names)} "
+                f"{name} have no column '{column}'{did_you_mean(column, names)} "
                 f"Known: {', '.join(names)}"
             )
     chosen = ds.field("status") == "ok" if ok_only else None
     try:
-        return runs.to_table(columns=columns, filter=chosen)
+        return table.to_table(columns=columns, filter=chosen)
     except (OSError, pa.ArrowException):
-        _name_damaged(folder, "runs")
+        _name_damaged(folder, name)
         raise
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -152,6 +155,36 @@ def test_pareto_tells_which_design_points_are_left_out(
     assert (code, len(out.splitlines())) == (0, 2)
     assert "machine.hbm.latency=2 " in out
     assert "1 of 2 design points are left out: no run of theirs ended well" in err
+
+
+def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, folder, worse = write(tmp_path), tmp_path / "out", tmp_path / "worse"
+    stepsim(capsys, "sweep", spec, "--out", folder)
+    shutil.copytree(folder, worse)
+    (path, *_) = sorted((worse / "runs").rglob("part.parquet"))
+    rows = pq.ParquetFile(path).read()
+    pq.write_table(rows.slice(1), path)
+    path = worse / "failures" / path.parent.name / path.name
+    failures = pq.ParquetFile(path).read()
+    bad = {**rows.to_pylist()[0], "stage": "run", "error": "deadlock", "message": "stuck"}
+    pq.write_table(pa.Table.from_pylist([bad], schema=failures.schema), path)
+    code, out, err = stepsim(capsys, "compare", folder, worse, "--rows", "2")
+    assert code == 0
+    head, _, names, first, _ = out.splitlines()
+    assert head == (
+        "cycles (smaller is better): 23 runs in both, 0 larger, 0 smaller, 23 equal, geometric "
+        "mean 1.0000; 1 newly failing, 0 only in A, 0 only in B"
+    )
+    assert names.split() == ["B", "/", "A", "A", "B", "run"]
+    assert " deadlock " in first
+    assert "22 more; --rows N" in err
+    assert f'stepsim query {worse} "SELECT design, message FROM failures"' in err
+    _, out, _ = stepsim(capsys, "compare", folder, worse, "--json")
+    (failing,) = json.loads(out)["new_failures"]
+    assert (failing["error"], failing["message"]) == ("deadlock", "stuck")
+    _, out, _ = stepsim(capsys, "compare", worse, folder, "--metric", "tokens")
+    assert out.startswith("tokens (largest changes first): 23 runs in both")
+    assert "; 1 newly ending well, 0 only in A" in out
 
 
 def test_pareto_tells_what_its_means_are_over(

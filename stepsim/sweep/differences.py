@@ -1,0 +1,100 @@
+"""In which parts the keys of two sweeps' runs differ."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stepsim.sweep.labels import flat
+from stepsim.sweep.tables import read_failures, read_manifest, read_runs
+
+__all__ = ["key_differences"]
+
+_PLACES = ("layer", "step", "window", "lengths_step", "lengths_window")
+_CONTENTS = {"trace_id": "trace", "lengths_id": "lengths"}
+_COLUMNS = ["workload", "parameters", "machine_json", *_PLACES]
+
+_SHOWN_VALUES = 3
+_VALUE_WIDTH = 60
+_DIGITS = 12
+"""Of a hash: enough to tell contents apart."""
+
+_Parts = dict[str, dict[str, str]]
+"""The values of every part of a key, each with the text that is shown for it."""
+
+
+def key_differences(before: str | Path, after: str | Path) -> list[str]:
+    """``fifo_depth: 4 in A, 8 in B``: parts of which the sweeps have no value in common.
+
+    Without such parts, those of which they have not all values in common; the runs of two sweeps
+    may also differ in nothing but how values are combined, which is no part.
+
+    Raises
+    ------
+    SweepError
+        A folder holds no sweep, or a file is damaged.
+    """
+    first, second = _parts(before), _parts(after)
+    if first["workload"] != second["workload"]:
+        # All parameters are others then.
+        first, second = ({"workload": parts["workload"]} for parts in (first, second))
+    apart: list[str] = []
+    partly: list[str] = []
+    for name in dict.fromkeys([*first, *second]):
+        a, b = first.get(name, {}), second.get(name, {})
+        if a.keys() != b.keys():
+            group = partly if a.keys() & b.keys() else apart
+            group.append(f"{name}: {_text(a)} in A, {_text(b)} in B")
+    return apart or partly
+
+
+def _parts(folder: str | Path) -> _Parts:
+    parts: _Parts = {}
+    for name, value in _values(folder):
+        text = value if isinstance(value, str) else json.dumps(value)
+        parts.setdefault(name, {})[text] = text
+    for column, name in _CONTENTS.items():
+        for row in _distinct(folder, [name, column]):
+            if row[column] is not None:
+                text = f"{row[name]} (content {row[column][:_DIGITS]})"
+                parts.setdefault(name, {})[row[column]] = text
+    return parts
+
+
+def _values(folder: str | Path) -> Iterator[tuple[str, Any]]:
+    for row in _distinct(folder, _COLUMNS):
+        yield "workload", row["workload"]
+        yield from flat("", json.loads(row["parameters"]))
+        yield from flat("machine", json.loads(row["machine_json"]))
+        for name in _PLACES:
+            if row[name] is not None:
+                yield name, row[name]
+    # The rows have the name of a model, and no limits.
+    spec = read_manifest(folder).spec
+    yield from flat("model", spec.get("model"))
+    yield from flat("limits", spec.get("limits"))
+
+
+def _distinct(folder: str | Path, columns: list[str]) -> list[dict[str, Any]]:
+    """What the runs have in these columns, failed ones included."""
+    tables = read_runs(folder, columns, ok_only=False), read_failures(folder, columns)
+    found: list[dict[str, Any]] = (
+        pa.concat_tables(tables)
+        .group_by(columns, use_threads=False)
+        .aggregate([])
+        .to_pylist()
+    )  # fmt: skip
+    return found
+
+
+def _text(values: dict[str, str]) -> str:
+    if not values:
+        return "none"
+    shown = [textwrap.shorten(v, _VALUE_WIDTH) for v in list(values.values())[:_SHOWN_VALUES]]
+    left = len(values) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
