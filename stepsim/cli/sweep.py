@@ -96,6 +96,8 @@ def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None
         f"{plan.runs:,} runs: {len(plan.points):,} design points x {len(plan.traces):,} traces"
         f"{unusable}; {done}about {estimate:.0f} s {workers}{listing(bad, _SHOWN_FAILURES)}"
     )
+    if plan.misfits:
+        note(f"runs that become failures:{listing(plan.misfits, _SHOWN_FAILURES)}")
 
 
 def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:

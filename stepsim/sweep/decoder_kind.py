@@ -47,9 +47,7 @@ class DecoderShape:
         return self.moe.name
 
 
-def decoder_parameters(
-    where: str, values: Mapping[str, Any], shape: DecoderShape
-) -> dict[str, Any]:
+def decoder_parameters(values: Mapping[str, Any], shape: DecoderShape) -> dict[str, Any]:
     """Parameters of one design point with what the variant and the defaults set.
 
     Raises
@@ -62,25 +60,22 @@ def decoder_parameters(
     if shape.attention is not None:
         for name in ("variant", "attention"):
             if values[name] is not None:
-                raise SweepError(
-                    f"{where}: {name}: is for models that are known by name; remove it"
-                )
+                raise SweepError(f"{name}: is for models that are known by name; remove it")
     try:
         found = decoder_arguments(shape.name, given, variant)
     except ArgError as error:
-        raise SweepError(f"{where}: variant: {error}") from error
+        raise SweepError(f"variant: {error}") from error
     for name in ("tile", "strategy"):
         if name not in found:
             raise SweepError(
-                f"{where}: {name}: missing; give tile and strategy, or a variant of the published "
-                "figure"
+                f"{name}: missing; give tile and strategy, or a variant of the published figure"
             )
     if shape.attention is not None:
         found["attention"] = None
     elif found["attention"] not in ATTENTION_SHAPES:
         known = sorted(ATTENTION_SHAPES)
         raise SweepError(
-            f"{where}: attention: unknown model '{found['attention']}'"
+            f"attention: unknown model '{found['attention']}'"
             f"{did_you_mean(found['attention'], known)} Known: {', '.join(known)}"
         )
     del found["moe"]

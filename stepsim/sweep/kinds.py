@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepsim.errors import ArgError, SweepError
+from stepsim.errors import SweepError
 from stepsim.graph import Program
 from stepsim.machine import Machine
 from stepsim.sweep.decoder_kind import (
@@ -21,7 +21,7 @@ from stepsim.sweep.decoder_kind import (
     find_decoder_shape,
     named_shape,
 )
-from stepsim.sweep.problems import describe
+from stepsim.sweep.problems import SeveralProblems, describe
 from stepsim.workloads import (
     ATTENTION_SHAPES,
     MOE_SHAPES,
@@ -44,6 +44,7 @@ __all__ = [
     "build",
     "check_point",
     "find_shape",
+    "parameter_problems",
     "program_size",
     "resolve_parameters",
 ]
@@ -163,53 +164,56 @@ def find_shape(workload: str, model: str | Mapping[str, Any] | None) -> Shape:
     return named_shape(workload, model, shapes)  # type: ignore[no-any-return]
 
 
+def parameter_problems(workload: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with single parameters of a design point: unknown, missing, mistyped."""
+    try:
+        _MODELS[workload].model_validate(dict(given))
+    except ValidationError as error:
+        found = (text.partition(": ") for text in describe(error, _MODELS[workload]))
+        return {name: text for name, _, text in found}
+    return {}
+
+
 def resolve_parameters(
     workload: str,
-    where: str,
     given: Mapping[str, Any],
     shape: Shape,
     machine: Machine,
     batches: Collection[int] = (),
 ) -> dict[str, Any]:
-    """Checked parameters of one design point; what is not given is as in ``stepsim run``.
+    """Parameters of one design point; what is not given is as in ``stepsim run``.
 
-    Parameters
-    ----------
-    where : starts messages.
-    batches : sizes of the batches that are run, which published experiments depend on.
+    ``batches`` are the sizes of those that are run, which published experiments depend on.
 
     Raises
     ------
     SweepError
-        Parameters are unknown, missing or mistyped.
+        They do not go together, or there is no such experiment; see also `parameter_problems`.
     """
-    try:
-        found = _MODELS[workload].model_validate(dict(given))
-    except ValidationError as error:
-        problems = describe(error, _MODELS[workload])
-        raise SweepError(f"{where}: {'; '.join(problems)}") from None
+    problems = parameter_problems(workload, given)
+    if problems:
+        raise SeveralProblems([f"{name}: {text}" for name, text in problems.items()])
+    found = _MODELS[workload].model_validate(dict(given))
     values = found.model_dump()
     # Presets leave the depth open, so one in the machine was put there for these runs.
     if values["fifo_depth"] is None:
         values["fifo_depth"] = machine.fifo.depth
     if workload == "moe":
-        return _moe_defaults(where, values, shape, batches)
+        return _moe_defaults(values, shape, batches)
     if isinstance(shape, DecoderShape):
-        return decoder_parameters(where, values, shape)
+        return decoder_parameters(values, shape)
     fallback = {"attention": (2048, 1), "swiglu": (4096, 1)}[workload]
     for name, default in zip(("compute_bw", "fifo_depth"), fallback, strict=True):
         values[name] = default if values[name] is None else values[name]
     return values
 
 
-def _moe_defaults(
-    where: str, values: dict[str, Any], shape: Shape, batches: Collection[int]
-) -> dict[str, Any]:
+def _moe_defaults(values: dict[str, Any], shape: Shape, batches: Collection[int]) -> dict[str, Any]:
     assert isinstance(shape, MoEShape)
     published = values.pop("config") == "published"
     if values["regions"] is not None and values["pack_bw"] is not None:
-        raise SweepError(f"{where}: pack_bw: regions pack with compute_bw; remove it")
-    known = _published(where, values, shape, batches) if published else {}
+        raise SweepError("pack_bw: regions pack with compute_bw; remove it")
+    known = _published(values, shape, batches) if published else {}
     merged = {k: known.get(k, _MOE_DEFAULTS.get(k)) if v is None else v for k, v in values.items()}
     if merged["pack_bw"] is None:
         merged["pack_bw"] = merged["compute_bw"]
@@ -217,14 +221,14 @@ def _moe_defaults(
 
 
 def _published(
-    where: str, values: Mapping[str, Any], shape: MoEShape, batches: Collection[int]
+    values: Mapping[str, Any], shape: MoEShape, batches: Collection[int]
 ) -> Mapping[str, Any]:
     tile, regions = values["tile"], values["regions"]
     models = _PUBLISHED if regions is None else _PUBLISHED[1:]
     if shape.name not in models:
         shared = "" if regions is None else " with regions"
         raise SweepError(
-            f"{where}: config: there is no published experiment of {shape.name}{shared}; there "
+            f"config: there is no published experiment of {shape.name}{shared}; there "
             f"{'are' if len(models) > 1 else 'is one'} of {' and '.join(models)}"
         )
     if regions is not None:
@@ -233,38 +237,33 @@ def _published(
     depths = sorted({one["fifo_depth"] for one in known})
     if values["fifo_depth"] is None and len(depths) > 1:
         raise SweepError(
-            f"{where}: config: the published experiments with these numbers of tokens have "
+            "config: the published experiments with these numbers of tokens have "
             f"different fifo_depth, {' and '.join(map(str, depths))}; give fifo_depth, or select "
             "batches of one size"
         )
     return known[0]
 
 
-def check_point(
-    workload: str, where: str, shape: Shape, parameters: Mapping[str, Any], data: Any
-) -> None:
+def check_point(workload: str, shape: Shape, parameters: Mapping[str, Any], data: Any) -> None:
     """Check a design point against the batch of a trace, without building its program.
 
     Raises
     ------
-    SweepError
+    ArgError
         A size does not divide, or the like.
     """
     p = parameters
-    try:
-        if isinstance(shape, MoEShape):
-            check_layer("moe", shape, len(data), p["tile"], p["tile_inter"])
-            if p["regions"] is not None:
-                check_regions("moe", shape, p["regions"])
-        elif isinstance(shape, AttentionShape):
-            check_arguments("attention", len(data), p["strategy"], p["regions"], p["kv_tile"])
-            reserved_tokens("attention", data, p["kv_tile"], p["max_length"])
-        elif isinstance(shape, DecoderShape):
-            check_decoder_point(shape, p, data)
-        else:
-            swiglu_layer(**p)
-    except ArgError as error:
-        raise SweepError(f"{where}: {error}") from error
+    if isinstance(shape, MoEShape):
+        check_layer(workload, shape, len(data), p["tile"], p["tile_inter"])
+        if p["regions"] is not None:
+            check_regions(workload, shape, p["regions"])
+    elif isinstance(shape, AttentionShape):
+        check_arguments(workload, len(data), p["strategy"], p["regions"], p["kv_tile"])
+        reserved_tokens(workload, data, p["kv_tile"], p["max_length"])
+    elif isinstance(shape, DecoderShape):
+        check_decoder_point(shape, p, data)
+    else:
+        swiglu_layer(**p)
 
 
 def build(workload: str, shape: Shape, parameters: Mapping[str, Any], data: Any) -> Built:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -17,42 +15,18 @@ import numba
 import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.errors import MachineError, SweepError
-from stepsim.machine import Machine, load_machine
+from stepsim.errors import SweepError
 from stepsim.sweep.decoder_kind import DecoderShape
-from stepsim.sweep.kinds import Shape, check_point, find_shape, resolve_parameters
+from stepsim.sweep.designs import Point, fit, resolve_points
+from stepsim.sweep.kinds import Shape, find_shape
 from stepsim.sweep.pairs import pair_traces
-from stepsim.sweep.problems import listing
+from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import kv_traces, routing_traces
-from stepsim.sweep.spec import SweepSpec
+from stepsim.sweep.spec import Draft, SweepSpec
 from stepsim.sweep.traces import NO_TRACE, Trace
 
 __all__ = ["Chunk", "Plan", "Point", "make_plan"]
-
-_LABEL_LENGTH = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One design: everything but the trace.
-
-    Attributes
-    ----------
-    index, label : number and short text, which names the partition of the results.
-    """
-
-    index: int
-    label: str
-    workload: str
-    shape: Shape
-    parameters: Mapping[str, Any]
-    machine: Machine
-
-    @property
-    def content(self) -> list[Any]:
-        """What it is however it is written: part of the keys of its runs."""
-        return [self.workload, repr(self.shape), dict(self.parameters), self.machine.to_dict()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +56,19 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a sweep."""
+    """All runs of a sweep.
+
+    Attributes
+    ----------
+    examples : a trace that fits each design point, by its index.
+    misfits : which design points do not fit some of the traces; these runs become failures.
+    """
 
     spec: SweepSpec
     points: tuple[Point, ...]
     traces: tuple[Trace, ...]
+    examples: Mapping[int, Trace]
+    misfits: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -149,68 +131,96 @@ def versions() -> dict[str, str]:
     }
 
 
-def make_plan(spec: SweepSpec) -> Plan:
+def make_plan(draft: Draft) -> Plan:
     """Resolve models, machines, parameters and traces, and check all of them.
 
     Raises
     ------
     SweepError
-        Something does not exist or fit; nothing has run yet.
-    TraceError
-        A trace file cannot be opened at all.
+        Something does not exist or fit. All that can be told is told at once, and nothing has run.
     """
-    shape = find_shape(spec.workload, spec.model)
-    traces = _numbered(_traces(spec, shape))
-    points: list[Point] = []
-    problems: list[str] = []
-    first: dict[str, str] = {}
-    designs = spec.design_points()
-    batches = {trace.rows for trace in traces if trace.rows is not None}
-    for index, design in enumerate(designs):
-        where = f"design point {index}" + (f" ({_text(design)})" if design else "")
-        try:
-            points.append(_point(spec, index, design, shape, batches, where))
-            _check_batches(points[-1], traces, where)
-            same = first.setdefault(json.dumps(points[-1].content, sort_keys=True), where)
-            if same != where:
-                raise SweepError(
-                    f"is the same as {same} once defaults are filled in; take one of them out"
-                )
-        except (SweepError, MachineError) as error:
-            text = str(error)
-            problems.append(text if text.startswith(where) else f"{where}: {text}")
-    if problems:
-        raise SweepError(
-            f"{len(problems)} of {len(designs)} design points are wrong:{listing(problems)}"
-        )
-    plan = Plan(spec, tuple(points), tuple(traces))
-    if len(plan.unreadable) == len(traces):
-        raise SweepError(
-            f"traces: none of {len(traces)} can be used; mend them or choose others:"
-            + listing(plan.unreadable)
-        )
-    return plan
+    spec, problems = draft.spec, Problems()
+    if spec is None:
+        raise draft.refusal()
+    # What depends on keys that are wrong is left alone: nobody knows what they should say.
+    shape: Shape = None
+    if "model" not in draft.wrong:
+        with problems.collected():
+            shape = find_shape(spec.workload, spec.model)
+    shape_known = shape is not None or spec.workload == "swiglu"
+    traces: list[Trace] = []
+    if shape_known and not draft.wrong & {"traces", "lengths", "pairs"}:
+        with problems.collected():
+            traces = _usable(_numbered(_traces(spec, shape)))
+    points: dict[str, Point] = {}
+    if not draft.wrong & {"grid", "points", "parameters"}:
+        points = resolve_points(spec, shape, traces, problems, shape_known=shape_known)
+    fits = {where: fit(point, traces) for where, point in points.items()}
+    for where, found in fits.items():
+        if found.misfit and found.example is None:
+            problems.add_of_point(where, found.misfit)
+    told = problems.listed()
+    if told or draft.problems:
+        raise draft.refusal(told)
+    return Plan(
+        spec,
+        tuple(points.values()),
+        tuple(traces),
+        examples={point.index: fits[where].example or NO_TRACE for where, point in points.items()},
+        misfits=tuple(f"{where}: {found.misfit}" for where, found in fits.items() if found.misfit),
+    )
 
 
 def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
     if spec.workload != "decoder":
-        for key in ("lengths", "pairs"):
-            if getattr(spec, key) is not None:
-                raise SweepError(f"{key}: is for workload decoder; remove the key")
+        given = [key for key in ("lengths", "pairs") if getattr(spec, key) is not None]
+        if given:
+            raise SeveralProblems(
+                [f"{key}: is for workload decoder; remove the key" for key in given]
+            )
     if spec.workload == "swiglu":
         if spec.traces is not None:
             raise SweepError("traces: workload swiglu depends on no data; remove the key")
         return [NO_TRACE]
+    if isinstance(shape, DecoderShape):
+        return _decoder_traces(spec, shape)
     if spec.traces is None:
-        raise SweepError(f"traces: missing; workload {spec.workload} needs files or synthetic ones")
+        raise SweepError(_missing_traces(spec))
     if spec.workload == "attention":
         return kv_traces(spec.traces)
-    if isinstance(shape, DecoderShape):
-        if spec.lengths is None:
-            raise SweepError("lengths: missing; workload decoder needs files of cache lengths")
-        lengths = kv_traces(spec.lengths, "lengths")
-        return pair_traces(routing_traces(spec.traces, shape.moe), lengths, spec.pairs or "all")
     return routing_traces(spec.traces, shape)  # type: ignore[arg-type]
+
+
+def _decoder_traces(spec: SweepSpec, shape: DecoderShape) -> list[Trace]:
+    problems = Problems()
+    routing: list[Trace] = []
+    lengths: list[Trace] = []
+    if spec.traces is None:
+        problems.add(_missing_traces(spec))
+    else:
+        with problems.collected():
+            routing = routing_traces(spec.traces, shape.moe)
+    if spec.lengths is None:
+        problems.add("lengths: missing; workload decoder needs files of cache lengths")
+    else:
+        with problems.collected():
+            lengths = kv_traces(spec.lengths, "lengths")
+    if problems.listed():
+        raise SeveralProblems(problems.listed())
+    return pair_traces(routing, lengths, spec.pairs or "all")
+
+
+def _missing_traces(spec: SweepSpec) -> str:
+    return f"traces: missing; workload {spec.workload} needs files or synthetic ones"
+
+
+def _usable(traces: list[Trace]) -> list[Trace]:
+    bad = [trace.error for trace in traces if trace.error]
+    if len(bad) == len(traces):
+        raise SweepError(
+            f"traces: none of {len(traces)} can be used; mend them or choose others:" + listing(bad)
+        )
+    return traces
 
 
 def _numbered(traces: list[Trace]) -> list[Trace]:
@@ -221,54 +231,3 @@ def _numbered(traces: list[Trace]) -> list[Trace]:
         numbered.append(replace(trace, copy=seen[trace.key]))
         seen[trace.key] += 1
     return numbered
-
-
-def _point(
-    spec: SweepSpec,
-    index: int,
-    design: Mapping[str, Any],
-    shape: Shape,
-    batches: Collection[int],
-    where: str,
-) -> Point:
-    values = {**spec.parameters, **design}
-    overrides = {k.removeprefix("machine."): v for k, v in values.items() if k[:8] == "machine."}
-    base = values.get("machine", spec.machine)
-    if not isinstance(base, str):
-        raise SweepError(
-            f"{where}: machine: expected a name or a file, found {base!r}; name a machine, or "
-            "leave the key out"
-        )
-    machine = load_machine(base, overrides or None)
-    own = {k: v for k, v in values.items() if k != "machine" and k[:8] != "machine."}
-    parameters = resolve_parameters(spec.workload, where, own, shape, machine, batches)
-    return Point(index, _label(index, design), spec.workload, shape, parameters, machine)
-
-
-def _check_batches(point: Point, traces: list[Trace], where: str) -> None:
-    if point.workload == "swiglu":
-        check_point(point.workload, where, point.shape, point.parameters, None)
-    seen: set[object] = set()
-    for trace in traces:
-        if trace.error or trace.rows is None:
-            continue
-        # Attention depends on every length, MoE on their number only.
-        lengths = trace if point.workload == "attention" else trace.lengths
-        size = trace.rows, None if lengths is None else lengths.identity
-        if size not in seen:
-            seen.add(size)
-            loaded = trace.loaded()
-            if not loaded.error:
-                check_point(point.workload, where, point.shape, point.parameters, loaded.inputs)
-
-
-def _text(design: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in design.items())
-
-
-def _label(index: int, design: Mapping[str, Any]) -> str:
-    """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
-    # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
-    names = {k: Path(v).name if k == "machine" else v for k, v in design.items()}
-    text = "_".join(f"{key}-{value}" for key, value in names.items()) or "all"
-    return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

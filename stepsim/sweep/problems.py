@@ -2,17 +2,82 @@
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from stepsim.errors import MachineError, SweepError, TraceError
 from stepsim.machine.problems import did_you_mean
 
-__all__ = ["describe", "listing", "unknown_key"]
+__all__ = ["Problems", "SeveralProblems", "describe", "listing", "refusal", "unknown_key"]
 
 _LISTED = 10
+
+
+_LISTED_OF_SPEC = 30
+_PATH = re.compile(r"[\w.\[\]-]+(?=: )")
+
+
+class SeveralProblems(SweepError):
+    """What is wrong with a part of a specification, a sentence each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+class Problems:
+    """Collects what is wrong with a specification, for all of it to be told at once."""
+
+    def __init__(self) -> None:
+        self._general: list[str] = []
+        self._of_points: dict[str, list[str]] = {}
+
+    def add(self, text: str) -> None:
+        """Add what is wrong with a key, which starts the text."""
+        self._general.append(text)
+
+    def add_of_point(self, where: str, text: str) -> None:
+        """Add what is wrong with a design point; the same of several is told once."""
+        self._of_points.setdefault(text, []).append(where)
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Add what is raised in the block."""
+        try:
+            yield
+        except SeveralProblems as error:
+            self._general += error.problems
+        except (SweepError, MachineError, TraceError) as error:
+            self._general.append(str(error))
+
+    def listed(self) -> list[str]:
+        """All of them, those of design points last."""
+        return self._general + [
+            f"{where[0]}{f' and {len(where) - 1:,} more' if where[1:] else ''}: {text}"
+            for text, where in self._of_points.items()
+        ]
+
+
+def refusal(where: str, problems: Sequence[str], lines: Mapping[str, int]) -> SweepError:
+    """The error for a specification, with every problem once, and its line where that is known."""
+    different = list(dict.fromkeys(_with_line(problem, lines) for problem in problems))
+    if len(different) == 1:
+        return SweepError(f"{where}, {different[0]}")
+    return SweepError(f"{where}: {len(different)} problems{listing(different, _LISTED_OF_SPEC)}")
+
+
+def _with_line(problem: str, lines: Mapping[str, int]) -> str:
+    """The problem after the line of the key that it starts with, or of the one that holds it."""
+    found = _PATH.match(problem)
+    path = found[0] if found else ""
+    while path and path not in lines:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return f"line {lines[path]}, {problem}" if path else problem
 
 
 def listing(problems: Sequence[str], most: int = _LISTED) -> str:

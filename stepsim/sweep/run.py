@@ -15,7 +15,7 @@ from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend,
 from stepsim.sweep.dispatch import dispatch
 from stepsim.sweep.parquet import read_table
 from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
-from stepsim.sweep.spec import SweepSpec, load_spec
+from stepsim.sweep.spec import SweepSpec, read_spec
 from stepsim.sweep.store import Store, table_files
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
@@ -86,10 +86,10 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
 
     Raises
     ------
-    SweepError, TraceError
-        What is wrong; all wrong keys or design points at once.
+    SweepError
+        What is wrong, all of it at once.
     """
-    return make_plan(load_spec(spec))
+    return make_plan(read_spec(spec))
 
 
 def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
@@ -97,9 +97,8 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     warm_up()
     first: dict[int, Chunk] = {}
     for chunk in plan.chunks():
-        usable = [trace for trace in chunk.traces if not trace.error]
-        if usable:
-            first.setdefault(chunk.point.index, replace(chunk, traces=(usable[0],)))
+        index = chunk.point.index
+        first.setdefault(index, replace(chunk, traces=(plan.examples[index],)))
     order = sorted(first)
     stride = max(1, len(order) // _PROBES)
     costs: list[tuple[float, float]] = []
@@ -157,7 +156,7 @@ def run_sweep(
 
     Raises
     ------
-    SweepError, TraceError
+    SweepError
         The specification is wrong, or the folder does not fit it; nothing has run then.
     OutputError
         A chunk cannot be written. What was saved stays, ``resume`` continues.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import SweepError, TraceError
+from stepsim.sweep.problems import SeveralProblems
 from stepsim.sweep.spec import TraceSelection
 from stepsim.sweep.traces import Content, Source, Trace, digest, read_sources
 from stepsim.trace_io import (
@@ -66,9 +67,7 @@ def routing_traces(
     ------
     SweepError
         Neither or both of files and synthetic, a layer, step or window that is not there, or
-        nothing is selected.
-    TraceError
-        A file cannot be opened at all.
+        nothing is selected, or files cannot be opened at all.
     """
     if bool(selection.files) == bool(selection.synthetic):
         found = "both" if selection.files else "neither"
@@ -77,7 +76,7 @@ def routing_traces(
         )
     if selection.column is not None:
         raise SweepError(f"{where}.column: is for files of lengths; remove it")
-    batches = _layer_steps(selection, shape)
+    batches = _layer_steps(selection, shape, where)
     _check_labels(selection, shape, batches, where)
     rows = np.array([batch.rows for batch in batches])
     kept = _large_enough(selection, rows)
@@ -134,16 +133,29 @@ def _all_too_small(selection: TraceSelection, most: int, where: str) -> SweepErr
     )
 
 
-def _layer_steps(selection: TraceSelection, shape: MoEShape) -> list[_Batch]:
-    return list(_synthetic(selection, shape) if selection.synthetic else _files(selection, shape))
+def _layer_steps(selection: TraceSelection, shape: MoEShape, where: str) -> list[_Batch]:
+    if selection.synthetic:
+        return list(_synthetic(selection, shape))
+    problems: list[str] = []
+    batches = list(_files(selection, shape, where, problems))
+    if problems:
+        raise SeveralProblems(problems)
+    return batches
 
 
-def _files(selection: TraceSelection, shape: MoEShape) -> Iterator[_Batch]:
+def _files(
+    selection: TraceSelection, shape: MoEShape, where: str, problems: list[str]
+) -> Iterator[_Batch]:
+    """The layer-steps of all files; those that cannot be opened are added to ``problems``."""
     for number, name in enumerate(selection.files):
-        parts = routing_parts(
-            name, experts=shape.experts, k=shape.active,
-            layers=selection.layers, steps=selection.steps,
-        )  # fmt: skip
+        try:
+            parts = routing_parts(
+                name, experts=shape.experts, k=shape.active,
+                layers=selection.layers, steps=selection.steps,
+            )  # fmt: skip
+        except TraceError as error:
+            problems.append(f"{where}.files[{number}]: {error}")
+            continue
         for part in parts:
             # The folder is no part of the rows, so that a sweep compares with one elsewhere.
             yield _Batch(
@@ -308,7 +320,7 @@ def _check_labels(
     }
     if not any(absent.values()):
         return
-    every = _layer_steps(selection.model_copy(update={"layers": None, "steps": None}), shape)
+    every = _layer_steps(selection.model_copy(update={"layers": None, "steps": None}), shape, where)
     held = {key: {getattr(batch, key) for batch in every} for key in ("layer", "step")}
     there = (
         f"the sources hold layers {_span(held['layer'])} and steps {_span(held['step'])}; choose "

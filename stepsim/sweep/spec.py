@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,10 +23,18 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.errors import MachineError, SweepError
 from stepsim.machine.yaml_source import read_yaml
-from stepsim.sweep.problems import describe
+from stepsim.sweep.problems import SeveralProblems, describe, refusal
 from stepsim.sweep.schema import METRICS
 
-__all__ = ["SweepLimits", "SweepSpec", "SyntheticTraces", "TraceSelection", "load_spec"]
+__all__ = [
+    "Draft",
+    "SweepLimits",
+    "SweepSpec",
+    "SyntheticTraces",
+    "TraceSelection",
+    "load_spec",
+    "read_spec",
+]
 
 _Count = Annotated[int, Field(strict=True, ge=1)]
 _Index = Annotated[int, Field(strict=True, ge=0)]
@@ -144,6 +154,24 @@ class SweepSpec(_Section):
     limits: SweepLimits = Field(default=SweepLimits(), description="when to give a run up")
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
+    def axis_problems(self) -> list[str]:
+        """Axes that are empty or have a value twice, in sentences."""
+        problems = []
+        for axis, values in self.grid.items():
+            texts = [repr(value) for value in values]
+            if not values or len(set(texts)) != len(texts):
+                what = "holds a value twice" if values else "is empty"
+                problems.append(f"grid.{axis}: {what}; give every value of an axis once")
+        return problems
+
+    def without_repeats(self) -> SweepSpec:
+        """The same with every value of an axis once."""
+        grid = {
+            axis: list({repr(value): value for value in values}.values())
+            for axis, values in self.grid.items()
+        }
+        return self.model_copy(update={"grid": grid})
+
     def design_points(self) -> list[dict[str, Any]]:
         """Every design point without the common parameters, in a fixed order.
 
@@ -152,11 +180,9 @@ class SweepSpec(_Section):
         SweepError
             An axis is empty or has a value twice, or two points are the same.
         """
-        for axis, values in self.grid.items():
-            texts = [repr(value) for value in values]
-            if not values or len(set(texts)) != len(texts):
-                what = "holds a value twice" if values else "is empty"
-                raise SweepError(f"grid.{axis}: {what}; give every value of an axis once")
+        problems = self.axis_problems()
+        if problems:
+            raise SeveralProblems(problems)
         names = list(self.grid)
         product = [
             dict(zip(names, values, strict=True))
@@ -174,6 +200,29 @@ class SweepSpec(_Section):
         return points
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A specification as it was read, with what is wrong with its keys.
+
+    Attributes
+    ----------
+    spec : without the keys that are wrong; None when nothing can be told without them.
+    where, lines : for messages: the source, and the lines of its keys.
+    problems : of the keys.
+    wrong : keys of the specification whose values are wrong.
+    """
+
+    spec: SweepSpec | None
+    where: str = "sweep"
+    lines: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    wrong: frozenset[str] = frozenset()
+
+    def refusal(self, more: Sequence[str] = ()) -> SweepError:
+        """The error that lists all that is wrong."""
+        return refusal(self.where, [*self.problems, *more], self.lines)
+
+
 def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     """Read and check a specification: YAML file, mapping, or one that is checked already.
 
@@ -184,8 +233,22 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     SweepError
         The file is unreadable, or keys are unknown, missing or mistyped; all are listed at once.
     """
+    draft = read_spec(source)
+    if draft.problems or draft.spec is None:
+        raise draft.refusal()
+    return draft.spec
+
+
+def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
+    """As :func:`load_spec`, but what is wrong with the keys is kept, to be told with the rest.
+
+    Raises
+    ------
+    SweepError
+        The file is unreadable, or holds no mapping.
+    """
     if isinstance(source, SweepSpec):
-        return source
+        return Draft(source)
     where, lines, data = "sweep", {}, source
     if isinstance(source, str | Path):
         path = Path(source)
@@ -202,15 +265,24 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
+    draft = _validated(data, where, lines)
+    if draft.spec is None or not isinstance(source, str | Path):
+        return draft
+    return replace(draft, spec=_resolved(draft.spec, Path(source).parent))
+
+
+def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) -> Draft:
     try:
-        spec = SweepSpec.model_validate(dict(data))
+        return Draft(SweepSpec.model_validate(dict(data)), where, lines)
     except ValidationError as error:
-        problems = describe(error, SweepSpec, lines)
-        if len(problems) == 1:
-            raise SweepError(f"{where}, {problems[0]}") from None
-        listing = "".join(f"\n  {problem}" for problem in problems)
-        raise SweepError(f"{where}: {len(problems)} problems{listing}") from None
-    return _resolved(spec, Path(source).parent) if isinstance(source, str | Path) else spec
+        problems = tuple(describe(error, SweepSpec, lines))
+        keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
+    known = list(SweepSpec.model_fields)
+    # A key with a slip of the pen is not missing besides.
+    wrong = frozenset(keys.union(*(get_close_matches(key, known, n=1) for key in keys)))
+    rest = {key: value for key, value in data.items() if key not in wrong}
+    spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
+    return Draft(spec, where, lines, problems, wrong)
 
 
 def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:

@@ -73,6 +73,11 @@ class Trace:
             parts += [] if value is None else [f"{name} {value}"]
         return " ".join(map(str, parts))
 
+    @property
+    def whole_label(self) -> str:
+        """As `label`, with the cache lengths of a decoder."""
+        return self.label if self.lengths is None else f"{self.label} with {self.lengths.label}"
+
     def loaded(self) -> Trace:
         """The trace with its data; with an error when it is not what it was. Never raises."""
         lengths = None if self.lengths is None else self.lengths.loaded()

@@ -167,7 +167,11 @@ class _Rows:
             self._run(identity, design, trace)
         # Whatever goes wrong in one run must not take the others along.
         except Exception as error:
-            self._fail(identity, stage, type(error).__name__, str(error))
+            text = str(error)
+            # The program does not know which batch it was to be built for.
+            if stage == "build" and trace.source is not None:
+                text = f"{trace.whole_label}: {text}"
+            self._fail(identity, stage, type(error).__name__, text)
 
     def _run(self, identity: dict[str, Any], design: _Design, trace: Trace) -> None:
         bindings = design.built.bindings(trace.inputs)

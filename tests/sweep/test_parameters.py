@@ -24,7 +24,7 @@ def resolved(
     workload: str, model: str, given: dict[str, Any], machine: Any, *batches: int
 ) -> dict[str, Any]:
     shape = find_shape(workload, model)
-    return resolve_parameters(workload, "design point 0", given, shape, machine, batches)
+    return resolve_parameters(workload, given, shape, machine, batches)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

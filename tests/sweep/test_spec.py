@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from stepsim.errors import SweepError, TraceError
+from stepsim.errors import SweepError
 from stepsim.machine import load_machine
 from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
 from stepsim.sweep import run as run_module
@@ -70,12 +71,66 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
     path = tmp_path / "sweep.yaml"
     path.write_text("workload: moe\nmodle: x\nchunk: none\n")
     text = message(path)
-    assert "2 problems" in text
+    assert "3 problems" in text
+    assert "design point 0: tile: missing (rows per tile, or 'dynamic'); add it" in text
     assert "line 2, modle: unknown key 'modle'; did you mean 'model'?" in text
     assert "line 3, chunk: input should be a valid integer" in text
     many = message(tiny(grid={"tile": [0, -1, 4]}))
-    assert "2 of 3 design points are wrong" in many
+    assert "2 problems\n  design point 0 (tile=0): tile: " in many
     assert "design point 1 (tile=-1)" in many
+
+
+def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.array([[0, 1], [2, 5], [3, 4]]))
+    path = tmp_path / "sweep.yaml"
+    text = """\
+        workload: moe
+        chunk: none
+        model: {name: tiny, experts: 6, active: 2, model_dim: 64, inner_dim: 64}
+        traces:
+          files: [absent.npy, t.npy, gone.npy]
+        machine: sda-9999
+        parameters: {tile_inter: 32, compute_bw: -1, foo: 3}
+        grid:
+          tile: [0, big, 2, 2]
+          machine.hbm.chanels: [16, 32]
+    """
+    path.write_text(textwrap.dedent(text))
+    lines = message(path).splitlines()
+    starts = [
+        f"sweep {path}: 10 problems",
+        "  line 2, chunk: input should be a valid integer",
+        f"  line 5, traces.files[0]: {tmp_path / 'absent.npy'}: ",
+        f"  line 5, traces.files[2]: {tmp_path / 'gone.npy'}: ",
+        "  line 9, grid.tile: holds a value twice",
+        "  line 6, machine: unknown machine 'sda-9999'",
+        "  line 7, parameters.compute_bw: input should be greater than or equal to 1, found -1",
+        "  line 7, parameters.foo: unknown key 'foo'",
+        "  design point 0 (tile=0, machine.hbm.chanels=16) and 5 more: machine.hbm.chanels: ",
+        "  design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
+        "  design point 2 (tile=big, machine.hbm.chanels=16) and 1 more: tile: ",
+    ]
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
+    path.write_text(path.read_text().replace("absent.npy, t.npy, gone.npy", "t.npy"))
+    path.write_text(path.read_text().replace("  files:", "  layers: [0, 4]\n  files:"))
+    assert "line 5, traces.layers: no source holds layer 4" in message(path)
+
+
+def test_a_model_that_is_not_known_hides_no_other_problems() -> None:
+    text = message(tiny(model="tini", machine="sda-1", grid={"tile": [0, 2]}))
+    assert "sweep: 3 problems" in text
+    assert "model: unknown model 'tini'" in text
+    assert "machine: unknown machine 'sda-1'" in text
+    assert "design point 0 (tile=0): tile: " in text
+
+
+def test_both_halves_of_a_decoder_are_checked() -> None:
+    text = message({"workload": "decoder", "model": "qwen3-30b-a3b", "parameters": {"tile": 8}})
+    assert "traces: missing" in text
+    assert "lengths: missing" in text
+    assert "design point 0: strategy: missing" in text
 
 
 def test_files_that_are_no_specification(tmp_path: Path) -> None:
@@ -113,7 +168,7 @@ def test_trace_files_are_relative_to_the_specification(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(spec))
     (trace,) = plan_sweep(path).traces
     assert (trace.source, trace.rows) == ("t.npy", 3)
-    with pytest.raises(TraceError, match=r"t.npy"):
+    with pytest.raises(SweepError, match=r"traces.files\[0\]: t.npy: "):
         plan_sweep(spec)
 
 

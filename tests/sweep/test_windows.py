@@ -273,7 +273,7 @@ def test_steps_of_a_replay(requests: RequestTrace, tmp_path: Path) -> None:
     assert {trace.step for trace in drawn} == {2, 5}
     assert [trace.rows for trace in drawn] == [8] * 3
     assert message({**ATTENTION, "traces": {"files": [str(path)], "steps": [2, 999, 1000]}}) == (
-        "traces.steps: no file holds step 999..1000; there are steps 0..22, choose of these"
+        "sweep, traces.steps: no file holds step 999..1000; there are steps 0..22, choose of these"
     )
 
 
