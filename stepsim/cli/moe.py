@@ -42,11 +42,6 @@ __all__ = [
     "program_numbers",
 ]
 
-_TILE_INTER = 64
-_COMPUTE_BW = 4096
-_FIFO_DEPTH = 2
-_PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
-
 
 @dataclass(frozen=True, slots=True)
 class MoeSettings:
@@ -98,7 +93,7 @@ class MoeChoice:
     regions: SharedRegions = None
     tile_inter: TileInter = None
     compute_bw: ComputeBw = None
-    fifo_depth: Annotated[int | None, depth(_FIFO_DEPTH)] = None
+    fifo_depth: Annotated[int | None, depth(2)] = None
     config: Config = None
 
     def __post_init__(self) -> None:
@@ -122,6 +117,8 @@ class MoeChoice:
         ArgError : a value is out of range, or does not divide the model's experts or inner
             dimension.
         """
+        from stepsim.workloads import MOE_DEFAULTS
+
         shape, tile = self.shape, parse_tile(self.tile)
         check_counts(compute_bw=self.compute_bw, fifo_depth=self.fifo_depth)
         if self.regions is not None:
@@ -129,18 +126,18 @@ class MoeChoice:
             check_divisor("--regions", self.regions, shape.experts, experts)
         published = self.config == "published"
         known = _published(shape, batch, tile, self.regions) if published else {}
-        inner = self.tile_inter
-        if inner is None:
-            inner = known.get("tile_inter", _TILE_INTER)
+        inner = known.get("tile_inter", MOE_DEFAULTS["tile_inter"])
+        if self.tile_inter is not None:
+            inner = self.tile_inter
         check_tile_inter(shape, inner)
-        bandwidth = self.compute_bw or known.get("compute_bw", _COMPUTE_BW)
+        bandwidth = self.compute_bw or known.get("compute_bw", MOE_DEFAULTS["compute_bw"])
         return MoeSettings(
             tile=tile,
             tile_inter=inner,
             compute_bw=bandwidth,
             pack_bw=known.get("pack_bw", bandwidth),
             fifo_depth=resolve_depth(
-                self.fifo_depth, machine, known.get("fifo_depth"), _FIFO_DEPTH
+                self.fifo_depth, machine, known.get("fifo_depth"), MOE_DEFAULTS["fifo_depth"]
             ),
             regions=self.regions,
         )
@@ -154,18 +151,12 @@ def check_tile_inter(shape: MoEShape, tile_inter: int) -> None:
 
 
 def _published(shape: MoEShape, batch: int, tile: int | str, regions: int | None) -> dict[str, Any]:
-    from stepsim.workloads import published_config, published_time_multiplexing_config
+    from stepsim.workloads import published_moe_config
 
-    models = _PUBLISHED if regions is None else _PUBLISHED[1:]
-    if shape.name not in models:
-        shared = "" if regions is None else " with shared regions"
-        raise ArgError(
-            f"--config published: there is no published experiment of {shape.name}{shared}; "
-            f"there {'are' if len(models) > 1 else 'is one'} of {' and '.join(models)}"
-        )
-    if regions is None:
-        return published_config(shape.name, batch, tile)
-    return published_time_multiplexing_config(tile, regions)
+    try:
+        return published_moe_config(shape, batch, tile, regions)
+    except ArgError as error:
+        raise ArgError(f"--config published: {error}") from None
 
 
 def moe_case(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepsim.errors import SweepError
+from stepsim.errors import ArgError, SweepError
 from stepsim.graph import Program
 from stepsim.machine import Machine
 from stepsim.sweep.decoder_kind import (
@@ -24,13 +24,13 @@ from stepsim.sweep.decoder_kind import (
 from stepsim.sweep.problems import SeveralProblems, describe
 from stepsim.workloads import (
     ATTENTION_SHAPES,
+    MOE_DEFAULTS,
     MOE_SHAPES,
     AttentionShape,
     MoEShape,
     attention,
     moe_layer,
-    published_config,
-    published_time_multiplexing_config,
+    published_moe_config,
     swiglu_layer,
     time_multiplexed_moe,
 )
@@ -49,8 +49,6 @@ __all__ = [
     "resolve_parameters",
 ]
 
-_MOE_DEFAULTS = {"tile_inter": 64, "compute_bw": 4096, "fifo_depth": 2}
-_PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
 _USUAL_BATCH = 64
 
 Shape = MoEShape | AttentionShape | DecoderShape | None
@@ -214,7 +212,7 @@ def _moe_defaults(values: dict[str, Any], shape: Shape, batches: Collection[int]
     if values["regions"] is not None and values["pack_bw"] is not None:
         raise SweepError("pack_bw: regions pack with compute_bw; remove it")
     known = _published(values, shape, batches) if published else {}
-    merged = {k: known.get(k, _MOE_DEFAULTS.get(k)) if v is None else v for k, v in values.items()}
+    merged = {k: known.get(k, MOE_DEFAULTS.get(k)) if v is None else v for k, v in values.items()}
     if merged["pack_bw"] is None:
         merged["pack_bw"] = merged["compute_bw"]
     return merged
@@ -224,16 +222,11 @@ def _published(
     values: Mapping[str, Any], shape: MoEShape, batches: Collection[int]
 ) -> Mapping[str, Any]:
     tile, regions = values["tile"], values["regions"]
-    models = _PUBLISHED if regions is None else _PUBLISHED[1:]
-    if shape.name not in models:
-        shared = "" if regions is None else " with regions"
-        raise SweepError(
-            f"config: there is no published experiment of {shape.name}{shared}; there "
-            f"{'are' if len(models) > 1 else 'is one'} of {' and '.join(models)}"
-        )
-    if regions is not None:
-        return published_time_multiplexing_config(tile, regions)
-    known = [published_config(shape.name, batch, tile) for batch in batches or (_USUAL_BATCH,)]
+    sizes = batches or (_USUAL_BATCH,)
+    try:
+        known = [published_moe_config(shape, batch, tile, regions) for batch in sizes]
+    except ArgError as error:
+        raise SweepError(f"config: {error}") from None
     depths = sorted({one["fifo_depth"] for one in known})
     if values["fifo_depth"] is None and len(depths) > 1:
         raise SweepError(

@@ -15,6 +15,7 @@ from stepsim.workloads.models import (
     moe_shape,
 )
 from stepsim.workloads.moe import MoEWorkload, moe_layer, published_config
+from stepsim.workloads.moe_config import MOE_DEFAULTS, published_moe_config
 from stepsim.workloads.swiglu import SwiGLUWorkload, published_swiglu_config, swiglu_layer
 from stepsim.workloads.time_multiplexing import (
     TimeMultiplexedMoE,
@@ -24,6 +25,7 @@ from stepsim.workloads.time_multiplexing import (
 
 __all__ = [
     "ATTENTION_SHAPES",
+    "MOE_DEFAULTS",
     "MOE_SHAPES",
     "AttentionShape",
     "AttentionWorkload",
@@ -40,6 +42,7 @@ __all__ = [
     "published_attention_config",
     "published_config",
     "published_decoder_config",
+    "published_moe_config",
     "published_swiglu_config",
     "published_time_multiplexing_config",
     "swiglu_layer",
