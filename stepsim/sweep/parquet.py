@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,12 +36,8 @@ def read_table(path: Path) -> pa.Table:
     SweepError
         It is absent or damaged.
     """
-    try:
-        # A file, not a data set: the name of its folder must not become a column.
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            return file.read()
-    except _UNREADABLE as error:
-        raise _damaged(path, error) from error
+    with _reading(path) as file:
+        return file.read()
 
 
 def check_whole(path: Path, schema: pa.Schema) -> None:
@@ -51,15 +48,12 @@ def check_whole(path: Path, schema: pa.Schema) -> None:
     SweepError
         It is absent or damaged.
     """
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            # Pages have checksums, the names of columns in the footer have none.
-            if not file.schema_arrow.equals(schema):
-                raise pa.ArrowInvalid("Its columns are not those that were written")
-            for group in range(file.num_row_groups):
-                file.read_row_group(group)
-    except _UNREADABLE as error:
-        raise _damaged(path, error) from error
+    with _reading(path) as file:
+        # Pages have checksums, the names of columns in the footer have none.
+        if not file.schema_arrow.equals(schema):
+            raise pa.ArrowInvalid("Its columns are not those that were written")
+        for group in range(file.num_row_groups):
+            file.read_row_group(group)
 
 
 def check_footer(path: Path) -> pq.FileMetaData:
@@ -70,10 +64,8 @@ def check_footer(path: Path) -> pq.FileMetaData:
     SweepError
         It is absent or damaged.
     """
-    try:
-        return pq.read_metadata(path)
-    except _UNREADABLE as error:
-        raise _damaged(path, error) from error
+    with _reading(path) as file:
+        return file.metadata
 
 
 def flush(path: Path) -> None:
@@ -83,6 +75,17 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file; what goes wrong with it is worded as damage."""
+    try:
+        # A file, not a data set: the name of its folder must not become a column.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except _UNREADABLE as error:
+        raise _damaged(path, error) from error
 
 
 def _damaged(path: Path, error: Exception) -> SweepError:

@@ -134,13 +134,7 @@ def index_column(
 def count_column(
     table: pa.Table, name: str, source: str, first_row: int = 0
 ) -> npt.NDArray[np.int64]:
-    """The column ``name``, numbers of tokens from 0, int64 [rows].
-
-    ``first_row`` is the row of the source where the table begins.
-
-    Raises:
-        TraceError: the column is not of integers, or holds a null, negative or too large value.
-    """
+    """As `index_column`, of a column of numbers of tokens."""
     return _whole_numbers(
         table,
         name,
