@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.report.summary import ProgramNumbers
     from stepsim.trace_io import RoutingTable
-    from stepsim.workloads import DecoderWorkload, MoEShape
+    from stepsim.workloads import DecoderWorkload
 
 __all__ = ["DecoderChoice", "decoder_case"]
 
@@ -76,16 +76,6 @@ class DecoderChoice:
     fifo_depth: Annotated[int | None, depth(2)] = None
     config: Config = None
 
-    @property
-    def shape(self) -> MoEShape:
-        """The shape of the model.
-
-        Raises
-        ------
-        ArgError : no model has this name.
-        """
-        return find_model(self.model)
-
     def resolve(self, batch: int, machine: Machine) -> dict[str, Any]:
         """Arguments of ``decoder_layer``, but for lengths and routing.
 
@@ -97,7 +87,7 @@ class DecoderChoice:
         """
         from stepsim.workloads.decoder import DEFAULTS, decoder_arguments
 
-        shape = self.shape
+        shape = find_model(self.model)
         numbers = {name: getattr(self, name) for name in DEFAULTS}
         check_counts(**{name: numbers[name] for name in DEFAULTS if name != "expert_regions"})
         self._check_variant()

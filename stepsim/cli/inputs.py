@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepsim.cli.options import Layer, Step, check_counts
+from stepsim.cli.options import Layer, Step, check_counts, find_model
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -46,15 +46,16 @@ class TokenSource:
     layer: Layer = None
     step: Step = None
 
-    def read(self, shape: MoEShape) -> RoutingTable | None:
+    def read(self, model: str) -> RoutingTable | None:
         """The tokens: of one layer and step, all, or ``batch`` of them. None without a trace.
 
         Raises
         ------
-        ArgError : ``window`` without ``batch``, one of them is out of range, or an option chooses
-            from a trace that is not given.
+        ArgError : no model has this name, ``window`` without ``batch``, one of them is out of
+            range, or an option chooses from a trace that is not given.
         TraceError : the trace is unreadable, or has no such part.
         """
+        shape = find_model(model)
         if self.routing is None:
             chosen = {"window": self.window, "layer": self.layer, "step": self.step}
             _check_unused("--routing", **chosen)

@@ -32,7 +32,7 @@ def moe(
 
     Without --routing there are formulas only, and --batch is the number of tokens (64).
     """
-    target, routing = machine.load(), source.read(choice.shape)
+    target, routing = machine.load(), source.read(choice.model)
     tokens = source.count(routing)
     case = moe_case(choice, tokens, routing, target, options.memory_model, symbolic=True)
     list_case(case, options)
@@ -73,7 +73,7 @@ def decoder(
     Without --routing and --kv-lengths there are formulas only. Without either, --batch is the
     number of requests (64).
     """
-    target, routing = machine.load(), tokens.read(choice.shape)
+    target, routing = machine.load(), tokens.read(choice.model)
     served = requests.read(tokens.count(routing))
     case = decoder_case(choice, served, routing, target, options.memory_model, symbolic=True)
     list_case(case, options)

@@ -99,16 +99,6 @@ class MoeChoice:
     def __post_init__(self) -> None:
         parse_tile(self.tile)
 
-    @property
-    def shape(self) -> MoEShape:
-        """The shape of the model.
-
-        Raises
-        ------
-        ArgError : no model has this name.
-        """
-        return find_model(self.model)
-
     def resolve(self, batch: int, machine: Machine) -> MoeSettings:
         """Fill in what is not given: the machine's, else that of ``config``, else a default.
 
@@ -119,7 +109,7 @@ class MoeChoice:
         """
         from stepsim.workloads import MOE_DEFAULTS
 
-        shape, tile = self.shape, parse_tile(self.tile)
+        shape, tile = find_model(self.model), parse_tile(self.tile)
         check_counts(compute_bw=self.compute_bw, fifo_depth=self.fifo_depth)
         if self.regions is not None:
             experts = f"the {shape.experts} experts of {shape.name}"
@@ -174,7 +164,7 @@ def moe_case(
     ------
     ArgError : see `MoeChoice.resolve`.
     """
-    shape, settings = choice.shape, choice.resolve(tokens, machine)
+    shape, settings = find_model(choice.model), choice.resolve(tokens, machine)
     workload = build(shape, tokens, settings, None if symbolic else routing)
     shared = settings.regions is not None
     regions = f", {settings.regions} regions" if shared else ""

@@ -40,7 +40,7 @@ def moe(
     """Simulate a mixture-of-experts layer on recorded or synthetic routing."""
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        routing = source.read(choice.shape)
+        routing = source.read(choice.model)
         phase(_BUILDING)
         return moe_case(choice, source.count(routing), routing, target, options.memory_model)
 
@@ -89,7 +89,7 @@ def decoder(
     """Simulate a decoder layer: QKV generation, decode attention of all heads, experts."""
 
     def prepare(target: Machine, phase: Callable[[str], None]) -> Case:
-        routing = tokens.read(choice.shape)
+        routing = tokens.read(choice.model)
         served = requests.read()
         phase(_BUILDING)
         return decoder_case(choice, served, routing, target, options.memory_model)
