@@ -56,11 +56,18 @@ class Fit(NamedTuple):
 
 
 def resolve_points(
-    spec: SweepSpec, shape: Shape, traces: Sequence[Trace], problems: Problems, *, shape_known: bool
+    spec: SweepSpec,
+    shape: Shape,
+    traces: Sequence[Trace],
+    problems: Problems,
+    *,
+    shape_known: bool,
+    machine_known: bool,
 ) -> dict[str, Point]:
     """Design points by what messages call them; what is wrong with others goes to ``problems``.
 
-    Without the shape of the model single parameters and machines are checked only.
+    Without the shape of the model single parameters and machines are checked only, without the
+    machine the names of what is changed of it.
     """
     for problem in spec.axis_problems():
         problems.add(problem)
@@ -74,7 +81,7 @@ def resolve_points(
     machines: dict[str, Machine | MachineError] = {}
     for index, design in enumerate(designs):
         one = _Design(spec, design, index, problems, machines)
-        machine, sound = one.machine(), one.check_parameters()
+        machine, sound = one.machine(known=machine_known), one.check_parameters()
         if machine is None or not sound or not shape_known:
             continue
         try:
@@ -164,7 +171,7 @@ class _Design:
             self._blame(key, text)
         return not found
 
-    def machine(self) -> Machine | None:
+    def machine(self, *, known: bool) -> Machine | None:
         """The machine with what is changed of it; None if something is wrong with it."""
         overrides = {
             key.removeprefix(_MACHINE): value
@@ -185,6 +192,8 @@ class _Design:
             except MachineError as error:
                 self._blame(_MACHINE + key, str(error))
                 wrong = True
+        if not known and "machine" not in self._values:
+            return None
         plain = self._load(base, {})
         if isinstance(plain, MachineError):
             self._blame("machine", str(plain))

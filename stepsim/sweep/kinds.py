@@ -52,7 +52,7 @@ __all__ = [
 _USUAL_BATCH = 64
 
 Shape = MoEShape | AttentionShape | DecoderShape | None
-_Count = Annotated[int, Field(strict=True, ge=1)]
+_Count = Annotated[int, Field(strict=True, ge=1, le=1 << 40)]
 
 
 class _Common(BaseModel):

@@ -154,7 +154,10 @@ def make_plan(draft: Draft) -> Plan:
             traces = _usable(_numbered(_traces(spec, shape)))
     points: dict[str, Point] = {}
     if not draft.wrong & {"grid", "points", "parameters"}:
-        points = resolve_points(spec, shape, traces, problems, shape_known=shape_known)
+        points = resolve_points(
+            spec, shape, traces, problems,
+            shape_known=shape_known, machine_known="machine" not in draft.wrong,
+        )  # fmt: skip
     fits = {where: fit(point, traces) for where, point in points.items()}
     for where, found in fits.items():
         if found.misfit and found.example is None:

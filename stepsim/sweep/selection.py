@@ -285,17 +285,20 @@ def _window_counts(selection: TraceSelection, group: _Group, where: str) -> npt.
     unreadable = group.rows == 0
     if windows == "all":
         return np.where(unreadable, whole, group.rows // size)
-    wanted = range(windows) if isinstance(windows, int) else windows
-    if len(set(wanted)) < len(wanted):
-        raise SweepError(f"{where}.windows: holds a window twice; give each once")
-    short = ~unreadable & (group.rows // size <= max(wanted))
+    if isinstance(windows, int):
+        number, last = windows, windows - 1
+    else:
+        number, last = len(windows), max(windows)
+        if len(set(windows)) < number:
+            raise SweepError(f"{where}.windows: holds a window twice; give each once")
+    short = ~unreadable & (group.rows // size <= last)
     if short.any():
         batch = group.batch(int(np.argmax(short)))
         try:
-            check_window(batch.source, batch.label, batch.rows, max(wanted), size)
+            check_window(batch.source, batch.label, batch.rows, last, size)
         except TraceError as error:
             raise SweepError(f"{where}.windows: {error}") from None
-    return np.where(unreadable, whole, len(wanted))
+    return np.where(unreadable, whole, number)
 
 
 def _window(selection: TraceSelection, batch: _Batch, offset: int) -> int | None:

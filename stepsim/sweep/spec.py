@@ -36,8 +36,9 @@ __all__ = [
     "read_spec",
 ]
 
-_Count = Annotated[int, Field(strict=True, ge=1)]
-_Index = Annotated[int, Field(strict=True, ge=0)]
+_MOST = 1 << 40
+_Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
+_Index = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
 _Indices = Annotated[list[_Index], Field(min_length=1)]
 _Value = int | float | str | bool | None
 
@@ -190,11 +191,12 @@ class SweepSpec(_Section):
         ]
         points = (product if names else []) + self.points
         points = points or [{}]
-        full = [sorted((self.parameters | point).items(), key=str) for point in points]
-        for i, point in enumerate(full):
-            if point in full[:i]:
+        first: dict[str, int] = {}
+        for i, point in enumerate(points):
+            full = repr(sorted((self.parameters | point).items(), key=str))
+            if first.setdefault(full, i) != i:
                 raise SweepError(
-                    f"design points {full.index(point)} and {i} are the same ({points[i]}); "
+                    f"design points {first[full]} and {i} are the same ({point}); "
                     "take one of them out"
                 )
         return points
@@ -274,13 +276,17 @@ def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
 def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) -> Draft:
     try:
         return Draft(SweepSpec.model_validate(dict(data)), where, lines)
+    except RecursionError:
+        raise SweepError(
+            f"{where}: a value holds itself, expected plain lists and mappings; write it out"
+        ) from None
     except ValidationError as error:
         problems = tuple(describe(error, SweepSpec, lines))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(SweepSpec.model_fields)
     # A key with a slip of the pen is not missing besides.
     wrong = frozenset(keys.union(*(get_close_matches(key, known, n=1) for key in keys)))
-    rest = {key: value for key, value in data.items() if key not in wrong}
+    rest = {key: value for key, value in data.items() if str(key) not in wrong}
     spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
     return Draft(spec, where, lines, problems, wrong)
 

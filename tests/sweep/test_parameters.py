@@ -11,6 +11,7 @@ from stepsim.cli.attention import AttentionChoice
 from stepsim.cli.decoder import DecoderChoice
 from stepsim.cli.inputs import Requests
 from stepsim.cli.moe import MoeChoice
+from stepsim.cli.swiglu import SwigluChoice
 from stepsim.errors import SweepError
 from stepsim.machine import load_machine
 from stepsim.sweep.kinds import find_shape, resolve_parameters
@@ -59,6 +60,15 @@ def test_attention(strategy: str, given: dict[str, Any], machine: Any) -> None:
     expected = choice.resolve(Requests(lengths, len(lengths), "kv.npy"), machine)
     found = resolved("attention", QWEN, {"strategy": strategy, **given}, machine)
     assert found == {name: expected[name] for name in found}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("given", [{}, {"compute_bw": 64, "par_dispatch": 2, "fifo_depth": 3}])
+def test_swiglu(given: dict[str, Any], machine: Any) -> None:
+    sizes = {"batch": 32, "hidden": 64, "intermediate": 128, "tile": 16, "tile_inter": 32}
+    expected = SwigluChoice(**sizes, **given).resolve(machine)
+    del expected["dtype"]
+    assert resolve_parameters("swiglu", {**sizes, **given}, None, machine) == expected
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -197,6 +197,37 @@ def test_values_of_python_are_taken(tmp_path: Path) -> None:
     )
 
 
+def test_keys_that_are_no_text() -> None:
+    assert "[1]: keys should be strings, found 1" in message({**tiny(), 1: "x"})
+
+
+def test_values_that_hold_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("workload: moe\nmodel: &a {x: *a}\n")
+    assert message(path) == (
+        f"sweep {path}: a value holds itself, expected plain lists and mappings; write it out"
+    )
+
+
+def test_numbers_no_run_could_count() -> None:
+    """They are told before the first run, and no memory is spent on them."""
+    most = "input should be less than or equal to 1099511627776, found "
+    huge = 10**30
+    text = message(tiny(grid={"tile": [2]}, parameters={"compute_bw": huge, "fifo_depth": huge}))
+    assert text.count(most) == 2
+    assert most in message(tiny(grid={"tile": [huge]}))
+    traces = {"synthetic": {"tokens": 8, "seed": 0}, "tokens": 4}
+    assert "makes windows 0..1 of 4, but window" in message(
+        tiny(traces={**traces, "windows": 10**12})
+    )
+
+
+def test_changes_of_a_machine_that_is_not_known_are_checked_by_name() -> None:
+    text = message(tiny(machine=["nope"], grid={"tile": [2]}, parameters={"machine.hbm.modl": "x"}))
+    assert "unknown key 'hbm.modl'" in text
+    assert "sda-1024" not in text
+
+
 def test_machine_files_are_relative_to_the_specification(tmp_path: Path) -> None:
     folder = tmp_path / "machines"
     folder.mkdir()
@@ -250,9 +281,13 @@ def test_chunks_hold_every_run_once() -> None:
 def test_estimates_count_what_workers_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    prepared = set()
+
     def execute(chunk: Chunk) -> SimpleNamespace:
         assert len(chunk.traces) == 1
-        return SimpleNamespace(timing={"prepare_seconds": 2.0, "seconds": 3.0})
+        seconds = 1.0 if chunk.key in prepared else 3.0
+        prepared.symmetric_difference_update({chunk.key})
+        return SimpleNamespace(timing={"seconds": seconds})
 
     monkeypatch.setattr(run_module, "execute_chunk", execute)
     plan = plan_sweep(tiny())
