@@ -29,13 +29,14 @@ def pareto(
     """Which design points of a sweep are worth having, by the means of two metrics."""
     from dataclasses import asdict
 
-    from stepsim.sweep import design_costs, read_designs
+    from stepsim.sweep import design_costs
     from stepsim.sweep.problems import listing
 
     if plot is not None:
         check_output(plot)
     costs = design_costs(folder, x, y)
-    designs = len(read_designs(folder))
+    _note_missing(folder, costs.missing)
+    designs = costs.designs
     absent = designs - len(costs) - len(costs.left_out)
     if absent:
         note(
@@ -75,6 +76,11 @@ def pareto(
     )
 
 
+def _note_missing(folder: Path, missing: int) -> None:
+    if missing:
+        note(f"{folder}: {missing:,} runs are not there yet; continue the sweep with --resume")
+
+
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="Folder of a sweep.")],
     after: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
@@ -88,6 +94,8 @@ def compare(
     from stepsim.sweep import compare as compare_sweeps
 
     found = compare_sweeps(before, after, metric)
+    _note_missing(before, found.missing_before)
+    _note_missing(after, found.missing_after)
     if json:
         print_json(asdict(found))
         return

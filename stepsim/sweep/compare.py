@@ -13,7 +13,12 @@ import pyarrow as pa
 from stepsim.errors import SweepError
 from stepsim.sweep.differences import key_differences
 from stepsim.sweep.labels import TRACE_COLUMNS, label_runs
-from stepsim.sweep.measured import read_ended_well, with_metrics, without_a_good_end
+from stepsim.sweep.measured import (
+    count_missing,
+    read_ended_well,
+    with_metrics,
+    without_a_good_end,
+)
 from stepsim.sweep.problems import listing
 from stepsim.sweep.tables import read_failures
 
@@ -83,6 +88,7 @@ class Comparison:
     recovered : runs that failed before and end well after.
     failing_in_both : runs that end well in none.
     only_before, only_after : runs without a partner.
+    missing_before, missing_after : runs that are not there yet.
     mean_ratio : geometric mean of the ratios, None without any.
     """
 
@@ -94,6 +100,8 @@ class Comparison:
     failing_in_both: int
     only_before: int
     only_after: int
+    missing_before: int
+    missing_after: int
     mean_ratio: float | None
 
     def to_arrow(self) -> pa.Table:
@@ -108,10 +116,13 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
     Raises
     ------
     SweepError
-        A folder holds no sweep, the metric is unknown or no number, no run of one has it, none of
-        both ended well, or they have no run in common, with what differs.
+        A folder holds no sweep or none of its runs yet, the metric is unknown or no number, no run
+        of one has it, none of both ended well, or they have no run in common, with what differs.
     """
     first, second = _read(before, metric), _read(after, metric)
+    for folder, side in ((before, first), (after, second)):
+        if not side.known:
+            raise SweepError(f"{folder}: {without_a_good_end(folder)}")
     if not first.values and not second.values:
         raise SweepError(f"{before}: {without_a_good_end(before)}")
     if not first.known & second.known:
@@ -142,6 +153,8 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         failing_in_both=len(first.failures.keys() & second.failures.keys()),
         only_before=len(first.known - second.known),
         only_after=len(second.known - first.known),
+        missing_before=count_missing(before),
+        missing_after=count_missing(after),
         mean_ratio=mean,
     )
 

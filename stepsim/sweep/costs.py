@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stepsim.errors import SweepError
 from stepsim.sweep.labels import TRACE_COLUMNS
-from stepsim.sweep.measured import read_measured
+from stepsim.sweep.measured import count_missing, read_measured
 from stepsim.sweep.pareto import frontier
 from stepsim.sweep.problems import listing
 from stepsim.sweep.tables import read_manifest
@@ -67,13 +67,17 @@ class DesignCosts(Sequence[DesignCost]):
     points : what it is a sequence of.
     traces : how many the means are over, which all of the points finished.
     all_traces : of the sweep.
+    designs : how many points the sweep has; those neither compared nor left out have no good run.
     left_out : points that lost too many runs to be compared.
+    missing : runs that are not there yet, which count as lost.
     """
 
     points: tuple[DesignCost, ...]
     traces: int
     all_traces: int
+    designs: int
     left_out: tuple[LeftOut, ...]
+    missing: int = 0
 
     @overload
     def __getitem__(self, index: int) -> DesignCost: ...
@@ -115,7 +119,8 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
     """
     runs, labels = read_measured(folder, [x, y], _TRACE)
     costs = _by_trace(runs, x, y)
-    expected = read_manifest(folder).traces
+    manifest = read_manifest(folder)
+    expected = manifest.traces
     lost = {point: expected - len(own) for point, own in costs.items()}
     kept, common = _comparable(folder, costs, lost, labels)
     means: dict[int, tuple[float, float]] = {}
@@ -136,11 +141,13 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
         ),
         len(common),
         expected,
+        len(manifest.designs),
         tuple(
             LeftOut(point, labels[point], len(own), lost[point])
             for point, own in costs.items()
             if point not in means
         ),
+        count_missing(folder),
     )
 
 

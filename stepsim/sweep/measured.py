@@ -14,9 +14,15 @@ import pyarrow.compute as pc
 from stepsim.errors import SweepError
 from stepsim.sweep.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.schema import METRICS
-from stepsim.sweep.tables import read_designs, read_failures, read_runs
+from stepsim.sweep.tables import read_designs, read_failures, read_manifest, read_runs
 
-__all__ = ["read_ended_well", "read_measured", "with_metrics", "without_a_good_end"]
+__all__ = [
+    "count_missing",
+    "read_ended_well",
+    "read_measured",
+    "with_metrics",
+    "without_a_good_end",
+]
 
 
 def read_measured(
@@ -70,6 +76,18 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
             mend = f"choose among {', '.join(METRICS)}"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {mend}")
     return measured
+
+
+def count_missing(folder: str | Path) -> int:
+    """How many runs of a sweep have neither ended nor failed yet.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep, or a file is damaged.
+    """
+    known: int = read_runs(folder, ["run"]).num_rows + read_failures(folder, ["run"]).num_rows
+    return read_manifest(folder).runs - known
 
 
 def without_a_good_end(folder: str | Path) -> str:

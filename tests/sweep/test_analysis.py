@@ -396,6 +396,20 @@ def test_runs_that_are_not_there_yet_are_as_failures(done: Path, tmp_path: Path)
     whole = {row["run"]: row["cycles"] for row in open_table(done).to_table().to_pylist()}
     first = [whole[run] for run in pq.ParquetFile(paths[0]).read()["run"].to_pylist()[:4]]
     assert costs[0].y == math.fsum(first) / 4
+    assert (costs.missing, costs.designs) == (2 + 6, 4)
+    found = compare(done, tmp_path / "out")
+    assert (found.missing_before, found.missing_after, found.only_before) == (0, 8, 8)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_sweep_without_any_run_yet_is_not_compared(
+    done: Path, tmp_path: Path, swapped: bool
+) -> None:
+    empty = tmp_path / "out"
+    (empty / "parts").mkdir(parents=True)
+    shutil.copy(done / "sweep.json", empty)
+    with pytest.raises(SweepError, match=f"^{empty}: no run is finished yet; continue the sweep"):
+        compare(*((empty, done) if swapped else (done, empty)))
 
 
 def labels_of(folder: Path, **changes: Any) -> list[str]:

@@ -92,9 +92,8 @@ LONG = [f"tile={tile} regions=16 machine.hbm.channels=32 compute_bw=4096" for ti
 
 def show_costs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     costs = [DesignCost(i, label, 10, 1234567.8, 2e7 + i, False) for i, label in enumerate(LONG)]
-    found = DesignCosts(tuple(costs), 10, 10, ())
+    found = DesignCosts(tuple(costs), 10, 10, len(costs), ())
     monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
-    monkeypatch.setattr("stepsim.sweep.read_designs", lambda _: dict.fromkeys(LONG))
     code, out, _ = stepsim(capsys, "pareto", "out")
     assert code == 0
     assert "…" not in out
@@ -157,6 +156,19 @@ def test_pareto_tells_which_design_points_are_left_out(
     assert "1 of 2 design points are left out: no run of theirs ended well" in err
 
 
+def test_analyses_tell_which_runs_are_not_there_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "out"
+    stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
+    next((folder / "runs").rglob("part.parquet")).unlink()
+    remark = re.compile(rf"^{folder}: \d+ runs are not there yet; continue the sweep", re.M)
+    for command in (("pareto", folder), ("compare", folder, folder)):
+        code, _, err = stepsim(capsys, *command)
+        assert code == 0
+        assert remark.search(err), err
+
+
 def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, folder, worse = write(tmp_path), tmp_path / "out", tmp_path / "worse"
     stepsim(capsys, "sweep", spec, "--out", folder)
@@ -214,9 +226,8 @@ def test_pareto_names_design_points_that_lost_too_much(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tuple(DesignCost(i, f"tile={i}", 5, 1.0 + i, 2.0, not i, i) for i in (0, 1))
-    found = DesignCosts(kept, 5, 6, (LeftOut(2, "tile=2", 1, 5),))
+    found = DesignCosts(kept, 5, 6, 4, (LeftOut(2, "tile=2", 1, 5),))
     monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
-    monkeypatch.setattr("stepsim.sweep.read_designs", lambda _: dict.fromkeys("abcd"))
     code, out, err = stepsim(capsys, "pareto", "out")
     assert code == 0
     assert "1 of 4 design points are left out: no run of theirs" in err
