@@ -96,8 +96,10 @@ def compare(
     found = compare_sweeps(before, after, metric)
     _note_missing(before, found.missing_before)
     _note_missing(after, found.missing_after)
+    if found.remark:
+        note(found.remark)
     if json:
-        print_json(asdict(found))
+        print_json({**asdict(found), "remark": found.remark})
         return
     listed = [["", _number(f.before), f.error, f.label] for f in found.new_failures] + [
         [

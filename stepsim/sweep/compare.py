@@ -40,6 +40,9 @@ BETTER: Mapping[str, Direction] = {
 }
 """Which values of a metric are better; of others neither is known to be."""
 
+_SYMBOLIC = frozenset({"onchip_bytes", "offchip_bytes", "allocated_compute"})
+"""Metrics that depend on the memory model, which is no part of a run's key."""
+
 _ROWS = pa.schema(
     [
         ("run", pa.string()),
@@ -89,6 +92,8 @@ class Comparison:
     failing_in_both : runs that end well in none.
     only_before, only_after : runs without a partner.
     missing_before, missing_after : runs that are not there yet.
+    memory_models_before, memory_models_after : how symbolic metrics count in the runs that ended
+        well.
     mean_ratio : geometric mean of the ratios, None without any.
     """
 
@@ -102,7 +107,21 @@ class Comparison:
     only_after: int
     missing_before: int
     missing_after: int
+    memory_models_before: tuple[str, ...]
+    memory_models_after: tuple[str, ...]
     mean_ratio: float | None
+
+    @property
+    def remark(self) -> str:
+        """Why the metric differs whatever the runs do, empty when nothing is known of that."""
+        before, after = self.memory_models_before, self.memory_models_after
+        if self.metric not in _SYMBOLIC or not self.changes or before == after:
+            return ""
+        return (
+            f"{self.metric} is counted by the memory model {' and '.join(before)} in A and by "
+            f"{' and '.join(after)} in B, so ratios tell of the model too; run both sweeps with "
+            "the same 'memory_model'"
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per new failure, which has no ``after``, and per run that ended well in both."""
@@ -155,6 +174,8 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         only_after=len(second.known - first.known),
         missing_before=count_missing(before),
         missing_after=count_missing(after),
+        memory_models_before=first.memory_models,
+        memory_models_after=second.memory_models,
         mean_ratio=mean,
     )
 
@@ -166,6 +187,7 @@ class _Side:
     values: Mapping[str, float]
     labels: Mapping[str, str]
     failures: Mapping[str, tuple[str, str]]
+    memory_models: tuple[str, ...]
 
     @property
     def known(self) -> set[str]:
@@ -173,7 +195,7 @@ class _Side:
 
 
 def _read(folder: str | Path, metric: str) -> _Side:
-    runs, points = read_ended_well(folder, [metric], TRACE_COLUMNS)
+    runs, points = read_ended_well(folder, [metric], [*TRACE_COLUMNS, "memory_model"])
     if runs.num_rows:
         runs = with_metrics(folder, runs, [metric])
     values = zip(*(runs[name].to_pylist() for name in ("run", metric)), strict=True)
@@ -183,6 +205,7 @@ def _read(folder: str | Path, metric: str) -> _Side:
         {run: float(value) for run, value in values},
         labels,
         {row["run"]: (row["error"], row["message"]) for row in failures},
+        tuple(sorted(runs["memory_model"].unique().to_pylist())),
     )
 
 

@@ -66,13 +66,16 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
     Raises
     ------
     SweepError
-        None has.
+        None has, with those that no run has; where every one is there, but never all, with all.
     """
     measured = runs.filter(reduce(pc.and_, [pc.is_valid(runs[metric]) for metric in metrics]))
     if not measured.num_rows:
-        names = " and ".join(dict.fromkeys(metrics))
-        mend = "keep them with the key 'metrics' of the sweep"
-        if not set(metrics) <= set(METRICS):
+        different = dict.fromkeys(metrics)
+        absent = [name for name in different if runs[name].null_count == runs.num_rows]
+        absent = absent or list(different)
+        names = " and ".join(absent)
+        mend = "keep what is missing with the key 'metrics' of the sweep"
+        if not set(absent) <= set(METRICS):
             mend = f"choose among {', '.join(METRICS)}"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {mend}")
     return measured

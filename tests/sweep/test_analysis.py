@@ -77,6 +77,29 @@ def test_regressions_come_first(
     assert found.to_arrow()["ratio"].to_pylist()[0] == 3.0
 
 
+def test_other_memory_models_are_told_with_metrics_that_depend_on_them(
+    done: Path, tmp_path: Path
+) -> None:
+    run_sweep(tiny(memory_model="paper"), tmp_path)
+    for metric in ("onchip_bytes", "offchip_bytes", "allocated_compute"):
+        assert compare(done, tmp_path, metric).remark.startswith(
+            f"{metric} is counted by the memory model published in A and by paper in B, so ratios"
+        )
+        assert compare(tmp_path, tmp_path, metric).remark == ""
+    found = compare(done, tmp_path)
+    assert (found.memory_models_before, found.memory_models_after) == (("published",), ("paper",))
+    assert (found.remark, found.mean_ratio) == ("", 1.0)
+
+
+def test_only_metrics_that_are_not_told_of_are_the_same_with_any_memory_model(
+    done: Path, tmp_path: Path
+) -> None:
+    run_sweep(tiny(memory_model="paper"), tmp_path)
+    for metric in METRICS:
+        found = compare(done, tmp_path, metric)
+        assert found.remark or all(change.ratio in (1.0, None) for change in found.changes)
+
+
 def test_sweeps_without_common_runs_are_refused(done: Path, tmp_path: Path) -> None:
     run_sweep(tiny(grid={"tile": [4]}), tmp_path)
     with pytest.raises(SweepError, match="have no run in common"):
@@ -457,9 +480,12 @@ def test_labels_of_runs_tell_all_of_them_apart(done: Path, tmp_path: Path) -> No
 
 def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
     run_sweep(tiny(metrics=["cycles"], grid={"tile": [4]}), tmp_path)
-    expected = "none of 6 runs has {}; keep them with the key 'metrics'"
-    with pytest.raises(SweepError, match=expected.format("onchip_bytes and cycles")):
+    expected = "none of 6 runs has {}; keep what is missing with the key 'metrics'"
+    # Cycles are there.
+    with pytest.raises(SweepError, match=expected.format("onchip_bytes")):
         design_costs(tmp_path, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected.format("onchip_bytes and flops")):
+        design_costs(tmp_path, "onchip_bytes", "flops")
     with pytest.raises(SweepError, match=expected.format("flops")):
         compare(tmp_path, tmp_path, "flops")
     with pytest.raises(SweepError, match="none of 6 runs has regions; choose among cycles, "):
