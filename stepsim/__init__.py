@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from stepsim.graph import *  # noqa: F403
     from stepsim.machine import Machine, list_machines, load_machine
     from stepsim.results import Result
-    from stepsim.simulation import Limits, Progress, simulate
+    from stepsim.simulation import Limits, Prepared, Progress, prepare, simulate
     from stepsim.trace_io import read_routing, synthetic_routing
     from stepsim.workloads import moe_layer
 
 _ROOMS = {
     "stepsim.machine": ("Machine", "list_machines", "load_machine"),
     "stepsim.results": ("Result",),
-    "stepsim.simulation": ("Limits", "Progress", "simulate"),
+    "stepsim.simulation": ("Limits", "Prepared", "Progress", "prepare", "simulate"),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
     "stepsim.workloads": ("moe_layer",),
 }
@@ -34,12 +34,14 @@ __all__ = [
     "MODEL_VERSION",
     "Limits",
     "Machine",
+    "Prepared",
     "Progress",
     "Result",
     "__version__",
     "list_machines",
     "load_machine",
     "moe_layer",
+    "prepare",
     "read_routing",
     "simulate",
     "synthetic_routing",

@@ -54,7 +54,7 @@ class GraphError(StepError):
 
 
 class LoweringError(StepSimError, ValueError):
-    """A well-formed program cannot be laid out for the engine (sizes, missing bindings)."""
+    """A well-formed program cannot be laid out for the engine (sizes, operators without a unit)."""
 
 
 class EvaluationError(StepSimError, ValueError):

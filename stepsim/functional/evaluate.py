@@ -20,6 +20,7 @@ from stepsim.graph import Operator, Program, Stream
 from stepsim.graph.ops.offchip import LinearStore, RandomStore
 from stepsim.graph.ops.sources import FeedbackSource, Print
 from stepsim.graph.rewrites.broadcast import resolved
+from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.types import DType, dtype_of
 
 __all__ = ["FunctionalResult", "evaluate"]
@@ -114,6 +115,8 @@ def evaluate(
 
     Raises
     ------
+    ArgError
+        Bindings are missing or do not fit the routings of the program.
     EvaluationError
         A tensor or decision is missing, an operator cannot go on, or streams do not match.
     AssumptionError
@@ -128,12 +131,7 @@ def evaluate(
             f"program '{program.name}': the decisions come from a run of another program. Record "
             "them from this one"
         )
-    given = dict(bindings or {})
-    for key in given:
-        if key not in program.routings:
-            raise EvaluationError(
-                f"program '{program.name}' has no {key!r}; bindings are keyed by its routings"
-            )
+    given = check_bindings(program, bindings)
     kind = None if scalar is None else dtype_of(scalar)
     world = World(Tensors(program, tensors or {}, kind), given, decisions, kind)
     ready: deque[Node] = deque()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import sympy
@@ -11,6 +11,7 @@ from stepsim.errors import AssumptionError
 from stepsim.functional.measure import Sizes, collapsed
 from stepsim.functional.values import TileValue, Token
 from stepsim.graph import Assumption, Dim, Program, Stream
+from stepsim.graph.operator import Bindings
 from stepsim.graph.types import Tile
 
 __all__ = ["Symbols", "broken_assumption", "contradictions"]
@@ -26,14 +27,12 @@ class Symbols:
     before the shapes that readers were told.
     """
 
-    def __init__(self, program: Program, measure: Measure, bindings: Mapping[Any, Any]) -> None:
+    def __init__(self, program: Program, measure: Measure, bindings: Bindings) -> None:
         self._values: dict[Any, int | Sizes] = {}
-        for table in program.routings:
-            indices = bindings.get(table, table.indices)
-            if indices is not None:
-                counts = table.counts_of(indices)
-                for index, dim in table.count.known().items():
-                    self._learn(dim, [counts[index]])
+        for table, indices in bindings.items():
+            counts = table.counts_of(indices)
+            for index, dim in table.count.known().items():
+                self._learn(dim, [counts[index]])
         handles = [s for op in program.operators for s in op.outputs]
         made = {id(s) for s in handles}
         handles += [s for op in program.operators for s in op.inputs if id(s) not in made]

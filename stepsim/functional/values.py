@@ -6,7 +6,7 @@ operator; addresses and metadata are exact uint64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,6 @@ __all__ = [
     "TileValue",
     "Token",
     "World",
-    "full_levels",
     "numpy_dtype",
     "rounded",
 ]
@@ -165,12 +164,3 @@ def rounded(data: Array, dtype: DType) -> Array:
         return wide
     with np.errstate(over="ignore", invalid="ignore"):
         return wide.astype(numpy_dtype(dtype)).astype(np.float32)
-
-
-def full_levels(dims: Sequence[int]) -> list[int]:
-    """Per element of a row-major walk: the number of trailing dims for which it is the last."""
-    levels = np.zeros(tuple(dims), np.int64)
-    for level in range(1, len(dims) + 1):
-        index: tuple[Any, ...] = (..., *([-1] * level))
-        levels[index] = level
-    return [int(v) for v in levels.ravel()]

@@ -15,17 +15,16 @@ from stepsim.graph.ops.shape import expand, flatten, promote, repeat, reshape, u
 from stepsim.graph.ops.shape import zip_ as zip
 from stepsim.graph.ops.sources import (
     Feedback,
-    Routing,
     broadcast,
     consume,
     feedback,
     metadata,
     printer,
-    routing,
     selector,
 )
 from stepsim.graph.program import Assumption, Program
 from stepsim.graph.rewrites.wiring import WiredChannel, WiredUnit, Wiring, wire
+from stepsim.graph.routing_table import Routing, routing
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import (
     Ack,

@@ -13,6 +13,7 @@ import sympy
 from stepsim.errors import ArgError
 from stepsim.graph.dims import Dim
 from stepsim.graph.limits import shown
+from stepsim.graph.routing_table import Routing
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import IndexSelector, MultiHot
 
@@ -43,8 +44,6 @@ def number_of(expr: Any, table: Mapping[Any, int]) -> int:
 def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
     """Symbol -> number for everything that ``values`` determines; ArgError for values that cannot
     occur in a run."""
-    from stepsim.graph.ops.sources import Routing
-
     table: dict[Any, int] = {}
     given = dict(values)
     for routing in program.routings:

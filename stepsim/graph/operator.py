@@ -27,6 +27,7 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
+from stepsim.graph.current import current_program
 from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Counts, Padding, SplitPadding, Stream
@@ -45,7 +46,7 @@ _LIBRARIES = (
 )
 
 Bindings = Mapping[Any, Any]
-"""Routing object -> index array ``[B, k]``."""
+"""Routing -> checked index array ``[rows, k]``, for every routing that the program reads."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -185,8 +186,6 @@ class Site:
         label: str | None = None,
         roles: Sequence[str] = (),
     ) -> None:
-        from stepsim.graph.program import current_program
-
         self.name = name
         self.label = label
         self.inputs = tuple(inputs)

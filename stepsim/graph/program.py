@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sympy
 
 from stepsim.errors import ArgError, DimError, GraphError
+from stepsim.graph.current import CURRENT_PROGRAM
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.operator import Operator, Output, source_line
@@ -21,14 +22,7 @@ from stepsim.graph.types import Tile
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Metrics
 
-__all__ = ["Assumption", "Program", "current_program"]
-
-_current: ContextVar[Program | None] = ContextVar("stepsim_program", default=None)
-
-
-def current_program() -> Program | None:
-    """The program whose ``with`` block is running, if any."""
-    return _current.get()
+__all__ = ["Assumption", "Program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,7 @@ class Program:
     # building
 
     def __enter__(self) -> Program:
-        outer = _current.get()
+        outer = CURRENT_PROGRAM.get()
         if outer is not None:
             raise GraphError(
                 f"program '{self.name}' opened inside '{outer.name}'. Programs do not nest; close "
@@ -92,12 +86,12 @@ class Program:
             )
         if self.closed:
             raise GraphError(f"program '{self.name}' is finished; make a new Program to build more")
-        self._token = _current.set(self)
+        self._token = CURRENT_PROGRAM.set(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         assert self._token is not None
-        _current.reset(self._token)
+        CURRENT_PROGRAM.reset(self._token)
         self._token = None
         if kind is None:
             self.check()

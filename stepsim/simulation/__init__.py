@@ -1,27 +1,23 @@
-"""Run programs: lower, execute, collect."""
+"""Run programs: prepare, get an image, execute, collect."""
 
 from __future__ import annotations
 
-from stepsim.simulation.decisions import record_decisions
+from stepsim.simulation.image_run import ImageRun
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
-from stepsim.simulation.simulate import (
-    ensure_compiled,
-    simulate,
-    simulate_network,
-    warm_up,
-)
+from stepsim.simulation.simulate import simulate, simulate_network
 from stepsim.simulation.totals import Totals
 from stepsim.simulation.values import run_functional
+from stepsim.simulation.warm_up import ensure_compiled, warm_up
 
 __all__ = [
+    "ImageRun",
     "Limits",
     "Prepared",
     "Progress",
     "Totals",
     "ensure_compiled",
     "prepare",
-    "record_decisions",
     "run_functional",
     "simulate",
     "simulate_network",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from stepsim.errors import AssumptionError
@@ -10,6 +10,7 @@ from stepsim.functional.measure import sizes_of
 from stepsim.functional.symbols import Symbols, broken_assumption
 from stepsim.functional.values import Token
 from stepsim.graph import Dim, Stream, Wiring
+from stepsim.graph.operator import Bindings
 from stepsim.kernels.driver import Execution
 
 __all__ = ["channels_to_keep", "check_assumptions"]
@@ -39,7 +40,7 @@ def channels_to_keep(wiring: Wiring) -> frozenset[int]:
 
 
 def check_assumptions(
-    wiring: Wiring, execution: Execution, bindings: Mapping[Any, Any] | None
+    wiring: Wiring, execution: Execution, indices: Bindings
 ) -> AssumptionError | None:
     """The first ``assume_equal`` or ``assume_shape`` that the measured dims contradict.
 
@@ -56,5 +57,5 @@ def check_assumptions(
         levels = execution.slots["level"][first : first + int(channel["sent"])]
         return sizes_of(levels.tolist(), stream.rank), []
 
-    symbols = Symbols(wiring.program, measure, dict(bindings or {}))
+    symbols = Symbols(wiring.program, measure, indices)
     return broken_assumption(wiring.program.assumptions, symbols)[0]

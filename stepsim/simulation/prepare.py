@@ -1,26 +1,35 @@
-"""Many runs of one program: wire and lay it out once, then change only the routing."""
+"""The one run path: a program is prepared, gets its image, is executed, and is collected.
+
+Wiring and layout depend on the routing only through selectors. A prepared program is wired and laid
+out once, and every run fills in the selectors of its own routing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from stepsim.errors import LoweringError
+from stepsim.errors import EvaluationError
+from stepsim.functional import Decisions
 from stepsim.graph import Program
-from stepsim.graph.ops.sources import RoutingSource
-from stepsim.kernels.driver import Execution, execute
-from stepsim.kernels.layout import INFINITY
+from stepsim.graph.operator import Bindings
+from stepsim.graph.routing_table import RoutingSource, check_bindings
+from stepsim.kernels.layout import Status
 from stepsim.lowering import Image, lower
 from stepsim.lowering.rebind import ImageTemplate
 from stepsim.machine import Machine, load_machine
+from stepsim.results import Result
 from stepsim.simulation.assumptions import channels_to_keep, check_assumptions
-from stepsim.simulation.collect import unit_table
-from stepsim.simulation.diagnose import diagnose
-from stepsim.simulation.limits import Limits
-from stepsim.simulation.totals import Totals, totals_of
+from stepsim.simulation.decisions import decisions_of
+from stepsim.simulation.heartbeat import expected_traffic, heartbeat
+from stepsim.simulation.image_run import ImageRun, run_image
+from stepsim.simulation.limits import Limits, Progress
+from stepsim.simulation.provenance import index_digests, provenance_of
+from stepsim.simulation.totals import Totals
 
 __all__ = ["Prepared", "prepare"]
 
@@ -30,112 +39,143 @@ def prepare(
 ) -> Prepared:
     """Wire and lay out a finished program for runs that differ in their routing only.
 
-    Parameters are those of :func:`stepsim.simulation.simulate`, and so are cycles, accounts and
-    image digests of the runs.
+    Parameters are those of :func:`stepsim.simulation.simulate`.
 
     Raises
     ------
     LoweringError
-        A size does not fit.
+        The program is still open, or a size does not fit.
+    ArgError
+        ``fifo_depth`` is no positive int.
     MachineError
         The machine is unknown or invalid.
     """
-    return Prepared(program, machine if isinstance(machine, Machine) else load_machine(machine),
-                    fifo_depth)  # fmt: skip
+    target = machine if isinstance(machine, Machine) else load_machine(machine)
+    return Prepared(program, target, fifo_depth)
 
 
 class Prepared:
-    """A program laid out for a machine. Made by :func:`prepare`.
+    """A program laid out for a machine, to be run any number of times. Made by :func:`prepare`.
+
+    Every method takes the ``bindings`` of one run: index arrays ``[rows, k]`` by routing, for the
+    routings that were built from a shape only, or in place of those that the program was built
+    with. Bindings that do not fit raise ArgError.
 
     Attributes
     ----------
     program, machine : what was prepared.
     program_hash : fingerprint of the program.
-    fifo_depth : tokens in channels that do not state their own depth.
+    fifo_depth : tokens in channels that do not state their own depth; None = unbounded.
     """
 
     def __init__(self, program: Program, machine: Machine, fifo_depth: int | None) -> None:
+        anything = {
+            table: np.tile(np.arange(table.k), (table.rows, 1)) for table in program.routings
+        }
+        self._wiring, network = lower(program, machine, anything, fifo_depth)
         self.program = program
         self.machine = machine
         self.program_hash = program.fingerprint()
         self.fifo_depth = fifo_depth or program.fifo_depth or machine.fifo_depth
-        anything = {
-            table: np.tile(np.arange(table.k), (table.rows, 1)) for table in program.routings
-        }
-        wiring, network = lower(program, machine, anything, fifo_depth)
-        self._wiring = wiring
-        self._keep = channels_to_keep(wiring) if program.assumptions else frozenset[int]()
+        self._keep = channels_to_keep(self._wiring) if program.assumptions else frozenset[int]()
         self._timing = network.timing
-        self._origins = [unit.source for unit in wiring.units]
         self._sources = {
             u: unit.operator
-            for u, unit in enumerate(wiring.units)
+            for u, unit in enumerate(self._wiring.units)
             if isinstance(unit.operator, RoutingSource)
         }
         self._template = ImageTemplate(network, self._sources)
 
     def image(self, bindings: Mapping[Any, Any] | None = None) -> Image:
-        """The image of one run, equal to the one that :func:`simulate` would run.
+        """The arrays that the engine starts from; runs of equal images are equal."""
+        return self._image(check_bindings(self.program, bindings))
 
-        Raises
-        ------
-        LoweringError
-            A routing has no indices, or a key is no routing of the program.
-        ArgError
-            Indices are out of range or have the wrong shape.
-        """
-        given = dict(bindings or {})
-        for key in given:
-            if key not in self.program.routings:
-                raise LoweringError(
-                    f"program '{self.program.name}' has no {key!r}; bindings are keyed by its "
-                    "routings"
-                )
-        return self._template.image(
-            {u: op.unit_params(given)["selectors"] for u, op in self._sources.items()}
-        )
+    def execute(
+        self,
+        bindings: Mapping[Any, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        keep_tokens: bool = False,
+    ) -> ImageRun:
+        """Run once. ``keep_tokens`` keeps all tokens of all channels in memory."""
+        indices = check_bindings(self.program, bindings)
+        return self._execute(indices, limits, progress, keep_tokens)
 
     def run(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> Totals:
-        """Simulate with the given routing; totals only."""
-        return self._totals(*self._execute(bindings, limits), bindings)
+        """Run once, for the totals only."""
+        return self.execute(bindings, limits=limits).totals
 
     def run_with_units(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
-    ) -> tuple[Totals, Any]:
+    ) -> tuple[Totals, pa.Table]:
         """As :meth:`run`, with the Arrow table of the accounts of every unit."""
-        image, execution = self._execute(bindings, limits)
-        totals = self._totals(image, execution, bindings)
-        return totals, unit_table(image, execution, totals.cycles)
+        done = self.execute(bindings, limits=limits)
+        return done.totals, done.units()
+
+    def result(
+        self,
+        bindings: Mapping[Any, Any] | None = None,
+        *,
+        limits: Limits | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        """Run once, for all that is known of it; parameters as in :func:`simulate`."""
+        indices = check_bindings(self.program, bindings)
+        done = self._execute(indices, limits, progress)
+        about = {
+            "program_hash": self.program_hash,
+            "bindings": index_digests(indices),
+            "fifo_depth": self.fifo_depth,
+            "seed": seed,
+        }
+        provenance = provenance_of(done.totals.image_hash, self.machine, about)
+        return done.result(self.program.name, provenance)
+
+    def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
+        """Run once and note who came first, wherever values depend on that.
+
+        All tokens of the run are kept in memory.
+
+        Raises
+        ------
+        EvaluationError
+            The run failed or got stuck; :meth:`result` tells why.
+        """
+        done = self.execute(bindings, keep_tokens=True)
+        failed = int((done.execution.units["state"] == Status.FAILED).sum())
+        if failed or not done.execution.finished:
+            state = f"{failed} failed units" if failed else "a deadlock"
+            raise EvaluationError(
+                f"program '{self.program.name}': the timing run ended with {state}, so that its "
+                "decisions are incomplete. See the diagnosis of stepsim.simulate(program)"
+            )
+        return decisions_of(self._wiring, done, self.program_hash)
+
+    def _image(self, indices: Bindings) -> Image:
+        return self._template.image(
+            {u: op.unit_params(indices)["selectors"] for u, op in self._sources.items()}
+        )
 
     def _execute(
-        self, bindings: Mapping[Any, Any] | None, limits: Limits | None
-    ) -> tuple[Image, Execution]:
-        image, bounds = self.image(bindings), limits or Limits()
-        execution = execute(
-            image,
-            max_cycles=bounds.max_cycles or INFINITY,
-            max_steps=bounds.max_steps or INFINITY,
-            max_wall_seconds=bounds.max_wall_seconds or float("inf"),
-            history=self._keep or False,
+        self,
+        indices: Bindings,
+        limits: Limits | None,
+        progress: Callable[[Progress], None] | None,
+        keep_tokens: bool = False,
+    ) -> ImageRun:
+        check = None
+        if self.program.assumptions:
+            check = functools.partial(check_assumptions, self._wiring, indices=indices)
+        return run_image(
+            self._image(indices),
+            self._timing,
+            limits=limits,
+            on_pause=heartbeat(progress, lambda: expected_traffic(self.program, indices)),
+            keep=keep_tokens or self._keep,
+            check=check,
+            source=lambda unit: self._wiring.units[unit].source,
         )
-        return image, execution
-
-    def _totals(
-        self, image: Image, execution: Execution, bindings: Mapping[Any, Any] | None
-    ) -> Totals:
-        totals = totals_of(execution, self._timing)
-        reason = ""
-        if totals.status == "ok" and self.program.assumptions:
-            broken = check_assumptions(self._wiring, execution, bindings)
-            if broken is not None:
-                return replace(
-                    totals, image_hash=image.digest(), status="failed", reason=str(broken)
-                )
-        if totals.status != "ok":
-            found = diagnose(
-                image, execution, totals.status, totals.limit, self._origins.__getitem__
-            )
-            reason = str(found)
-        return replace(totals, image_hash=image.digest(), reason=reason)

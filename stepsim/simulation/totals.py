@@ -26,7 +26,7 @@ class Totals:
     status : "ok", "deadlock", "failed" or "limit".
     limit : name of the limit that ended the run, else empty.
     peak_bandwidth : off-chip bytes per cycle of the machine.
-    image_hash : digest of the image that ran, empty when it was not asked for.
+    image_hash : digest of the image that ran.
     reason : for a run that is not ok, one sentence.
     """
 
@@ -41,8 +41,8 @@ class Totals:
     engine_steps: int
     wall_seconds: float
     peak_bandwidth: float
-    image_hash: str = ""
-    reason: str = ""
+    image_hash: str
+    reason: str
 
     @property
     def bandwidth_utilization(self) -> float | None:
@@ -52,7 +52,7 @@ class Totals:
         return self.traffic_bytes / self.cycles / self.peak_bandwidth
 
 
-def totals_of(execution: Execution, timing: TimingParams) -> Totals:
+def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> Totals:
     """Add up the engine's records."""
     status, limit = _status(execution)
     units = execution.units
@@ -69,6 +69,8 @@ def totals_of(execution: Execution, timing: TimingParams) -> Totals:
         engine_steps=int(execution.globals.steps),
         wall_seconds=execution.wall_seconds,
         peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
+        image_hash=image_hash,
+        reason="",
     )
 
 

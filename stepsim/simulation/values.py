@@ -8,7 +8,7 @@ from typing import Any
 from stepsim.functional import FunctionalResult, evaluate, needs_decisions
 from stepsim.graph import DType, Program
 from stepsim.machine import Machine
-from stepsim.simulation.decisions import record_decisions
+from stepsim.simulation.prepare import prepare
 
 __all__ = ["run_functional"]
 
@@ -30,7 +30,5 @@ def run_functional(
     """
     decisions = None
     if needs_decisions(program):
-        decisions = record_decisions(
-            program, machine=machine, bindings=bindings, fifo_depth=fifo_depth
-        )
+        decisions = prepare(program, machine=machine, fifo_depth=fifo_depth).decisions(bindings)
     return evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)

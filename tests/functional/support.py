@@ -12,13 +12,11 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import FunctionalResult, Selection, TileValue, evaluate
 from stepsim.functional.values import BufferValue
-from stepsim.graph import Program, Stream
+from stepsim.graph import Program, Stream, wire
 from stepsim.graph.ops.flat_map import FlatMap
 from stepsim.graph.ops.higher_order import Map
-from stepsim.kernels.driver import execute
 from stepsim.kernels.layout import Payload, Status
-from stepsim.lowering import build_image, lower
-from stepsim.machine import load_machine
+from stepsim.simulation import prepare
 from stepsim.simulation.decisions import decisions_of
 
 __all__ = ["letters", "numbers", "run_both", "text", "tiles"]
@@ -87,10 +85,10 @@ def run_both(
 
     Returns the FunctionalResult; None when both fail.
     """
-    wiring, network = lower(program, load_machine(machine), bindings, fifo_depth)
-    image = build_image(network)
-    execution = execute(image, history=True)
-    decisions = decisions_of(wiring, image, execution)
+    prepared = prepare(program, machine=machine, fifo_depth=fifo_depth)
+    run = prepared.execute(bindings, keep_tokens=True)
+    wiring, execution = wire(program, bindings), run.execution
+    decisions = decisions_of(wiring, run, prepared.program_hash)
     if (execution.units["state"] == Status.FAILED).any():
         with pytest.raises(EvaluationError):
             evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
@@ -99,13 +97,11 @@ def run_both(
     result = evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
     assert result.contradictions() == []
     compared = 0
-    for channel, record in zip(wiring.channels, execution.channels, strict=True):
-        tokens = result.stream(channel.stream)
-        begin = int(record["start"])
-        slots = execution.slots[begin : begin + int(record["sent"])]
+    for number, channel in enumerate(wiring.channels):
+        tokens, slots = result.stream(channel.stream), run.tokens(number)
         assert [t.level for t in tokens] == slots["level"].tolist(), channel.name
         for token, slot in zip(tokens, slots, strict=True):
-            _check_payload(token.payload, slot, image, execution, channel.stream)
+            _check_payload(token.payload, slot, run.image, execution, channel.stream)
         compared += len(tokens)
     assert compared > 0
     return result

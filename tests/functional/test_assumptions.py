@@ -126,13 +126,6 @@ def test_open_programs_are_refused():
             evaluate(p)
 
 
-def test_bindings_are_keyed_by_routings():
-    with st.Program() as p:
-        tiles((1,))[0].consume()
-    with pytest.raises(EvaluationError, match="has no 'table'; bindings are keyed by its routings"):
-        evaluate(p, bindings={"table": [[0]]})
-
-
 def test_printed_streams_are_kept():
     with st.Program() as p:
         tiles((3,))[0].print(label="look")

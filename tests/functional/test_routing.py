@@ -9,7 +9,7 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import Decisions, Selection, evaluate, needs_decisions
 from stepsim.graph import fn
-from stepsim.simulation import record_decisions, run_functional
+from stepsim.simulation import prepare, run_functional
 from tests.functional.support import numbers, run_both, text, tiles
 
 
@@ -131,7 +131,7 @@ def test_recorded_decisions_follow_arrival():
             [st.map(fn.exp, fast), fast, fast], st.selector(np.array([[1, 1, 1]]))
         )
         joined.consume()
-    decisions = record_decisions(p)
+    decisions = prepare(p).decisions()
     assert decisions.merges == {merged.producer.id: (1, 0)}
     assert decisions.joins == {joined.producer.id: ((1, 2, 0),)}
     result = run_functional(p)
@@ -193,4 +193,4 @@ def test_a_timing_run_that_gets_stuck_has_no_decisions():
         back = st.feedback(start.type, [1])
         back.connect(st.map(fn.add, start, back))
     with pytest.raises(EvaluationError, match="the timing run ended with a deadlock"):
-        record_decisions(p)
+        prepare(p).decisions()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepsim.functional import evaluate
-from stepsim.simulation import record_decisions, run_functional
+from stepsim.simulation import prepare, run_functional
 from stepsim.workloads import (
     AttentionShape,
     MoEShape,
@@ -74,7 +74,7 @@ def test_the_order_of_arrival_changes_rounding_only():
     """Experts of one row are added in the order in which they finish."""
     made = layer(*LAYERS["all"])
     work = moe_layer(made.shape, 24, "dynamic", 16, indices=made.indices)
-    decisions = record_decisions(work.program)
+    decisions = prepare(work.program).decisions()
     (orders,) = decisions.joins.values()
     assert any(order != tuple(sorted(order)) for order in orders)
     sums = {}

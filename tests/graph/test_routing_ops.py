@@ -238,10 +238,10 @@ def test_routing_encodings():
     route = st.routing(table, experts=3)
     assert text(route.multihot()) == "Stream[2] of MultiHot[3, hot=2]"
     assert text(route.onehot()) == "Stream[2, 2] of MultiHot[3, hot=1]"
-    assert route.multihot().producer.unit_params({}) == {
+    assert route.multihot().producer.unit_params({route: table}) == {
         "selectors": [[0, 2], [1, 2]], "width": 3, "levels": [0, 0],
     }  # fmt: skip
-    assert route.onehot().producer.unit_params({}) == {
+    assert route.onehot().producer.unit_params({route: table}) == {
         "selectors": [[2], [0], [1], [2]], "width": 3, "levels": [0, 1, 0, 1],
     }  # fmt: skip
     assert route.counts_of(table) == [1, 1, 2]

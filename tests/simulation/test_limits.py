@@ -12,6 +12,7 @@ import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.kernels.driver import execute
 from stepsim.simulation import Limits, Progress, simulate, simulate_network
+from stepsim.simulation.image_run import run_image
 from tests.simulation.checks import check_accounts
 from tests.simulation.programs import long_network, moe
 
@@ -19,7 +20,7 @@ from tests.simulation.programs import long_network, moe
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine returns to its caller every 50 firings."""
-    module = sys.modules[simulate.__module__]
+    module = sys.modules[run_image.__module__]
     monkeypatch.setattr(module, "execute", partial(execute, pause_steps=50))
 
 
@@ -110,7 +111,7 @@ def test_heartbeats_of_a_network_have_no_yardstick() -> None:
 
 
 def test_pauses_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = sys.modules[simulate.__module__]
+    module: Any = sys.modules[run_image.__module__]
     whole = simulate(moe("dynamic"))
     for pause in (1, 7, 1000):
         monkeypatch.setattr(module, "execute", partial(execute, pause_steps=pause))

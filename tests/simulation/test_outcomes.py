@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.errors import LoweringError
 from stepsim.results import Diagnosis
 from stepsim.simulation import simulate, simulate_network
 from tests.oracle.build import NetBuilder
@@ -144,12 +143,3 @@ def test_a_failed_unit_does_not_count_for_the_cycles() -> None:
         "same shape"
     ]
     assert result.cycles == 62
-
-
-def test_a_routing_without_indices_is_named() -> None:
-    work = st.moe_layer("mixtral-8x7b", 8, 2)
-    with pytest.raises(LoweringError) as caught:
-        simulate(work.program)
-    text = str(caught.value)
-    assert text.startswith("routing#2 'route': <Routing 'routing': 8 rows, top 2 of 8, unbound>")
-    assert "has no indices. Pass bindings={routing: array of shape (8, 2)}" in text

@@ -9,7 +9,8 @@ import numpy as np
 
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import Selection, TileValue, Token, full_levels
+from stepsim.functional.values import Selection, TileValue, Token
+from stepsim.graph.levels import stop_levels
 from stepsim.graph.ops.flat_map import FlatMap
 
 __all__: list[str] = []
@@ -72,7 +73,7 @@ def _emit(params: dict[str, Any], node: Node, token: Token) -> None:
     sides = {"rows": tile.rows, "cols": tile.cols, "valid": tile.valid}
     dims = [sides[d] if isinstance(d, str) else int(d) for d in params["dims"]]
     shape = tuple(sides[t] if isinstance(t, str) else int(t) for t in params["tile"])
-    levels = full_levels(dims)
+    levels = stop_levels(dims)
     if not levels:
         node.fail(f"{op.fn} makes an empty inner dim of {tile!r}, which has no stop token")
     if op.fn.kernel is not None:

@@ -6,7 +6,8 @@ from itertools import product
 
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import ACK, TileValue, full_levels
+from stepsim.functional.values import ACK, TileValue
+from stepsim.graph.levels import stop_levels
 from stepsim.graph.ops.offchip import LinearLoad, LinearStore, RandomLoad, RandomStore
 from stepsim.graph.types import Tile
 
@@ -20,7 +21,7 @@ def _linear_load(op: LinearLoad, node: Node) -> Steps:
         TileValue.of(grid.tile(sum(i * s for i, s in zip(step, op.stride, strict=True))))
         for step in product(*(range(q) for q in op.shape))
     ]
-    levels = full_levels(op.shape)
+    levels = stop_levels(op.shape)
     inner = len(op.shape)
     if not node.inputs:
         for tile, level in zip(walk, levels, strict=True):

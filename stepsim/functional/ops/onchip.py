@@ -8,7 +8,8 @@ from itertools import product
 from stepsim.functional.measure import sizes_of
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import BufferValue, Token, full_levels
+from stepsim.functional.values import BufferValue, Token
+from stepsim.graph.levels import stop_levels
 from stepsim.graph.ops.onchip import Bufferize, Streamify
 
 __all__: list[str] = []
@@ -55,7 +56,7 @@ def _streamify(op: Streamify, node: Node) -> Steps:
         return
     while (token := (yield from node.inputs[0].take())) is not None:
         order, dims = _read(op, token.payload)
-        levels = full_levels((*op.repeat, *dims))
+        levels = stop_levels((*op.repeat, *dims))
         levels[-1] += token.level
         for number, level in enumerate(levels):
             node.emit(token.payload.tiles[order[number % len(order)]], level)
@@ -74,7 +75,7 @@ def _by_reference(op: Streamify, node: Node) -> Steps:
                     "both must have the same outer dims",
                 )
         order, dims = _read(op, held.payload)
-        levels = full_levels(dims)
+        levels = stop_levels(dims)
         levels[-1] += step.level
         for position, level in zip(order, levels, strict=True):
             node.emit(held.payload.tiles[position], level)

@@ -13,7 +13,7 @@ from stepsim.graph.ops.routing import EagerMerge, Parallelize, Partition, Reasse
 __all__: list[str] = []
 
 _RECORD = (
-    "pass decisions= of a timing run (stepsim.simulation.record_decisions), or let "
+    "pass decisions= of a timing run (stepsim.simulation.prepare(program).decisions()), or let "
     "stepsim.simulation.run_functional do both"
 )
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import Selection, TileValue, full_levels
-from stepsim.graph.ops.sources import (
-    Broadcast,
-    Consume,
-    MetadataSource,
-    Print,
-    RoutingSource,
-    SelectorSource,
-)
+from stepsim.functional.values import Selection, TileValue
+from stepsim.graph.levels import stop_levels
+from stepsim.graph.ops.sources import Broadcast, Consume, MetadataSource, Print, SelectorSource
+from stepsim.graph.routing_table import RoutingSource
 
 __all__: list[str] = []
 
@@ -28,9 +23,9 @@ def _selectors(op: RoutingSource | SelectorSource, node: Node) -> Steps:
 
 @evaluates(MetadataSource)
 def _metadata(op: MetadataSource, node: Node) -> Steps:
-    top = op.values.ndim - 1
-    for value, level in zip(op.values.ravel().tolist(), full_levels(op.values.shape), strict=True):
-        node.emit(TileValue.integer(value), min(level, top))
+    levels = stop_levels(op.values.shape, most=op.values.ndim - 1)
+    for value, level in zip(op.values.ravel().tolist(), levels, strict=True):
+        node.emit(TileValue.integer(value), level)
     yield from ()
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stepsim.errors import LoweringError
 from stepsim.graph.ops.sources import FeedbackSource
 from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
+from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
@@ -90,12 +91,7 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
         raise LoweringError(
             f"program '{program.name}' is still open; leave its `with` block before lowering it"
         )
-    given = dict(bindings or {})
-    for key in given:
-        if key not in program.routings:
-            raise LoweringError(
-                f"program '{program.name}' has no {key!r}; bindings are keyed by its routings"
-            )
+    given = check_bindings(program, bindings)
     readers = readers_by_output(program)
     channels: list[WiredChannel] = []
     inputs: dict[int, list[int]] = {op.id: [-1] * len(op.inputs) for op in program.operators}

@@ -1,0 +1,221 @@
+"""Routing tables: which experts each row goes to, and the indices that a run binds to them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stepsim.errors import ArgError, GraphError
+from stepsim.graph.current import current_program
+from stepsim.graph.dims import Dim
+from stepsim.graph.levels import stop_levels
+from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
+from stepsim.graph.ops.arrays import IntArray
+from stepsim.graph.stream import Counts, Stream
+from stepsim.graph.types import MultiHot, TensorSpec
+
+if TYPE_CHECKING:
+    from stepsim.graph.program import Program
+
+__all__ = ["Routing", "RoutingSource", "check_bindings", "check_indices", "routing"]
+
+
+class Routing:
+    """A top-k routing table: which ``k`` of ``experts`` each of ``rows`` goes to.
+
+    It owns the symbols ``count[i]`` (rows routed to expert i), shared by every partition that a
+    selector of this routing drives. Made by :func:`routing`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        rows: int,
+        k: int,
+        experts: int,
+        indices: IntArray | None,
+        where: str,
+    ) -> None:
+        self.program = program
+        self.rows = rows
+        self.k = k
+        self.experts = experts
+        self.indices = indices
+        number = len(program.routings)
+        self.name = "routing" if number == 0 else f"routing{number}"
+        self.count = _RoutingCounts(
+            program,
+            "n" if number == 0 else f"n{number}_",
+            f"rows of {self.name} to one expert ({where})",
+        )
+        program.routings.append(self)
+
+    def multihot(self, *, label: str | None = None) -> Stream:
+        """``[rows]`` selectors with k bits set."""
+        return self._source("multihot", (self.rows,), self.k, label)
+
+    def onehot(self, *, label: str | None = None) -> Stream:
+        """``[rows, k]`` selectors with one bit set, in the order of the table."""
+        return self._source("onehot", (self.rows, self.k), 1, label)
+
+    def counts_of(self, indices: Any) -> list[int]:
+        """Rows per expert of an index array ``[rows, k]``."""
+        table = check_indices(self, indices)
+        return [int(c) for c in np.bincount(table.ravel(), minlength=self.experts)]
+
+    def _source(self, encoding: str, shape: tuple[int, ...], hot: int, label: str | None) -> Stream:
+        site = Site(f"{self.name}.{encoding}", (), label)
+        if site.owner is not self.program:
+            site.fail(
+                GraphError, f"{self!r} belongs to program '{self.program.name}'",
+                "make a routing inside the program that uses it",
+            )  # fmt: skip
+        op = RoutingSource(routing=self, encoding=encoding)
+        dims = tuple(Dim(d) for d in shape)
+        return site.add(op, [Output(dims, MultiHot(self.experts, hot), self.count)])[0]
+
+    def __repr__(self) -> str:
+        state = "unbound" if self.indices is None else "bound"
+        return f"<Routing '{self.name}': {self.rows} rows, top {self.k} of {self.experts}, {state}>"
+
+
+class _RoutingCounts(Counts):
+    """``routing.count[i]``."""
+
+    def __getitem__(self, index: int) -> Dim:
+        return self.of(index)
+
+
+def _as_array(indices: Any, owner: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(indices)
+    except ValueError:
+        raise ArgError(f"{owner}: the rows of the index array differ in length") from None
+
+
+def check_indices(table: Routing, indices: Any) -> IntArray:
+    """An index array checked against the shape and range of a routing; int64 ``[rows, k]``."""
+    array = _as_array(indices, repr(table))
+    if array.shape != (table.rows, table.k):
+        raise ArgError(
+            f"{table!r}: the index array has shape {array.shape}, expected ({table.rows}, "
+            f"{table.k})"
+        )
+    if array.dtype.kind not in "iu":
+        raise ArgError(f"{table!r}: indices must be integers, found {array.dtype}")
+    bad = np.argwhere((array < 0) | (array >= table.experts))
+    if bad.size:
+        row, slot = (int(v) for v in bad[0])
+        raise ArgError(
+            f"{table!r}: row {row}, slot {slot} names expert {int(array[row, slot])}; experts are "
+            f"0..{table.experts - 1}"
+        )
+    ordered = np.sort(array, axis=1)
+    twice = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
+    if twice.size:
+        raise ArgError(
+            f"{table!r}: row {int(twice[0][0])} names an expert twice: "
+            f"{array[twice[0][0]].tolist()}"
+        )
+    return array.astype(np.int64)
+
+
+def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict[Routing, IntArray]:
+    """The indices of every routing of a run: those bound, else those the program was built with.
+
+    This is the only check of bindings; every way to run or evaluate a program goes through it.
+
+    Raises
+    ------
+    ArgError
+        A key is no routing of the program, a routing that the program reads has no indices, or
+        indices have the wrong shape or type or are out of range.
+    """
+    if bindings is not None and not isinstance(bindings, Mapping):
+        raise ArgError(
+            f"program '{program.name}': bindings are a {type(bindings).__name__}, expected a "
+            "mapping {routing: array [rows, k]}"
+        )
+    given = dict(bindings or {})
+    for key in given:
+        if not any(key is table for table in program.routings):
+            known = ", ".join(table.name for table in program.routings) or "none"
+            raise ArgError(
+                f"program '{program.name}' has no {key!r}; bindings are keyed by its routings "
+                f"(it has {known})"
+            )
+    found = {
+        table: check_indices(table, given[table]) if table in given else table.indices
+        for table in program.routings
+    }
+    for op in program.operators:
+        if isinstance(op, RoutingSource) and found[op.routing] is None:
+            table = op.routing
+            raise ArgError(
+                f"{op.title()}: {table!r} has no indices. Pass bindings={{routing: array of shape "
+                f"({table.rows}, {table.k})}} ({op.source})"
+            )
+    return {table: indices for table, indices in found.items() if indices is not None}
+
+
+@dataclass(eq=False, kw_only=True)
+class RoutingSource(Operator):
+    """Selectors of a routing table."""
+
+    name: ClassVar[str] = "routing"
+    unit_kind: ClassVar[str] = "SelectGen"
+    routing: Routing
+    encoding: str
+
+    def attributes(self) -> dict[str, Any]:
+        r = self.routing
+        known = None if r.indices is None else hashlib.sha256(r.indices.tobytes()).hexdigest()
+        return {
+            "routing": r.name,
+            "encoding": self.encoding,
+            "rows": r.rows,
+            "k": r.k,
+            "of": r.experts,
+            "indices": known,
+        }
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        table = bindings[self.routing]
+        if self.encoding == "multihot":
+            hot = np.sort(table, axis=1).tolist()
+            levels = [0] * len(hot)
+        else:
+            hot = table.reshape(-1, 1).tolist()
+            levels = stop_levels(table.shape, most=1)
+        return {"selectors": hot, "width": self.routing.experts, "levels": levels}
+
+
+def routing(
+    indices: TensorSpec | np.ndarray[Any, Any] | Sequence[Sequence[int]], experts: int
+) -> Routing:
+    """A routing table from an index array ``[rows, k]`` or, unbound, from ``spec(rows, k)``."""
+    where = source_line()
+    program = current_program()
+    if program is None:
+        raise GraphError(
+            f"routing: no program is active. Build inside `with st.Program(...)` ({where})"
+        )
+    whole = isinstance(experts, int | np.integer) and not isinstance(experts, bool)
+    if not whole or experts < 1:
+        raise ArgError(f"routing: experts is {experts!r}, expected an int >= 1 ({where})")
+    unbound = isinstance(indices, TensorSpec)
+    array = np.empty(0) if unbound else _as_array(indices, f"routing ({where})")
+    shape = indices.shape if isinstance(indices, TensorSpec) else array.shape
+    if len(shape) != 2 or shape[0] < 1 or not 1 <= shape[1] <= experts:
+        raise ArgError(
+            f"routing: indices have shape {tuple(shape)}, expected [rows, k] with 1 <= k <= "
+            f"{experts} experts ({where})"
+        )
+    table = Routing(program, int(shape[0]), int(shape[1]), int(experts), None, where)
+    if not unbound:
+        table.indices = check_indices(table, array)
+    return table

@@ -1,0 +1,117 @@
+"""The second half of every run: execute an image, then collect totals, accounts and diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stepsim.errors import StepSimError
+from stepsim.kernels.driver import Execution, execute
+from stepsim.kernels.layout import INFINITY
+from stepsim.lowering import Image, TimingParams
+from stepsim.results import Diagnosis, Result
+from stepsim.simulation.collect import channel_table, unit_table
+from stepsim.simulation.diagnose import diagnose
+from stepsim.simulation.limits import Limits
+from stepsim.simulation.totals import Totals, totals_of
+
+__all__ = ["ImageRun", "run_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRun:
+    """One run of an image, and what can be read off it.
+
+    Attributes
+    ----------
+    image : what ran.
+    execution : the state that the engine left.
+    totals : what the engine counted, with the verdict on the run.
+    diagnosis : for a run that is not ok, why.
+    """
+
+    image: Image
+    execution: Execution
+    totals: Totals
+    diagnosis: Diagnosis | None
+
+    def units(self) -> pa.Table:
+        """The accounts of every unit."""
+        return unit_table(self.image, self.execution, self.totals.cycles)
+
+    def channels(self) -> pa.Table:
+        """The accounts of every channel."""
+        return channel_table(self.image, self.execution)
+
+    def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
+        """All that is known of the run, under the name of its program."""
+        totals, channels = self.totals, self.execution.channels
+        return Result(
+            program=name,
+            status=totals.status,
+            cycles=totals.cycles,
+            traffic_bytes=totals.traffic_bytes,
+            bus_bytes=totals.bus_bytes,
+            memory_requests=totals.memory_requests,
+            flops=totals.flops,
+            tokens=totals.tokens,
+            undelivered_tokens=int((channels["sent"] - channels["removed"]).sum()),
+            engine_steps=totals.engine_steps,
+            wall_seconds=totals.wall_seconds,
+            units=self.units(),
+            channels=self.channels(),
+            peak_bandwidth=totals.peak_bandwidth,
+            provenance=provenance,
+            diagnosis=self.diagnosis,
+        )
+
+    def tokens(self, channel: int) -> NDArray[np.void]:
+        """All tokens of a channel in the order sent, if the run kept them."""
+        record = self.execution.channels[channel]
+        begin = int(record["start"])
+        return self.execution.slots[begin : begin + int(record["sent"])]
+
+
+def run_image(
+    image: Image,
+    timing: TimingParams,
+    *,
+    limits: Limits | None = None,
+    on_pause: Callable[[Any, Any, float], None] | None = None,
+    keep: bool | Collection[int] = False,
+    check: Callable[[Execution], StepSimError | None] | None = None,
+    source: Callable[[int], str] = lambda unit: "",
+) -> ImageRun:
+    """Run an image from its start.
+
+    Parameters
+    ----------
+    timing : what the image was laid out for.
+    on_pause : as in :func:`stepsim.kernels.driver.execute`.
+    keep : keep the tokens of these channels, or of all with True.
+    check : may object to an execution that went well, by the tokens that were kept.
+    source : the user's line behind a unit number.
+    """
+    bounds = limits or Limits()
+    execution = execute(
+        image,
+        max_cycles=bounds.max_cycles or INFINITY,
+        max_steps=bounds.max_steps or INFINITY,
+        max_wall_seconds=bounds.max_wall_seconds or float("inf"),
+        on_pause=on_pause,
+        history=keep or False,
+    )
+    totals = totals_of(execution, timing, image.digest())
+    diagnosis = None
+    if totals.status != "ok":
+        diagnosis = diagnose(image, execution, totals.status, totals.limit, source)
+    elif check is not None and (objection := check(execution)) is not None:
+        diagnosis = Diagnosis("failed", str(objection))
+    if diagnosis is not None:
+        totals = replace(totals, status=diagnosis.status, reason=str(diagnosis))
+    return ImageRun(image, execution, totals, diagnosis)

@@ -1,0 +1,48 @@
+"""What a result depended on: program, bindings, machine, image and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+
+from stepsim._version import MODEL_VERSION, __version__
+from stepsim.graph.operator import Bindings
+from stepsim.machine import Machine
+
+__all__ = ["index_digests", "provenance_of"]
+
+
+def provenance_of(
+    image_hash: str, machine: Machine | None, program: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The provenance of a run; ``program`` tells of the program behind the image, if there is one.
+
+    ``machine`` is None for a network, whose own timing parameters are the machine.
+    """
+    return {
+        **program,
+        "image_hash": image_hash,
+        "machine": None if machine is None else machine.to_dict(),
+        "model_version": MODEL_VERSION,
+        "versions": {
+            "stepsim": __version__,
+            "python": platform.python_version(),
+            "numba": numba.__version__,
+            "llvmlite": llvmlite.__version__,
+            "numpy": np.__version__,
+        },
+    }
+
+
+def index_digests(indices: Bindings) -> dict[str, str]:
+    """SHA-256 of shape and indices (int64) of every routing, by its name."""
+    return {
+        table.name: hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()
+        for table, array in indices.items()
+    }
