@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "ArgError",
     "AssumptionError",
@@ -18,6 +20,9 @@ __all__ = [
     "StepSimError",
     "SweepError",
     "TraceError",
+    "UserCodeError",
+    "WorkloadError",
+    "did_you_mean",
 ]
 
 
@@ -79,3 +84,24 @@ class OutputError(StepSimError, OSError):
 
 class SweepError(StepSimError, ValueError):
     """A sweep specification is invalid, or a sweep folder does not fit it."""
+
+
+class WorkloadError(StepSimError, ValueError):
+    """There is no such workload, or what a file or plugin offers as one cannot be used."""
+
+
+class UserCodeError(StepSimError, RuntimeError):
+    """The code of a user's workload raised; the message has its traceback."""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, else ``"."``."""
+    import difflib
+
+    known = list(choices)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if not near:
+        # 'channels' alone is what people write for 'hbm.channels'.
+        last = {choice.rsplit(".", 1)[-1]: choice for choice in known}
+        near = [last[name] for name in difflib.get_close_matches(word, last, n=1, cutoff=0.75)]
+    return f"; did you mean '{near[0]}'?" if near else "."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,27 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
-from stepsim.cli.options import Config, Json, MemoryModel, check_counts, check_output
+from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from stepsim.cli.case import Case
-    from stepsim.machine import Machine
-    from stepsim.report.summary import RunSummary
+    from stepsim.cli.inputs import Traces
+    from stepsim.cli.workload import Choice
+    from stepsim.report.busiest import BusyUnit
     from stepsim.results import Result
+    from stepsim.simulation.case import Case
 
-__all__ = ["Prepare", "RunOptions", "run_case"]
-
-Prepare = Callable[["Machine", Callable[[str], None]], "Case"]
-"""Builds the case for a machine; the second argument takes the name of the step that begins."""
+__all__ = ["RunOptions", "nested", "run_choice", "settings_text"]
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options that all runs share, as given."""
 
-    memory_model: MemoryModel = "published"
+    counting: Counting = None
     config: Config = None
     max_cycles: Annotated[int | None, typer.Option(help="Stop after this many cycles.")] = None
     max_seconds: Annotated[float | None, typer.Option(help="Stop after this wall time.")] = None
@@ -40,18 +36,13 @@ class RunOptions:
         Path | None,
         typer.Option(
             metavar="FILE.parquet",
-            help="Write what --json prints as a row, and beside it accounts of units and queues.",
+            help="Write what --json prints as a row, and beside it accounts of units and FIFOs.",
         ),
     ] = None
 
 
-def run_case(
-    prepare: Prepare,
-    machine: MachineChoice,
-    options: RunOptions,
-    default_machine: str = DEFAULT_MACHINE,
-) -> None:
-    """Build, simulate and print; ``default_machine`` is the one to take when none is given."""
+def run_choice(choice: Choice, options: RunOptions) -> None:
+    """Build, simulate and print what was chosen."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     limits = _limits(options.max_cycles, options.max_seconds)
@@ -59,34 +50,33 @@ def run_case(
         check_output(options.out, ".parquet")
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        target = machine.load(default_machine)
-        case = prepare(target, heartbeat.phase)
-        from stepsim.report.summary import summarize
-        from stepsim.simulation import Limits, simulate, warm_up
+        machine = choice.load_machine(options.config)
+        traces = choice.read(required=True)
+        heartbeat.phase("building the program")
+        case = choice.case(traces, machine, options.config, options.counting)
+        from stepsim.report.busiest import busiest_units
+        from stepsim.simulation import Limits, warm_up
 
-        if case.numbers is None:
-            raise AssertionError("a case that runs has all its inputs")
         heartbeat.phase(LOADING_ENGINE)
         warm_up()
         heartbeat.phase("simulating")
-        result = simulate(
-            case.program, machine=target, limits=Limits(**limits), progress=heartbeat.progress
-        )
-        summary = summarize(result, case.numbers)
-        record = _record(summary, result, target, case, options)
+        result = case.result(traces.data, limits=Limits(**limits), progress=heartbeat.progress)
+        busiest = busiest_units(result.units)
+        record = _record(case, traces, result, busiest)
         if options.out is not None:
             heartbeat.phase("writing")
             from stepsim.report.run_file import write_run
+            from stepsim.simulation.case import parameter_columns
 
-            write_run(options.out, record, result)
+            write_run(options.out, record, parameter_columns(choice.workload), result)
 
     if options.json:
-        note(f"machine {target.summary()}")
-        print_json(record)
+        note(f"machine {machine.summary()}")
+        print_json(nested(record))
     else:
-        _show(summary, target, case)
-    for remark in case.remarks:
-        note(remark)
+        _show(case, record, busiest)
+    for sentence in case.built.notes:
+        note(sentence)
     if result.status != "ok":
         from stepsim.cli.main import RUN_FAILED
 
@@ -95,21 +85,52 @@ def run_case(
 
 
 def _record(
-    summary: RunSummary, result: Result, machine: Machine, case: Case, options: RunOptions
+    case: Case, traces: Traces, result: Result, busiest: tuple[BusyUnit, ...]
 ) -> dict[str, Any]:
     """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""
+    from stepsim._version import MODEL_VERSION, __version__
+
     return {
-        **summary.to_dict(),
-        "machine": {**machine.to_dict(), "peak_bandwidth": machine.peak_bandwidth},
-        **case.parameters,
+        "status": result.status,
+        **case.measures(result, traces.data),
+        "undelivered_tokens": result.undelivered_tokens,
+        "wall_seconds": result.wall_seconds,
+        **case.describe(traces.data),
+        **traces.columns,
+        **traces.facts,
         "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
+        "program_hash": result.provenance["program_hash"],
+        "image_hash": result.provenance["image_hash"],
+        "stepsim_version": __version__,
+        "model_version": str(MODEL_VERSION),
         "provenance": dict(result.provenance),
-        "workload": case.workload,
-        "memory_model": options.memory_model,
-        "config": options.config,
-        **case.inputs,
-        "busiest_units": [asdict(unit) for unit in summary.busiest],
+        "busiest_units": [asdict(unit) for unit in busiest],
     }
+
+
+def nested(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with what is JSON text in tables as objects."""
+    import json
+
+    nested = ("parameters", "origins", "machine_json")
+    return {**record, **{name: json.loads(record[name]) for name in nested}}
+
+
+def settings_text(case: Case) -> str:
+    """The parameters in words; those that were not given say where they come from."""
+    from stepsim.workloads.parameters import fields_of
+
+    parts = []
+    workload, origins = case.resolved.workload, case.resolved.origins
+    for name, field in fields_of(type(workload)).items():
+        value = case.built.parameters.get(name, getattr(workload, name))
+        if value is None:
+            continue
+        origin = origins[name]
+        unit = field.param.unit if "/" in field.param.unit else ""
+        shown = " ".join(filter(None, (field.option[2:], str(field.column_value(value)), unit)))
+        parts.append(shown if origin in ("given", "default") else f"{shown} ({origin})")
+    return ", ".join(parts)
 
 
 def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
@@ -120,13 +141,14 @@ def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _show(summary: RunSummary, machine: Machine, case: Case) -> None:
+def _show(case: Case, record: dict[str, Any], busiest: tuple[BusyUnit, ...]) -> None:
     from stepsim.report.tables import run_table, units_table
 
+    batch = "" if record["batch"] is None else f", {record['batch']:,} tokens or requests"
     show(
-        f"machine {machine.summary()}",
-        f"{case.settings}\n",
-        run_table(summary, case.title),
+        f"machine {case.machine.summary()}",
+        f"{settings_text(case)}\n",
+        run_table(record, f"{case.source.text}{batch}"),
         "",
-        units_table(summary.busiest, summary.cycles),
+        units_table(busiest, record["cycles"]),
     )

@@ -1,26 +1,25 @@
-"""What a layer is fed with: the tokens of a routing trace, the cached tokens of requests."""
+"""What a workload is fed with: tokens of a routing trace, cached tokens of requests."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepsim.cli.options import Layer, Step, check_counts, find_model
+from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
+from stepsim.workloads.parameters import DEFAULT_ROWS, Data, Workload
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from stepsim.trace_io import RoutingTable
-    from stepsim.workloads import MoEShape
-    from stepsim.workloads.attention_graph import Lengths
 
-__all__ = ["DEFAULT_BATCH", "RequestSource", "Requests", "TokenSource", "routing_facts"]
-
-DEFAULT_BATCH = 64
-"""Tokens or requests of a layer that is looked at without a trace."""
+__all__ = ["RequestSource", "Requests", "TokenSource", "Traces", "read_traces"]
 
 Batch = Annotated[
     int | None,
@@ -46,16 +45,18 @@ class TokenSource:
     layer: Layer = None
     step: Step = None
 
-    def read(self, model: str) -> RoutingTable | None:
+    def read(self, shape: tuple[int, int] | None) -> RoutingTable | None:
         """The tokens: of one layer and step, all, or ``batch`` of them. None without a trace.
+
+        ``shape`` is the number of experts and those of a token, where they are known.
 
         Raises
         ------
-        ArgError : no model has this name, ``window`` without ``batch``, one of them is out of
-            range, or an option chooses from a trace that is not given.
+        ArgError : ``window`` without ``batch``, one of them is out of range, or an option chooses
+            from a trace that is not given.
         TraceError : the trace is unreadable, or has no such part.
         """
-        shape = find_model(model)
+        experts, k = (None, None) if shape is None else shape
         if self.routing is None:
             chosen = {"window": self.window, "layer": self.layer, "step": self.step}
             _check_unused("--routing", **chosen)
@@ -66,17 +67,13 @@ class TokenSource:
 
         return read_routing(
             self.routing,
-            experts=shape.experts,
-            k=shape.active,
+            experts=experts,
+            k=k,
             layer=self.layer,
             step=self.step,
             tokens=self.batch,
             window=None if self.batch is None else self.window or 0,
         )
-
-    def count(self, routing: RoutingTable | None) -> int:
-        """Number of tokens: those read, or as many as a layer without a trace has."""
-        return (self.batch or DEFAULT_BATCH) if routing is None else routing.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +84,12 @@ class Requests:
     ----------
     in_file : requests that the file has; a run may serve the first of them only. Of one window
         those of the window.
-    source : the file; None where no lengths were given, and all are 0.
+    source : the file.
     """
 
-    lengths: Lengths
+    lengths: np.ndarray[Any, Any]
     in_file: int
-    source: str | None
-
-    @property
-    def batch(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def longest(self) -> int:
-        return int(self.lengths.max())
-
-    def facts(self) -> dict[str, Any] | None:
-        """For JSON: source, content hash and spread."""
-        if self.source is None:
-            return None
-        return {
-            "source": self.source,
-            "identity": hashlib.sha256(self.lengths.tobytes()).hexdigest(),
-            "requests": self.batch,
-            "requests_in_file": self.in_file,
-            "min_length": int(self.lengths.min()),
-            "mean_length": float(self.lengths.mean()),
-            "max_length": self.longest,
-            "std_length": float(self.lengths.std()),
-        }
+    source: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +117,8 @@ class RequestSource:
         ),
     ] = None
 
-    def read(self, default: int = DEFAULT_BATCH) -> Requests:
-        """The requests of the file, or ``batch`` of them.
-
-        Without a file there are ``batch`` empty ones, else ``default``.
+    def read(self) -> Requests | None:
+        """The requests of the file, or ``batch`` of them. None without a file.
 
         Raises
         ------
@@ -155,15 +127,12 @@ class RequestSource:
         TraceError : the file does not hold one length for each request, or has no such step or
             window.
         """
-        import numpy as np
-
         if self.kv_lengths is None:
             chosen = {"kv_column": self.kv_column, "kv_step": self.kv_step}
             _check_unused("--kv-lengths", **chosen, kv_window=self.kv_window)
         _check_window(self.kv_window, self.batch, "--kv-window", "requests")
         if self.kv_lengths is None:
-            count = default if self.batch is None else self.batch
-            return Requests(np.zeros(count, dtype=np.int64), count, None)
+            return None
         from stepsim.trace_io import read_kv_lengths
 
         file, windowed = self.kv_lengths, self.kv_window is not None
@@ -179,27 +148,111 @@ class RequestSource:
                 f"--batch: expected at most the {len(lengths)} requests of {file}, "
                 f"found {self.batch}"
             )
-        return Requests(lengths[: self.batch], len(lengths), str(file))
+        return Requests(lengths[: self.batch], len(lengths), file)
 
 
-def routing_facts(routing: RoutingTable, shape: MoEShape) -> dict[str, Any]:
-    """For JSON: source, content hash and how even the load was."""
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What was read: the data, and what results say of it.
+
+    Attributes
+    ----------
+    columns : labels and identities, by column.
+    facts : source and statistics of each trace, by name; None where none was given.
+    seed : of a routing that was drawn.
+    """
+
+    data: Data
+    columns: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
+def read_traces(
+    workload: type[Workload],
+    given: Mapping[str, Any],
+    tokens: TokenSource | None,
+    requests: RequestSource | None,
+) -> Traces:
+    """Read what the options choose, for a workload with the given parameters.
+
+    Raises
+    ------
+    ArgError : the options do not go together, or there are more tokens than requests.
+    TraceError : a trace cannot be read.
+    """
+    table, served = None, None
+    facts: dict[str, Any] = {}
+    if tokens is not None:
+        table = tokens.read(workload.routing_shape(given))
+        facts["routing"] = None if table is None else _routing_facts(table)
+    if requests is not None:
+        served = requests.read()
+        facts["kv_lengths"] = None if served is None else _request_facts(served)
+    batch = next((source.batch for source in (tokens, requests) if source is not None), None)
+    data = Data.of(
+        routing=None if table is None else table.experts,
+        kv_lengths=None if served is None else served.lengths,
+        rows=batch or DEFAULT_ROWS,
+        whole=None if served is None else served.in_file,
+    )
+    return Traces(data, _columns(tokens, table, requests, served), facts)
+
+
+def _columns(
+    tokens: TokenSource | None,
+    table: RoutingTable | None,
+    requests: RequestSource | None,
+    served: Requests | None,
+) -> dict[str, Any]:
+    """Labels of the trace; cache lengths that go with a routing have columns of their own."""
+    found: dict[str, Any] = {}
+    if tokens is not None and table is not None and tokens.routing is not None:
+        found = {
+            "trace": tokens.routing.name,
+            "trace_id": table.identity(),
+            "layer": table.layer,
+            "step": table.step,
+            "window": tokens.window,
+        }
+    if requests is not None and served is not None:
+        prefix = "lengths" if found else "trace"
+        found |= {
+            prefix: served.source.name,
+            f"{prefix}_id": _identity(served),
+            "lengths_step" if found else "step": requests.kv_step,
+            "lengths_window" if found else "window": requests.kv_window,
+        }
+    return found
+
+
+def _routing_facts(routing: RoutingTable) -> dict[str, Any]:
     from stepsim.trace_io import routing_statistics
 
-    found = routing_statistics(routing, shape.experts)
+    found = routing_statistics(routing, int(routing.experts.max()) + 1)
     return {
         "source": routing.source,
-        "identity": routing.identity(),
-        "layer": routing.layer,
-        "step": routing.step,
         "first_token": routing.first_token,
         "tokens": found.tokens,
         "k": found.k,
-        "experts": found.experts,
-        "active_experts": found.active,
-        "max_load": found.max,
         "imbalance": found.imbalance,
     }
+
+
+def _request_facts(requests: Requests) -> dict[str, Any]:
+    lengths = requests.lengths
+    return {
+        "source": str(requests.source),
+        "requests": len(lengths),
+        "requests_in_file": requests.in_file,
+        "min_length": int(lengths.min()),
+        "mean_length": float(lengths.mean()),
+        "max_length": int(lengths.max()),
+        "std_length": float(lengths.std()),
+    }
+
+
+def _identity(requests: Requests) -> str:
+    return hashlib.sha256(requests.lengths.tobytes()).hexdigest()
 
 
 def _check_window(window: int | None, batch: int | None, option: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""A case as text, drawing or JSON, without a run."""
+"""A workload as text, drawing or JSON, without a run."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.options import Json, MemoryModel
+from stepsim.cli.options import Config, Counting, Json
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stepsim.cli.case import Case
+    from stepsim.cli.inputs import Traces
+    from stepsim.cli.workload import Choice
     from stepsim.graph import Program
+    from stepsim.simulation.case import Case
 
-__all__ = ["ListOptions", "list_case"]
+__all__ = ["ListOptions", "list_choice"]
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What to print of a case, and how its bytes are counted."""
+    """What to print of a workload, and how its bytes are counted."""
 
-    memory_model: MemoryModel = "published"
+    counting: Counting = None
+    config: Config = None
     graph: Annotated[
         Literal["dot", "mermaid"] | None,
         typer.Option(help="Print the graph in this language instead."),
@@ -40,45 +43,52 @@ class ListOptions:
             raise ArgError("--graph and --json both choose what is printed; leave one out")
 
 
-def list_case(case: Case, options: ListOptions) -> None:
-    """Print operators, symbolic shapes and metrics, or a drawing."""
-    program = case.program
+def list_choice(choice: Choice, options: ListOptions) -> None:
+    """Print operators, symbolic shapes and metrics, or a drawing, of what was chosen."""
+    machine, traces = choice.load_machine(options.config), choice.read(required=False)
+    case = choice.case(traces, machine, options.config, options.counting)
+    program = case.built.program
     if options.graph is not None:
         typer.echo(program.to_dot() if options.graph == "dot" else program.to_mermaid())
         return
-    formulas = _formulas(case, options.memory_model)
-    numbers: dict[str, int] | None = None
-    if case.numbers is not None:
-        executed = program.metrics().bind(case.bindings).flops
-        numbers = {**asdict(case.numbers), "executed_flops": executed}
+    formulas, numbers = _formulas(case), _numbers(case, choice, traces)
     if options.json:
+        from stepsim.cli.execution import nested
+
         print_json(
             {
-                "workload": case.workload,
-                **case.parameters,
-                "memory_model": options.memory_model,
+                **nested(case.describe(traces.data)),
+                **traces.columns,
+                **traces.facts,
                 "operators": _operators(program),
                 "formulas": formulas,
                 "numbers": numbers,
-                **case.inputs,
             }
         )
     else:
         _show(program, formulas, numbers, options.every)
-    for remark in case.remarks:
-        note(remark)
+    for sentence in case.built.notes:
+        note(sentence)
 
 
-def _formulas(case: Case, memory_model: str) -> dict[str, str]:
+def _formulas(case: Case) -> dict[str, str]:
     """The symbolic totals as text."""
     from stepsim.graph.formulas import fold_sum
 
-    metrics = case.program.metrics(memory=memory_model, on_demand=case.on_demand)
+    metrics = case.metrics
     return {
         "offchip_bytes": fold_sum(metrics.off_chip_traffic),
         "onchip_bytes": fold_sum(metrics.on_chip_memory),
-        "executed_flops": fold_sum(metrics.flops),
+        "flops": fold_sum(metrics.flops),
     }
+
+
+def _numbers(case: Case, choice: Choice, traces: Traces) -> dict[str, Any] | None:
+    """The totals for the traces; None while one is missing, or the run decides a size."""
+    if traces.data.missing(choice.workload.inputs):
+        return None
+    counted = case.counted(traces.data)
+    return None if counted is None else asdict(counted)
 
 
 def _operators(program: Program) -> list[dict[str, Any]]:
@@ -95,7 +105,7 @@ def _operators(program: Program) -> list[dict[str, Any]]:
 
 
 def _show(
-    program: Program, formulas: dict[str, str], numbers: dict[str, int] | None, every: bool
+    program: Program, formulas: dict[str, str], numbers: dict[str, Any] | None, every: bool
 ) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -113,7 +123,9 @@ def _show(
     else:
         table.add_column("number", justify="right")
         for name in dict.fromkeys((*formulas, *numbers)):
-            table.add_row(name, Text(formulas.get(name, "")), f"{numbers[name]:,}")
+            number = numbers[name]
+            shown = "not known" if number is None else f"{number:,}"
+            table.add_row(name, Text(formulas.get(name, "")), shown)
     show(table)
 
 

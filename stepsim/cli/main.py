@@ -19,7 +19,7 @@ import typer
 
 from stepsim._version import __version__
 from stepsim.cli import analysis, demo, inspect, machines, reproduce, run, sweep, system, trace
-from stepsim.errors import StepSimError
+from stepsim.errors import StepSimError, UserCodeError
 
 __all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
 
@@ -32,7 +32,8 @@ BAD_INPUT = 2
 app = typer.Typer(
     name="stepsim",
     help="Exact, fast simulation of Streaming Tensor Programs on spatial dataflow accelerators.",
-    epilog="Exit codes: 0 done, 1 the run failed (deadlock, failed unit, limit), 2 bad input.",
+    epilog="Exit codes: 0 done, 1 the run failed (deadlock, failed unit, limit, an exception in a "
+    "user's file), 2 bad input.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         finally:
             # What is still buffered may fail to be written too, and must not do so unseen.
             sys.stdout.flush()
+    except UserCodeError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(RUN_FAILED) from None
     except StepSimError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(BAD_INPUT) from None

@@ -1,10 +1,11 @@
 """Symbolic metrics of a program: off-chip traffic, on-chip memory, FLOPs, allocated compute.
 
-Three memory models are known. ``published`` reproduces the published figures to the byte: one tile
-buffer per off-chip operator, and the element width quirk of those runs (loads and random accesses
-count a tile's own width, everything else counts 4 bytes for any floating point scalar).
-``published2`` doubles the buffers; ``paper`` uses the formulas printed in the STeP paper (tables 3
-to 7) and every tile's own width, so its traffic is exact.
+They are counted in one of several ways. ``executed`` is what a run does and needs: every tile's own
+width, the formulas of the STeP paper (tables 3 to 7), and on-chip memory of those operators only
+that get data. ``paper`` is the same with the memory of all operators. ``published`` reproduces the
+published figures to the byte: one tile buffer per off-chip operator, and the element width quirk of
+those runs (loads and random accesses count a tile's own width, everything else counts 4 bytes for
+any floating point scalar); ``published2`` doubles its buffers.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
     from stepsim.graph.program import Program
 
-__all__ = ["MODELS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetrics", "measure"]
+__all__ = ["COUNTINGS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetrics", "measure"]
 
-MODELS = ("published", "published2", "paper")
+COUNTINGS = ("executed", "published", "published2", "paper")
 PUBLISHED_FLOAT_BYTES = 4
 
 FORMULA_COLUMNS = 100
@@ -39,19 +40,24 @@ FORMULA_COLUMNS = 100
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """How bytes are counted: memory model and FIFO switch."""
+    """How bytes are counted, and whether FIFOs count as memory."""
 
-    model: str
+    counting: str
     count_fifos: bool
+
+    @property
+    def by_paper(self) -> bool:
+        """By the formulas of the paper and true widths, not as the published figures do."""
+        return not self.counting.startswith("published")
 
     @property
     def buffering(self) -> int:
         """Tiles that an off-chip operator holds."""
-        return 1 if self.model == "published" else 2
+        return 1 if self.counting == "published" else 2
 
     def width(self, dtype: DType) -> int:
         """Bytes per scalar of everything but loads and random accesses."""
-        if self.model != "paper" and dtype.is_float:
+        if not self.by_paper and dtype.is_float:
             return PUBLISHED_FLOAT_BYTES
         return dtype.width_bytes
 
@@ -138,7 +144,7 @@ class Metrics:
     """
 
     program: Program
-    memory: str
+    counting: str
     count_fifos: bool
     on_demand: bool
     off_chip_traffic: Any
@@ -147,7 +153,7 @@ class Metrics:
     _rows: tuple[OperatorMetrics, ...]
 
     def __repr__(self) -> str:
-        return f"<Metrics of '{self.program.name}' ({self.memory}): {_totals(self)}>"
+        return f"<Metrics of '{self.program.name}' ({self.counting}): {_totals(self)}>"
 
     def table(self) -> tuple[OperatorMetrics, ...]:
         """Contribution of each operator, in program order."""
@@ -238,7 +244,7 @@ class BoundMetrics:
 
     def __repr__(self) -> str:
         of = self.symbolic
-        return f"<BoundMetrics of '{of.program.name}' ({of.memory}): {_totals(self)}>"
+        return f"<BoundMetrics of '{of.program.name}' ({of.counting}): {_totals(self)}>"
 
     @property
     def operational_intensity(self) -> float:
@@ -256,11 +262,15 @@ class BoundMetrics:
         return expr if isinstance(expr, int) else number_of(expr, self.values)
 
 
-def measure(program: Program, *, memory: str, count_fifos: bool, on_demand: bool) -> Metrics:
+def measure(
+    program: Program, *, counting: str, count_fifos: bool, on_demand: bool | None
+) -> Metrics:
     """Total the operators of a program; one ``Add`` per quantity."""
-    if memory not in MODELS:
-        raise ArgError(f"unknown memory model {memory!r}; use one of {', '.join(MODELS)}")
-    account = Accounting(memory, count_fifos)
+    if counting not in COUNTINGS:
+        raise ArgError(f"unknown counting {counting!r}; use one of {', '.join(COUNTINGS)}")
+    account = Accounting(counting, count_fifos)
+    if on_demand is None:
+        on_demand = counting == "executed"
     rows = []
     for op in program.operators:
         held = op.memory(account)
@@ -269,7 +279,7 @@ def measure(program: Program, *, memory: str, count_fifos: bool, on_demand: bool
         rows.append(OperatorMetrics(op, op.traffic(account), held, op.flops()))
     return Metrics(
         program,
-        memory,
+        counting,
         count_fifos,
         on_demand,
         _sum(r.off_chip_traffic for r in rows),

@@ -232,12 +232,29 @@ class Program:
             raise GraphError(f"program '{self.name}': {len(findings)} {noun}{lines}")
 
     def metrics(
-        self, *, memory: str = "published", count_fifos: bool = False, on_demand: bool = False
+        self,
+        *,
+        counting: str = "executed",
+        count_fifos: bool = False,
+        on_demand: bool | None = None,
     ) -> Metrics:
-        """Symbolic off-chip traffic, on-chip memory and FLOPs under one memory model."""
+        """Symbolic off-chip traffic, on-chip memory and FLOPs.
+
+        Parameters
+        ----------
+        counting : ``executed``, ``paper``, ``published`` or ``published2``; see the glossary of
+            metrics.
+        count_fifos : whether FIFOs count as on-chip memory.
+        on_demand : whether operators that get no data count no memory; None is what the counting
+            says.
+
+        Raises
+        ------
+        ArgError : there is no such counting.
+        """
         from stepsim.graph.metrics import measure
 
-        return measure(self, memory=memory, count_fifos=count_fifos, on_demand=on_demand)
+        return measure(self, counting=counting, count_fifos=count_fifos, on_demand=on_demand)
 
     def rewrite(self, rule: Callable[[Program], Any]) -> Any:
         """Apply a rewrite; it returns a new program (and whatever else it documents)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepsim.report.columns import COLUMNS
+from stepsim.results.columns import schema
 from stepsim.results.writing import write_tables
 
 if TYPE_CHECKING:
@@ -18,24 +18,33 @@ if TYPE_CHECKING:
 __all__ = ["run_table", "write_run"]
 
 
-def run_table(record: Mapping[str, Any]) -> pa.Table:
-    """The record as one row: a column per key, what is nested as JSON text."""
-    schema = pa.schema(
-        [COLUMNS[name] for name in record],
-        metadata={"schema": "stepsim.cli_run", "schema_version": "1"},
-    )
-    row = {name: _flat(value, COLUMNS[name]) for name, value in record.items()}
-    return pa.Table.from_pylist([row], schema=schema)
+def run_table(record: Mapping[str, Any], parameters: Mapping[str, pa.Field]) -> pa.Table:
+    """The record as one row: a column per key, what is nested as JSON text.
+
+    ``parameters`` are the columns of the workload's own.
+    """
+    own = schema("cli_run", [parameters.get(name, name) for name in record])
+    row = {name: _flat(value, own.field(name)) for name, value in record.items()}
+    return pa.Table.from_pylist([row], schema=own)
 
 
-def write_run(path: str | PathLike[str], record: Mapping[str, Any], result: Result) -> None:
+def write_run(
+    path: str | PathLike[str],
+    record: Mapping[str, Any],
+    parameters: Mapping[str, pa.Field],
+    result: Result,
+) -> None:
     """Write the record to ``path`` and the accounts of units and channels beside it.
 
     Raises
     ------
     OutputError : a file cannot be written; then none of them is.
     """
-    tables = {"": run_table(record), "units": result.units, "channels": result.channels}
+    tables = {
+        "": run_table(record, parameters),
+        "units": result.units,
+        "channels": result.channels,
+    }
     write_tables(path, tables)
 
 

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary
+from stepsim.report.busiest import BusyUnit
 
 __all__ = ["comparison_table", "run_table", "units_table"]
 
 _STYLES = {"ok": "green"}
 
+Row = Mapping[str, Any]
 
-def run_table(summary: RunSummary, title: str) -> Table:
-    """The numbers of a run, one per row."""
-    program = summary.program
+
+def run_table(row: Row, title: str) -> Table:
+    """The numbers of a run, one per line; ``row`` holds columns of ``stepsim.results.columns``."""
     table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    status = Text(summary.status, _STYLES.get(summary.status, "bold red"))
-    table.add_row("status", status, "")
-    table.add_row("cycles", f"{summary.cycles:,}", "")
-    table.add_row("off-chip traffic", f"{program.offchip_bytes:,}", "bytes")
-    table.add_row("on-chip memory", f"{program.onchip_bytes:,}", "bytes")
-    table.add_row("FLOPs", f"{program.flops:,}", _padding(program))
-    table.add_row("allocated compute", f"{program.allocated_flops_per_cycle:,}", "FLOPs/cycle")
-    table.add_row("compute utilisation", _percent(summary.compute_utilization), "")
+    status = row["status"]
+    table.add_row("status", Text(status, _STYLES.get(status, "bold red")), "")
+    table.add_row("cycles", _number(row["cycles"]), "")
+    table.add_row("off-chip traffic", _number(row["offchip_bytes"]), "bytes")
+    table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes")
+    padding = f"{_percent(_padding_share(row))} on padding" if row["padded_flops"] else ""
+    table.add_row("FLOPs", _number(row["flops"]), padding)
+    table.add_row("allocated compute", _number(row["allocated_flops_per_cycle"]), "FLOPs/cycle")
+    table.add_row("compute utilization", _percent(row["compute_utilization"]), "")
     table.add_row(
-        "bandwidth utilisation",
-        _percent(summary.bandwidth_utilization),
-        f"of {summary.peak_bandwidth:g} bytes/cycle",
+        "bandwidth utilization",
+        _percent(row["bandwidth_utilization"]),
+        f"of {row['peak_bandwidth']:g} bytes/cycle",
     )
-    speed = summary.steps_per_second
-    rate = "" if speed is None else f"{speed / 1e6:.1f} M steps/s, {summary.wall_seconds:.2f} s"
-    table.add_row("engine steps", f"{summary.engine_steps:,}", rate)
+    table.add_row("counting", row["counting"], "of bytes and FLOPs")
+    steps, seconds = row["engine_steps"], row["wall_seconds"]
+    rate = f"{steps / seconds / 1e6:.1f} M steps/s, {seconds:.2f} s" if seconds else ""
+    table.add_row("engine steps", _number(steps), rate)
     return table
 
 
@@ -64,7 +68,7 @@ def units_table(units: Sequence[BusyUnit], cycles: int) -> Table:
     return table
 
 
-def comparison_table(rows: Mapping[str, RunSummary], heading: str, title: str) -> Table:
+def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table:
     """Several runs side by side, each a row with its label under ``heading``."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(heading)
@@ -79,28 +83,27 @@ def comparison_table(rows: Mapping[str, RunSummary], heading: str, title: str) -
         "seconds",
     ):
         table.add_column(column, justify="right")
-    for label, summary in rows.items():
-        program = summary.program
+    for label, row in rows.items():
         table.add_row(
             label,
-            f"{summary.cycles:,}" if summary.status == "ok" else summary.status,
-            f"{program.offchip_bytes / 1e6:,.1f}",
-            f"{program.onchip_bytes / 1e6:,.1f}",
-            _percent(_padding_share(program)),
-            _percent(summary.compute_utilization),
-            _percent(summary.bandwidth_utilization),
-            f"{summary.engine_steps:,}",
-            f"{summary.wall_seconds:.2f}",
+            f"{row['cycles']:,}" if row["status"] == "ok" else row["status"],
+            f"{row['offchip_bytes'] / 1e6:,.1f}",
+            f"{row['onchip_bytes'] / 1e6:,.1f}",
+            _percent(_padding_share(row)),
+            _percent(row["compute_utilization"]),
+            _percent(row["bandwidth_utilization"]),
+            f"{row['engine_steps']:,}",
+            f"{row['wall_seconds']:.2f}",
         )
     return table
 
 
-def _padding_share(program: ProgramNumbers) -> float | None:
-    return program.padded_flops / program.flops if program.flops else None
+def _padding_share(row: Row) -> float | None:
+    return row["padded_flops"] / row["flops"] if row["flops"] else None
 
 
-def _padding(program: ProgramNumbers) -> str:
-    return f"{_percent(_padding_share(program))} on padding" if program.padded_flops else ""
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stepsim.errors import ArgError
 from stepsim.reproduce.points import Point, Run
-from stepsim.workloads import (
-    published_attention_config,
-    published_config,
-    published_decoder_config,
-    published_swiglu_config,
-    published_time_multiplexing_config,
-)
+from stepsim.workloads import Attention, Data, Decoder, Model, Moe, Swiglu, Workload
 
 __all__ = ["FIGURES", "KV_TRACES", "ROUTINGS", "KVTrace", "archived_points", "points_of"]
 
@@ -72,6 +66,16 @@ MEDIAN_TRACE: Final = next(t for t in KV_TRACES if t.first == 4007)
 _STRATEGIES = {"coarse": "coarse", "interleaved": "interleave", "dynamic": "dynamic"}
 
 
+_CONFIG: Final = "published"
+
+
+def _published(workload: type[Workload], batch: int, **given: Any) -> Mapping[str, Any]:
+    """What the published experiment sets."""
+    if "model" in given:
+        given["model"] = Model.parse(given["model"])
+    return workload.presets(given, Data(rows=batch, whole=batch), _CONFIG)
+
+
 def points_of(figure: str) -> list[Point]:
     """All points of a figure, in the order of its table.
 
@@ -108,7 +112,7 @@ def archived_points() -> list[Point]:
 def _hardware() -> Iterable[Point]:
     for tile in (16, 32, 64):
         for inner in (16, 32, 64, 128, 256):
-            config = published_swiglu_config(tile, inner)
+            config = _published(Swiglu, 0)
             run = Run(
                 "swiglu", "swiglu", config["batch"], tile, inner,
                 fifo_depth=config["fifo_depth"], machine="sda-hdl",
@@ -122,7 +126,7 @@ def _tilings(figure: str) -> Iterable[Point]:
     tiles: tuple[int | str, ...] = (8, 16, 32, 64) if small else (16, 32, 64, 128, 256, 512, 1024)
     for model, short in _SHORT.items():
         for tile in (*tiles, "dynamic"):
-            config = published_config(model, batch, tile)
+            config = _published(Moe, batch, model=model, tile=tile)
             run = Run(
                 "moe", model, batch, tile, config["tile_inter"],
                 routing=ROUTINGS[model, batch], fifo_depth=config["fifo_depth"],
@@ -133,10 +137,10 @@ def _tilings(figure: str) -> Iterable[Point]:
 
 
 def _shared(figure: str, tile: int | str, regions: int) -> Point:
-    config = published_time_multiplexing_config(tile, regions)
+    config = _published(Moe, 64, model=QWEN, tile=tile, regions=regions)
     series = "dynamic" if isinstance(tile, str) else "static"
     run = Run(
-        "time_multiplexed_moe", QWEN, config["batch"], tile, config["tile_inter"], regions,
+        "moe", QWEN, 64, tile, config["tile_inter"], regions,
         routing=ROUTINGS[QWEN, 64], fifo_depth=config["fifo_depth"],
     )  # fmt: skip
     short = "dyn" if series == "dynamic" else series
@@ -151,9 +155,9 @@ def _sharing(figure: str) -> Iterable[Point]:
 
 def _attention(trace: KVTrace, strategy: str, batch: int | None = None) -> Run:
     requests = trace.requests if batch is None else batch
-    config = published_attention_config(trace.requests, strategy)
+    config = _published(Attention, trace.requests, model=QWEN, strategy=strategy)
     return Run(
-        "attention", config["shape"], requests, regions=config["regions"], strategy=strategy,
+        "attention", config["shape"].name, requests, regions=config["regions"], strategy=strategy,
         lengths=trace.file, max_length=config["max_length"], fifo_depth=config["fifo_depth"],
     )  # fmt: skip
 
@@ -190,7 +194,7 @@ def _decoders() -> Iterable[Point]:
     }
     for model, short in _SHORT.items():
         for variant, name in variants.items():
-            config = published_decoder_config(model, variant)
+            config = _published(Decoder, 64, model=model, variant=variant)
             run = Run(
                 "decoder", model, 64, config["tile"], config["tile_inter"],
                 config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,

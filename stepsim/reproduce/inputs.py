@@ -14,7 +14,7 @@ from stepsim.reproduce.families import KV_TRACES
 from stepsim.reproduce.points import Run
 from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_routing
 from stepsim.trace_io.synthetic_kv import synthetic_kv_lengths
-from stepsim.workloads import moe_shape
+from stepsim.workloads import Data, Model
 
 __all__ = ["Inputs"]
 
@@ -47,6 +47,19 @@ class Inputs:
             raise ValueError("synthetic inputs have no files")
         return self.folder / "traces" / name
 
+    def data(self, run: Run) -> Data:
+        """What a run is fed with.
+
+        Raises
+        ------
+        TraceError : a trace cannot be used.
+        """
+        return Data.of(
+            routing=self.routing(run) if run.routing else None,
+            kv_lengths=self.lengths(run) if run.lengths else None,
+            rows=run.batch,
+        )
+
     def routing(self, run: Run) -> npt.NDArray[Any]:
         """Expert choices ``[batch, K]``.
 
@@ -54,7 +67,7 @@ class Inputs:
         ------
         TraceError : the file is unreadable or does not fit the model or the batch.
         """
-        shape = moe_shape(run.model)
+        shape = Model.parse(run.model).moe
         if self.folder is None:
             table = synthetic_routing(run.batch, shape.experts, shape.active, seed=_SEED)
             return table.experts

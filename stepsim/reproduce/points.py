@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Point", "Run", "RunKey"]
 
@@ -32,7 +32,7 @@ class Run:
 
     Attributes
     ----------
-    workload : ``swiglu``, ``moe``, ``time_multiplexed_moe``, ``attention`` or ``decoder``.
+    workload : ``swiglu``, ``moe``, ``attention`` or ``decoder``.
     batch : rows or requests.
     tile : rows per tile, or ``dynamic``; unused by attention.
     tile_inter : columns per tile of the inner dimension.
@@ -69,9 +69,22 @@ class Run:
             strategy=self.strategy,
             tile=str(self.tile),
             tile_inter=self.tile_inter,
-            regions=self.regions if self.workload == "time_multiplexed_moe" else None,
+            regions=self.regions if self.workload == "moe" else None,
             fifo_depth=None if decoder else self.fifo_depth,
         )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Parameters of the workload that published settings do not set."""
+        names = {
+            "swiglu": ("tile", "tile_inter"),
+            "moe": ("model", "tile", "regions"),
+            "attention": ("model", "strategy", "max_length"),
+        }
+        if self.workload == "decoder":
+            return {"model": self.model, "variant": self.strategy}
+        given = {name: getattr(self, name) for name in (*names[self.workload], "fifo_depth")}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def weight(self) -> float:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published, PublishedRow
-from stepsim.reproduce.runs import Outcome
+from stepsim.reproduce.runs import COUNTING, Outcome
+from stepsim.reproduce.schema import MEASURED
 
 __all__ = ["SYNTHETIC", "figure_rows", "geometric_mean"]
 
@@ -73,17 +74,9 @@ def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
         "fifo_depth": run.fifo_depth,
         "machine": run.machine,
         "closure_slack": run.closure_slack,
+        "counting": COUNTING,
         "status": outcome.status,
-        "cycles": outcome.cycles,
-        "offchip_bytes": outcome.offchip_bytes,
-        "onchip_bytes": outcome.onchip_bytes,
-        "flops": outcome.flops,
-        "padded_flops": outcome.padded_flops,
-        "allocated_flops_per_cycle": outcome.allocated_flops,
-        "compute_utilization": outcome.compute_utilization,
-        "bandwidth_utilization": outcome.bandwidth_utilization,
-        "memory_requests": outcome.memory_requests,
-        "engine_steps": outcome.engine_steps,
+        **{name: outcome.measures[name] for name in MEASURED},
         "program_hash": outcome.program_hash,
         "wall_seconds": outcome.wall_seconds,
         "seconds": outcome.seconds,

@@ -31,7 +31,7 @@ class Result:
     status : "ok", "deadlock", "failed" (a unit gave up) or "limit" (a limit of the run was hit).
     cycles : length of the run: the largest final clock of all units, memory included. For a run
         that is not ok, what was reached.
-    traffic_bytes : useful off-chip bytes that were moved.
+    offchip_bytes : useful off-chip bytes that were moved.
     bus_bytes : bytes on the memory bus, every tile row rounded up to whole requests.
     memory_requests, flops, tokens : totals over all units and channels. Padding rows count.
     undelivered_tokens : tokens that no one took before the run ended, for example data for which
@@ -49,7 +49,7 @@ class Result:
     program: str
     status: str
     cycles: int
-    traffic_bytes: int
+    offchip_bytes: int
     bus_bytes: int
     memory_requests: int
     flops: int
@@ -72,7 +72,7 @@ class Result:
         """
         if self.cycles == 0 or self.status != "ok":
             return None
-        return self.traffic_bytes / self.cycles / self.peak_bandwidth
+        return self.offchip_bytes / self.cycles / self.peak_bandwidth
 
     def to_arrow(self, table: str = "run") -> pa.Table:
         """An Arrow table of the result.
@@ -100,7 +100,7 @@ class Result:
             "program": self.program,
             "status": self.status,
             "cycles": self.cycles,
-            "traffic_bytes": self.traffic_bytes,
+            "offchip_bytes": self.offchip_bytes,
             "bus_bytes": self.bus_bytes,
             "memory_requests": self.memory_requests,
             "flops": self.flops,
@@ -140,7 +140,7 @@ class Result:
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = f", {self.undelivered_tokens:,} tokens left over" if self.undelivered_tokens else ""
         return (
-            f"{head}, {self.traffic_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
+            f"{head}, {self.offchip_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
             f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"
         )
 
@@ -149,7 +149,7 @@ class Result:
         rows = [
             ("status", self.status),
             ("cycles", f"{self.cycles:,}"),
-            ("off-chip traffic", f"{self.traffic_bytes:,} bytes"),
+            ("off-chip traffic", f"{self.offchip_bytes:,} bytes"),
             ("bandwidth utilization", "not measured" if used is None else f"{used:.1%}"),
             ("FLOPs", f"{self.flops:,}"),
             ("engine steps", f"{self.engine_steps:,}"),

@@ -68,7 +68,7 @@ def unit_table(image: Image, execution: Any, cycles: int) -> pa.Table:
         "longest_wait": peers,
         "longest_wait_cycles": longest,
         "requests": units["requests"],
-        "traffic_bytes": units["traffic"],
+        "offchip_bytes": units["traffic"],
         "flops": units["flops"],
     }
     return _table(columns, UNITS_SCHEMA)

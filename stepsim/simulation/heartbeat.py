@@ -40,6 +40,6 @@ def heartbeat(
 def expected_traffic(program: Program, indices: Mapping[Any, Any]) -> int | None:
     """Off-chip bytes of a run with these routing indices; None when the graph does not tell."""
     try:
-        return int(program.metrics(memory="paper").bind(indices).off_chip_traffic)
+        return int(program.metrics(counting="paper").bind(indices).off_chip_traffic)
     except (StepSimError, TypeError):
         return None

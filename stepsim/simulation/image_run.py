@@ -55,7 +55,7 @@ class ImageRun:
             program=name,
             status=totals.status,
             cycles=totals.cycles,
-            traffic_bytes=totals.traffic_bytes,
+            offchip_bytes=totals.offchip_bytes,
             bus_bytes=totals.bus_bytes,
             memory_requests=totals.memory_requests,
             flops=totals.flops,

@@ -33,7 +33,7 @@ class Totals:
     status: str
     limit: str
     cycles: int
-    traffic_bytes: int
+    offchip_bytes: int
     bus_bytes: int
     memory_requests: int
     flops: int
@@ -49,7 +49,7 @@ class Totals:
         """Useful off-chip bytes per cycle over the peak; None for an empty or partial run."""
         if self.cycles == 0 or self.status != "ok":
             return None
-        return self.traffic_bytes / self.cycles / self.peak_bandwidth
+        return self.offchip_bytes / self.cycles / self.peak_bandwidth
 
 
 def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> Totals:
@@ -61,7 +61,7 @@ def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> To
         status=status,
         limit=limit,
         cycles=run_length(execution),
-        traffic_bytes=int(units["traffic"].sum()),
+        offchip_bytes=int(units["traffic"].sum()),
         bus_bytes=requests * timing.request_bytes,
         memory_requests=requests,
         flops=int(units["flops"].sum()),

@@ -13,13 +13,12 @@ from stepsim.sweep.run import (
     run_sweep,
     runs_left,
 )
-from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
+from stepsim.sweep.schema import FAILURES_SCHEMA, UNIT_ROWS_SCHEMA, runs_schema
 from stepsim.sweep.spec import SweepSpec, load_spec
 from stepsim.sweep.tables import open_table, query, read_designs, read_runs
 
 __all__ = [
     "FAILURES_SCHEMA",
-    "RUNS_SCHEMA",
     "UNIT_ROWS_SCHEMA",
     "Change",
     "Comparison",
@@ -46,4 +45,5 @@ __all__ = [
     "read_runs",
     "run_sweep",
     "runs_left",
+    "runs_schema",
 ]

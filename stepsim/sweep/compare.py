@@ -28,15 +28,14 @@ Direction = Literal["smaller", "larger"]
 
 BETTER: Mapping[str, Direction] = {
     "cycles": "smaller",
-    "traffic_bytes": "smaller",
+    "offchip_bytes": "smaller",
     "bus_bytes": "smaller",
     "memory_requests": "smaller",
     # Of the same workload, what is more is padding.
     "flops": "smaller",
     "bandwidth_utilization": "larger",
     "onchip_bytes": "smaller",
-    "offchip_bytes": "smaller",
-    "allocated_compute": "smaller",
+    "allocated_flops_per_cycle": "smaller",
 }
 """Which values of a metric are better; of others neither is known to be."""
 
@@ -92,7 +91,7 @@ class Comparison:
     failing_in_both : runs that end well in none.
     only_before, only_after : runs without a partner.
     missing_before, missing_after : runs that are not there yet.
-    memory_models_before, memory_models_after : how symbolic metrics count in the runs that ended
+    countings_before, countings_after : how symbolic metrics count in the runs that ended
         well.
     mean_ratio : geometric mean of the ratios, None without any.
     """
@@ -107,20 +106,20 @@ class Comparison:
     only_after: int
     missing_before: int
     missing_after: int
-    memory_models_before: tuple[str, ...]
-    memory_models_after: tuple[str, ...]
+    countings_before: tuple[str, ...]
+    countings_after: tuple[str, ...]
     mean_ratio: float | None
 
     @property
     def remark(self) -> str:
         """Why the metric differs whatever the runs do, empty when nothing is known of that."""
-        before, after = self.memory_models_before, self.memory_models_after
+        before, after = self.countings_before, self.countings_after
         if self.metric not in _SYMBOLIC or not self.changes or before == after:
             return ""
         return (
             f"{self.metric} is counted by the memory model {' and '.join(before)} in A and by "
             f"{' and '.join(after)} in B, so ratios tell of the model too; run both sweeps with "
-            "the same 'memory_model'"
+            "the same 'counting'"
         )
 
     def to_arrow(self) -> pa.Table:
@@ -174,8 +173,8 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         only_after=len(second.known - first.known),
         missing_before=count_missing(before),
         missing_after=count_missing(after),
-        memory_models_before=first.memory_models,
-        memory_models_after=second.memory_models,
+        countings_before=first.countings,
+        countings_after=second.countings,
         mean_ratio=mean,
     )
 
@@ -187,7 +186,7 @@ class _Side:
     values: Mapping[str, float]
     labels: Mapping[str, str]
     failures: Mapping[str, tuple[str, str]]
-    memory_models: tuple[str, ...]
+    countings: tuple[str, ...]
 
     @property
     def known(self) -> set[str]:
@@ -195,7 +194,7 @@ class _Side:
 
 
 def _read(folder: str | Path, metric: str) -> _Side:
-    runs, points = read_ended_well(folder, [metric], [*TRACE_COLUMNS, "memory_model"])
+    runs, points = read_ended_well(folder, [metric], [*TRACE_COLUMNS, "counting"])
     if runs.num_rows:
         runs = with_metrics(folder, runs, [metric])
     values = zip(*(runs[name].to_pylist() for name in ("run", metric)), strict=True)
@@ -205,7 +204,7 @@ def _read(folder: str | Path, metric: str) -> _Side:
         {run: float(value) for run, value in values},
         labels,
         {row["run"]: (row["error"], row["message"]) for row in failures},
-        tuple(sorted(runs["memory_model"].unique().to_pylist())),
+        tuple(sorted(runs["counting"].unique().to_pylist())),
     )
 
 

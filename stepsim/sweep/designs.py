@@ -9,39 +9,58 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepsim.errors import ArgError, MachineError, SweepError
+from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
-from stepsim.sweep.kinds import Shape, check_point, parameter_problems, resolve_parameters
+from stepsim.simulation.case import counting_of
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec
 from stepsim.sweep.traces import Trace
+from stepsim.workloads import Data, ParameterError, Resolved, Workload, resolve
+from stepsim.workloads.loading import Source, user_code
+from stepsim.workloads.parameters import fields_of
+from stepsim.workloads.resolve import parameter_problems
 
-__all__ = ["Fit", "Point", "fit", "resolve_points"]
+__all__ = ["Design", "Fit", "Point", "fit", "read_designs", "resolve_points"]
 
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
+_FILES = ("machine", "model")
+_PLAIN = (int, float, str, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One design: everything but the trace.
+    """One design: everything but the trace. It is small, and the same in every process.
 
     Attributes
     ----------
     index, label : number and short text, which names the partition of the results.
+    values : every parameter of the workload.
+    origins, config : see `Resolved`.
+    counting : how bytes and FLOPs are counted.
     """
 
     index: int
     label: str
-    workload: str
-    shape: Shape
-    parameters: Mapping[str, Any]
+    source: Source
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    config: str | None
     machine: Machine
+    counting: str
+
+    def resolved(self) -> Resolved:
+        """The workload with its parameters."""
+        return Resolved(self.source.load()(**self.values), self.origins, self.config)
 
     @property
     def content(self) -> list[Any]:
         """What it is however it is written: part of the keys of its runs."""
-        return [self.workload, repr(self.shape), dict(self.parameters), self.machine.to_dict()]
+        values = {
+            name: value if isinstance(value, _PLAIN) else repr(value)
+            for name, value in self.values.items()
+        }
+        return [self.source.text, self.source.digest, values, self.machine.to_dict()]
 
 
 class Fit(NamedTuple):
@@ -55,41 +74,51 @@ class Fit(NamedTuple):
     misfit: str
 
 
-def resolve_points(
-    spec: SweepSpec,
-    shape: Shape,
-    traces: Sequence[Trace],
-    problems: Problems,
-    *,
-    shape_known: bool,
-    machine_known: bool,
-) -> dict[str, Point]:
-    """Design points by what messages call them; what is wrong with others goes to ``problems``.
+def read_designs(
+    spec: SweepSpec, workload: type[Workload], problems: Problems, *, machine_known: bool
+) -> list[Design]:
+    """Design points as they are specified; what is wrong with others goes to ``problems``.
 
-    Without the shape of the model single parameters and machines are checked only, without the
-    machine the names of what is changed of it.
+    Without the machine only the names of what is changed of it are checked.
     """
     for problem in spec.axis_problems():
         problems.add(problem)
-    designs: list[dict[str, Any]] = []
+    given: list[dict[str, Any]] = []
+    common: dict[str, Any] = {}
     if all(spec.grid.values()):
         with problems.collected():
-            designs = spec.without_repeats().design_points()
-    batches = {trace.rows for trace in traces if trace.rows is not None}
+            common = spec.common()
+            given = spec.without_repeats().design_points()
+    machines: dict[str, Machine | MachineError] = {}
+    found = []
+    for index, values in enumerate(given):
+        one = Design(spec, workload, common, values, index, problems, machines)
+        if one.check(machine_known=machine_known):
+            found.append(one)
+    return found
+
+
+def resolve_points(
+    designs: Sequence[Design],
+    source: Source,
+    traces: Mapping[int, Sequence[Trace]],
+    problems: Problems,
+) -> dict[str, Point]:
+    """Design points by what messages call them; what is wrong with others goes to ``problems``."""
     points: dict[str, Point] = {}
     first: dict[str, str] = {}
-    machines: dict[str, Machine | MachineError] = {}
-    for index, design in enumerate(designs):
-        one = _Design(spec, design, index, problems, machines)
-        machine, sound = one.machine(known=machine_known), one.check_parameters()
-        if machine is None or not sound or not shape_known:
-            continue
+    for one in designs:
         try:
-            own = resolve_parameters(spec.workload, one.own, shape, machine, batches)
-        except SweepError as error:
+            point = one.resolved(source, traces.get(one.index, ()))
+        except ParameterError as error:
+            for name, text in error.problems:
+                problems.add_of_point(one.where, f"{name}: {text}")
+            continue
+        except UserCodeError:
+            raise
+        except StepSimError as error:
             problems.add_of_point(one.where, str(error))
             continue
-        point = Point(index, _label(index, design), spec.workload, shape, own, machine)
         same = first.setdefault(json.dumps(point.content, sort_keys=True), one.where)
         if same != one.where:
             problems.add_of_point(
@@ -107,14 +136,13 @@ def fit(point: Point, traces: Sequence[Trace]) -> Fit:
     misfits: list[Trace] = []
     why = ""
     tried = 0
+    workload = point.resolved().workload
     for trace in traces:
         if trace.error:
             continue
-        # Attention depends on every length, MoE on their number only.
-        lengths = trace if point.workload == "attention" else trace.lengths
-        size = trace.rows, None if lengths is None else lengths.identity
+        size = trace.shape_for(type(workload))
         if size not in errors:
-            errors[size] = _misfit(point, trace)
+            errors[size] = _misfit(point, workload, trace)
         tried += 1
         if not errors[size]:
             example = example or trace
@@ -132,46 +160,102 @@ def fit(point: Point, traces: Sequence[Trace]) -> Fit:
     )
 
 
-def _misfit(point: Point, trace: Trace) -> str:
+def _misfit(point: Point, workload: Workload, trace: Trace) -> str:
     loaded = trace.loaded()
     if loaded.error:
         return ""
     try:
-        check_point(point.workload, point.shape, point.parameters, loaded.inputs)
+        with user_code(point.source.text):
+            workload.checked(loaded.fed_to(workload.inputs))
     except ArgError as error:
         return str(error)
     return ""
 
 
-class _Design:
-    """A design point of the specification with the parameters of all."""
+class Design:
+    """A design point of the specification, with the parameters of all points.
+
+    Attributes
+    ----------
+    where : what messages call it.
+    given : the parameters of the workload that are given.
+    """
 
     def __init__(
         self,
         spec: SweepSpec,
+        workload: type[Workload],
+        common: Mapping[str, Any],
         design: Mapping[str, Any],
         index: int,
         problems: Problems,
         machines: dict[str, Machine | MachineError],
     ) -> None:
+        self.index = index
         self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
-        self._spec, self._design = spec, design
+        self._spec, self._workload, self._design = spec, workload, design
         self._problems, self._machines = problems, machines
-        self._values = {**spec.parameters, **design}
-        self.own = {
+        self._values = {**common, **design}
+        self._machine: Machine | None = None
+        own = {
             key: value
             for key, value in self._values.items()
             if key != "machine" and not key.startswith(_MACHINE)
         }
+        self._config = own.pop("config", None)
+        self.given = own
 
-    def check_parameters(self) -> bool:
-        """Whether each parameter by itself is sound."""
-        found = parameter_problems(self._spec.workload, self.own)
-        for key, text in found.items():
+    def check(self, *, machine_known: bool) -> bool:
+        """Whether its machine, and each parameter by itself, is sound."""
+        self._machine = self._find_machine(known=machine_known)
+        found = parameter_problems(self._workload, self.given)
+        for key, text in found:
             self._blame(key, text)
-        return not found
+        return not found and self._machine is not None
 
-    def machine(self, *, known: bool) -> Machine | None:
+    def routing_shape(self) -> tuple[int, int] | None:
+        """Experts of the routing that it needs, if its parameters tell.
+
+        Raises
+        ------
+        ArgError
+            The model has no experts.
+        """
+        known = fields_of(self._workload)
+        given = {name: known[name].checked(value) for name, value in self.given.items()}
+        with user_code(self._workload.name):
+            return self._workload.routing_shape(given)
+
+    def resolved(self, source: Source, traces: Sequence[Trace]) -> Point:
+        """The point with all parameters; what published settings depend on are the traces.
+
+        Raises
+        ------
+        ParameterError
+            One is missing, or there is no such experiment.
+        """
+        assert self._machine is not None
+        data: list[Data] = []
+        if self._config is not None:
+            sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
+            loaded = (trace.loaded() for trace in sizes.values())
+            data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
+        with user_code(source.text):
+            found = resolve(
+                self._workload, self.given, machine=self._machine, config=self._config, data=data
+            )
+        return Point(
+            self.index,
+            _label(self.index, self._design),
+            source,
+            found.workload.values(),
+            found.origins,
+            found.config,
+            self._machine,
+            counting_of(self._spec.counting, found.config),
+        )
+
+    def _find_machine(self, *, known: bool) -> Machine | None:
         """The machine with what is changed of it; None if something is wrong with it."""
         overrides = {
             key.removeprefix(_MACHINE): value
@@ -220,7 +304,8 @@ class _Design:
 
     def _blame(self, key: str, text: str) -> None:
         """Add a problem where its key stands: in the design point, or once for all of them."""
-        if key in self._design or (key not in self._spec.parameters and key != "machine"):
+        common = key in self._spec.parameters or (key == "model" and self._spec.model is not None)
+        if key in self._design or (not common and key != "machine"):
             self._problems.add_of_point(self.where, f"{key}: {text}")
         elif key in self._spec.parameters:
             self._problems.add(f"parameters.{key}: {text}")
@@ -235,6 +320,6 @@ def _text(design: Mapping[str, Any]) -> str:
 def _label(index: int, design: Mapping[str, Any]) -> str:
     """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
     # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
-    names = {k: Path(v).name if k == "machine" else v for k, v in design.items()}
+    names = {k: Path(v).name if k in _FILES else v for k, v in design.items()}
     text = "_".join(f"{key}-{value}" for key, value in names.items()) or "all"
     return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
+from stepsim.results.columns import MEASURES
 from stepsim.sweep.labels import POINT_COLUMNS, label_points
-from stepsim.sweep.schema import METRICS
 from stepsim.sweep.tables import read_designs, read_failures, read_manifest, read_runs
 
 __all__ = [
@@ -75,8 +75,8 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         absent = absent or list(different)
         names = " and ".join(absent)
         mend = "keep what is missing with the key 'metrics' of the sweep"
-        if not set(absent) <= set(METRICS):
-            mend = f"choose among {', '.join(METRICS)}"
+        if not set(absent) <= set(MEASURES):
+            mend = f"choose among {', '.join(MEASURES)}"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {mend}")
     return measured
 

@@ -6,8 +6,9 @@ import hashlib
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import llvmlite
@@ -15,16 +16,18 @@ import numba
 import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.errors import SweepError
-from stepsim.sweep.decoder_kind import DecoderShape
-from stepsim.sweep.designs import Point, fit, resolve_points
-from stepsim.sweep.kinds import Shape, find_shape
+from stepsim.errors import ArgError, SweepError
+from stepsim.results.columns import MEASURES
+from stepsim.simulation.case import parameter_columns
+from stepsim.sweep.designs import Design, Point, fit, read_designs, resolve_points
 from stepsim.sweep.pairs import pair_traces
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
-from stepsim.sweep.schema import METRICS, SWEEP_SCHEMA_VERSION
-from stepsim.sweep.selection import kv_traces, routing_traces
+from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
+from stepsim.sweep.selection import Experts, kv_traces, routing_traces
 from stepsim.sweep.spec import Draft, SweepSpec
 from stepsim.sweep.traces import NO_TRACE, Trace
+from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
+from stepsim.workloads.loading import Source, find_workload
 
 __all__ = ["Chunk", "Plan", "Point", "make_plan"]
 
@@ -43,7 +46,6 @@ class Chunk:
     point: Point
     traces: tuple[Trace, ...]
     metrics: frozenset[str]
-    memory_model: str
     units: bool
     limits: Mapping[str, int | None]
 
@@ -60,19 +62,32 @@ class Plan:
 
     Attributes
     ----------
+    source : where the workload comes from.
+    traces_of : the traces of each design point, by its index; models differ in their routing.
     examples : a trace that fits each design point, by its index.
     misfits : which design points do not fit some of the traces; these runs become failures.
     """
 
     spec: SweepSpec
+    source: Source
     points: tuple[Point, ...]
-    traces: tuple[Trace, ...]
+    traces_of: Mapping[int, tuple[Trace, ...]]
     examples: Mapping[int, Trace]
     misfits: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
-        return len(self.points) * len(self.traces)
+        return sum(map(len, self.traces_of.values()))
+
+    @cached_property
+    def workload(self) -> type[Workload]:
+        return self.source.load()
+
+    @property
+    def traces(self) -> list[Trace]:
+        """All traces, those that several points share once."""
+        different = {id(own): own for own in self.traces_of.values()}
+        return [trace for own in different.values() for trace in own]
 
     @property
     def unreadable(self) -> list[str]:
@@ -81,36 +96,40 @@ class Plan:
 
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in a fixed order that does not depend on how they are executed."""
-        metrics = frozenset(self.spec.metrics or METRICS)
+        metrics = frozenset(self.spec.metrics or MEASURES)
         for point in self.points:
             number = 0
-            for group in self.groups():
+            for group in self.groups(point):
                 for first in range(0, len(group), self.spec.chunk):
                     yield Chunk(
                         key=f"{point.index:04d}-{number:05d}",
                         point=point,
                         traces=tuple(group[first : first + self.spec.chunk]),
                         metrics=metrics,
-                        memory_model=self.spec.memory_model,
                         units=self.spec.units,
                         limits=self.spec.limits.model_dump(),
                     )
                     number += 1
 
-    def groups(self) -> list[list[Trace]]:
+    def groups(self, point: Point) -> list[list[Trace]]:
         """Traces that share a program where one is shared; bad ones come along where they stand."""
+        own = self.traces_of[point.index]
+        if not self.shares_programs:
+            return [list(own)]
         groups: dict[object, list[Trace]] = {}
-        for trace in self.traces:
-            size: object = None if self.spec.workload == "attention" else trace.rows
-            if trace.lengths is not None:
-                size = size, trace.lengths.identity
-            groups.setdefault(size, []).append(trace)
+        for trace in own:
+            groups.setdefault(trace.shape_for(self.workload), []).append(trace)
         return list(groups.values())
+
+    @property
+    def shares_programs(self) -> bool:
+        """Whether several traces of one size have the same program."""
+        return not (self.workload.inputs and self.workload.inputs[0] in self.workload.shaping())
 
     def digest(self) -> str:
         """Equal plans give equal rows."""
         keys = [chunk.run_key(trace) for chunk in self.chunks() for trace in chunk.traces]
-        spec = self.spec.model_dump(include={"metrics", "memory_model", "units", "chunk"})
+        spec = self.spec.model_dump(include={"metrics", "counting", "units", "chunk"})
         # The keys know traces by content, the rows name them, too.
         names = [point.label for point in self.points] + [
             source.label for t in self.traces for source in (t, t.lengths) if source is not None
@@ -132,33 +151,36 @@ def versions() -> dict[str, str]:
 
 
 def make_plan(draft: Draft) -> Plan:
-    """Resolve models, machines, parameters and traces, and check all of them.
+    """Resolve workload, models, machines, parameters and traces, and check all of them.
 
     Raises
     ------
     SweepError
         Something does not exist or fit. All that can be told is told at once, and nothing has run.
+    UserCodeError
+        The file of a user's workload raises.
     """
     spec, problems = draft.spec, Problems()
     if spec is None:
         raise draft.refusal()
+    source: Source | None = None
+    with problems.collected("workload"):
+        source = find_workload(spec.workload)
+        parameter_columns(source.load())
+    if source is None:
+        raise draft.refusal(problems.listed())
+    workload = source.load()
     # What depends on keys that are wrong is left alone: nobody knows what they should say.
-    shape: Shape = None
-    if "model" not in draft.wrong:
-        with problems.collected():
-            shape = find_shape(spec.workload, spec.model)
-    shape_known = shape is not None or spec.workload == "swiglu"
-    traces: list[Trace] = []
-    if shape_known and not draft.wrong & {"traces", "lengths", "pairs"}:
-        with problems.collected():
-            traces = _usable(_numbered(_traces(spec, shape)))
-    points: dict[str, Point] = {}
-    if not draft.wrong & {"grid", "points", "parameters"}:
-        points = resolve_points(
-            spec, shape, traces, problems,
-            shape_known=shape_known, machine_known="machine" not in draft.wrong,
-        )  # fmt: skip
-    fits = {where: fit(point, traces) for where, point in points.items()}
+    designs: list[Design] = []
+    if not draft.wrong & {"grid", "points", "parameters", "model"}:
+        designs = read_designs(spec, workload, problems, machine_known="machine" not in draft.wrong)
+    traces: dict[int, tuple[Trace, ...]] = {}
+    if not draft.wrong & {"traces", "lengths", "pairs", "model"}:
+        traces = _traces_of(spec, workload, designs, problems)
+    points = resolve_points(
+        [one for one in designs if one.index in traces], source, traces, problems
+    )
+    fits = {where: fit(point, traces[point.index]) for where, point in points.items()}
     for where, found in fits.items():
         if found.misfit and found.example is None:
             problems.add_of_point(where, found.misfit)
@@ -167,44 +189,73 @@ def make_plan(draft: Draft) -> Plan:
         raise draft.refusal(told)
     return Plan(
         spec,
+        source,
         tuple(points.values()),
-        tuple(traces),
+        {point.index: traces[point.index] for point in points.values()},
         examples={point.index: fits[where].example or NO_TRACE for where, point in points.items()},
         misfits=tuple(f"{where}: {found.misfit}" for where, found in fits.items() if found.misfit),
     )
 
 
-def _traces(spec: SweepSpec, shape: Shape) -> list[Trace]:
-    if spec.workload != "decoder":
+def _traces_of(
+    spec: SweepSpec, workload: type[Workload], designs: Sequence[Design], problems: Problems
+) -> dict[int, tuple[Trace, ...]]:
+    """The traces of each design point, read once for all points with as many experts."""
+    by_shape: dict[Experts, tuple[Trace, ...]] = {}
+    found: dict[int, tuple[Trace, ...]] = {}
+    for design in designs:
+        try:
+            shape: Experts = (None, None)
+            if ROUTING in workload.inputs:
+                shape = design.routing_shape() or shape
+        except ArgError as error:
+            problems.add_of_point(design.where, str(error))
+            continue
+        if shape not in by_shape:
+            with problems.collected():
+                by_shape[shape] = tuple(_usable(_numbered(_traces(spec, workload, shape))))
+        if shape not in by_shape:
+            break
+        found[design.index] = by_shape[shape]
+    if not designs:
+        # Wrong points must not hide what is wrong with the traces.
+        with problems.collected():
+            _traces(spec, workload, (None, None))
+    return found
+
+
+def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
+    inputs = workload.inputs
+    if len(inputs) < 2:
         given = [key for key in ("lengths", "pairs") if getattr(spec, key) is not None]
         if given:
             raise SeveralProblems(
-                [f"{key}: is for workload decoder; remove the key" for key in given]
+                [f"{key}: is for workloads with two traces; remove the key" for key in given]
             )
-    if spec.workload == "swiglu":
+    if not inputs:
         if spec.traces is not None:
-            raise SweepError("traces: workload swiglu depends on no data; remove the key")
+            raise SweepError(f"traces: workload {workload.name} depends on no data; remove the key")
         return [NO_TRACE]
-    if isinstance(shape, DecoderShape):
-        return _decoder_traces(spec, shape)
+    if len(inputs) > 1:
+        return _pairs(spec, workload, shape)
     if spec.traces is None:
-        raise SweepError(_missing_traces(spec))
-    if spec.workload == "attention":
+        raise SweepError(_missing_traces(workload))
+    if inputs == (KV_LENGTHS,):
         return kv_traces(spec.traces)
-    return routing_traces(spec.traces, shape)  # type: ignore[arg-type]
+    return routing_traces(spec.traces, shape)
 
 
-def _decoder_traces(spec: SweepSpec, shape: DecoderShape) -> list[Trace]:
+def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
     problems = Problems()
     routing: list[Trace] = []
     lengths: list[Trace] = []
     if spec.traces is None:
-        problems.add(_missing_traces(spec))
+        problems.add(_missing_traces(workload))
     else:
         with problems.collected():
-            routing = routing_traces(spec.traces, shape.moe)
+            routing = routing_traces(spec.traces, shape)
     if spec.lengths is None:
-        problems.add("lengths: missing; workload decoder needs files of cache lengths")
+        problems.add(f"lengths: missing; workload {workload.name} needs files of cache lengths")
     else:
         with problems.collected():
             lengths = kv_traces(spec.lengths, "lengths")
@@ -213,8 +264,9 @@ def _decoder_traces(spec: SweepSpec, shape: DecoderShape) -> list[Trace]:
     return pair_traces(routing, lengths, spec.pairs or "all")
 
 
-def _missing_traces(spec: SweepSpec) -> str:
-    return f"traces: missing; workload {spec.workload} needs files or synthetic ones"
+def _missing_traces(workload: type[Workload]) -> str:
+    what = "files" if workload.inputs == (KV_LENGTHS,) else "files or synthetic ones"
+    return f"traces: missing; workload {workload.name} needs {what}"
 
 
 def _usable(traces: list[Trace]) -> list[Trace]:

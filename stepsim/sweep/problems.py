@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from stepsim.errors import MachineError, SweepError, TraceError
+from stepsim.errors import MachineError, SweepError, TraceError, WorkloadError
 from stepsim.machine.problems import did_you_mean
 
 __all__ = ["Problems", "SeveralProblems", "describe", "listing", "refusal", "unknown_key"]
@@ -46,14 +46,16 @@ class Problems:
         self._of_points.setdefault(text, []).append(where)
 
     @contextmanager
-    def collected(self) -> Iterator[None]:
-        """Add what is raised in the block."""
+    def collected(self, key: str = "") -> Iterator[None]:
+        """Add what is raised in the block; ``key`` is what a text that names none is about."""
         try:
             yield
         except SeveralProblems as error:
             self._general += error.problems
         except (SweepError, MachineError, TraceError) as error:
             self._general.append(str(error))
+        except WorkloadError as error:
+            self._general.append(f"{key}: {error}")
 
     def listed(self) -> list[str]:
         """All of them, those of design points last."""

@@ -110,13 +110,13 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         costs.append((max(0.0, whole - again), again))
     prepare = sum(cost for cost, _ in costs) / len(costs)
     run = sum(cost for _, cost in costs) / len(costs)
-    # The workers that share the chunks of a program prepare it each; attention shares none.
-    shared = plan.spec.workload != "attention"
+    # The workers that share the chunks of a program prepare it each.
     programs = sum(
-        min(jobs, math.ceil(len(group) / plan.spec.chunk)) if shared else len(group)
-        for group in plan.groups()
+        min(jobs, math.ceil(len(group) / plan.spec.chunk)) if plan.shares_programs else len(group)
+        for point in plan.points
+        for group in plan.groups(point)
     )
-    return (len(plan.points) * programs * prepare + plan.runs * run) / jobs
+    return (programs * prepare + plan.runs * run) / jobs
 
 
 def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:

@@ -24,11 +24,13 @@ from stepsim.trace_io import (
     synthetic_routing,
 )
 from stepsim.trace_io.parts import check_window
-from stepsim.workloads import MoEShape
 
 __all__ = ["kv_traces", "routing_traces"]
 
 _SHOWN = 10
+
+Experts = tuple[int, int] | tuple[None, None]
+"""Experts of the model and of a token; None where the workload does not say."""
 
 
 class _Batch(NamedTuple):
@@ -58,9 +60,7 @@ class _Group(NamedTuple):
     steps: npt.NDArray[np.int64] | None = None
 
 
-def routing_traces(
-    selection: TraceSelection, shape: MoEShape, where: str = "traces"
-) -> list[Trace]:
+def routing_traces(selection: TraceSelection, shape: Experts, where: str = "traces") -> list[Trace]:
     """The selected layer-steps or windows, in the order of source, layer, step.
 
     Raises
@@ -133,7 +133,7 @@ def _all_too_small(selection: TraceSelection, most: int, where: str) -> SweepErr
     )
 
 
-def _layer_steps(selection: TraceSelection, shape: MoEShape, where: str) -> list[_Batch]:
+def _layer_steps(selection: TraceSelection, shape: Experts, where: str) -> list[_Batch]:
     if selection.synthetic:
         return list(_synthetic(selection, shape))
     problems: list[str] = []
@@ -144,13 +144,13 @@ def _layer_steps(selection: TraceSelection, shape: MoEShape, where: str) -> list
 
 
 def _files(
-    selection: TraceSelection, shape: MoEShape, where: str, problems: list[str]
+    selection: TraceSelection, shape: Experts, where: str, problems: list[str]
 ) -> Iterator[_Batch]:
     """The layer-steps of all files; those that cannot be opened are added to ``problems``."""
     for number, name in enumerate(selection.files):
         try:
             parts = routing_parts(
-                name, experts=shape.experts, k=shape.active,
+                name, experts=shape[0], k=shape[1],
                 layers=selection.layers, steps=selection.steps,
             )  # fmt: skip
         except TraceError as error:
@@ -170,14 +170,14 @@ def _recorded(part: RoutingPart, tokens: int | None, window: int | None) -> Rout
     return part.read() if window is None else part.read_window(window, tokens or part.tokens)
 
 
-def _synthetic(selection: TraceSelection, shape: MoEShape) -> Iterator[_Batch]:
+def _synthetic(selection: TraceSelection, shape: Experts) -> Iterator[_Batch]:
     drawn = selection.synthetic
     assert drawn is not None
 
     @lru_cache(maxsize=1)  # windows of a table come one after the other
     def table(layer: int, step: int) -> RoutingTable:
         return synthetic_routing(
-            drawn.tokens, shape.experts, shape.active,
+            drawn.tokens, *_known(shape),
             seed=drawn.seed, skew=drawn.skew, layer=layer, step=step,
         )  # fmt: skip
 
@@ -199,6 +199,14 @@ def _synthetic(selection: TraceSelection, shape: MoEShape) -> Iterator[_Batch]:
                     f"layer {layer} step {step} has {drawn.tokens} tokens",
                     (layer, step), partial(_content, partial(read, layer, step)),
                 )  # fmt: skip
+
+
+def _known(shape: Experts) -> tuple[int, int]:
+    if shape[0] is None:
+        raise SweepError(
+            "traces.synthetic: this workload does not say how many experts it has; give files"
+        )
+    return shape
 
 
 def _content(read: Callable[[int | None], RoutingTable], window: int | None) -> Content:
@@ -313,7 +321,7 @@ def _wanted(values: Sequence[int] | None, value: int) -> bool:
 
 
 def _check_labels(
-    selection: TraceSelection, shape: MoEShape, found: Sequence[_Batch], where: str
+    selection: TraceSelection, shape: Experts, found: Sequence[_Batch], where: str
 ) -> None:
     """Refuse layers and steps of which there is nothing to run."""
     absent = {

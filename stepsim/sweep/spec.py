@@ -23,8 +23,8 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.errors import MachineError, SweepError
 from stepsim.machine.yaml_source import read_yaml
+from stepsim.results.columns import COUNTINGS, MEASURES
 from stepsim.sweep.problems import SeveralProblems, describe, refusal
-from stepsim.sweep.schema import METRICS
 
 __all__ = [
     "Draft",
@@ -40,7 +40,13 @@ _MOST = 1 << 40
 _Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
 _Index = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
 _Indices = Annotated[list[_Index], Field(min_length=1)]
-_Value = int | float | str | bool | None
+_FILES = {
+    "machine": (".yaml", ".yml"),
+    "model": (".yaml", ".yml", ".json"),
+    "workload": (".py",),
+}
+"""Keys that can name a file, and how its name ends."""
+_Value = int | float | str | bool | list[Any] | dict[str, Any] | None
 
 
 class _Section(BaseModel):
@@ -124,15 +130,15 @@ class SweepSpec(_Section):
 
     The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
     ``parameters`` hold for all. A key ``machine`` names a machine, ``machine.hbm.channels`` and the
-    like change it, all others are parameters of the workload.
+    like change it, ``config`` takes what is not given from published experiments, and all others
+    are parameters of the workload.
     """
 
     name: str = Field(default="sweep", description="shown in summaries")
-    workload: Literal["moe", "attention", "swiglu", "decoder"] = Field(
-        description="kind of program"
-    )
+    workload: str = Field(description="name of a workload, or file and name as in gemm.py:gemm")
     model: str | dict[str, Any] | None = Field(
-        default=None, description="name of a model, or its shape as a mapping"
+        default=None,
+        description="parameter model of all points: a name, a file, or dimensions as a mapping",
     )
     traces: TraceSelection | None = Field(default=None, description="traces and selection")
     lengths: TraceSelection | None = Field(
@@ -145,15 +151,31 @@ class SweepSpec(_Section):
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, list[_Value]] = Field(default={}, description="axes of the design space")
     points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
-    metrics: list[Literal[METRICS]] | None = Field(  # type: ignore[valid-type]
+    metrics: list[Literal[MEASURES]] | None = Field(  # type: ignore[valid-type]
         default=None, description="totals to keep; the others are null. All if absent"
     )
-    memory_model: Literal["published", "published2", "paper"] = Field(
-        default="published", description="how the symbolic bytes are counted"
+    counting: Literal[COUNTINGS] | None = Field(  # type: ignore[valid-type]
+        default=None,
+        description="how bytes and FLOPs are counted; executed if absent, published for points "
+        "with config published",
     )
     units: bool = Field(default=False, description="keep the accounts of every unit as well")
     limits: SweepLimits = Field(default=SweepLimits(), description="when to give a run up")
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
+
+    def common(self) -> dict[str, Any]:
+        """The parameters of all points, the model among them.
+
+        Raises
+        ------
+        SweepError
+            The model is given twice.
+        """
+        if self.model is None:
+            return self.parameters
+        if "model" in self.parameters:
+            raise SweepError("model: is given twice, here and in parameters; keep one")
+        return {"model": self.model, **self.parameters}
 
     def axis_problems(self) -> list[str]:
         """Axes that are empty or have a value twice, in sentences."""
@@ -292,7 +314,7 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
 
 
 def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
-    """Paths of traces and machines relative to the folder of the YAML file."""
+    """Files of workloads, models, traces and machines relative to the folder of the YAML file."""
     changes: dict[str, Any] = {}
     for key, selection in (("traces", spec.traces), ("lengths", spec.lengths)):
         if selection is not None and selection.files:
@@ -300,10 +322,12 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
             changes[key] = selection.model_copy(update={"files": files})
 
     def located(key: str, value: Any) -> Any:
-        is_file = isinstance(value, str) and value.endswith((".yaml", ".yml"))
-        return str(folder / value) if key == "machine" and is_file else value
+        if not isinstance(value, str) or key not in _FILES:
+            return value
+        return str(folder / value) if value.partition(":")[0].endswith(_FILES[key]) else value
 
-    changes["machine"] = located("machine", spec.machine)
+    for key in ("workload", "model", "machine"):
+        changes[key] = located(key, getattr(spec, key))
     changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
     changes["grid"] = {
         key: [located(key, value) for value in values] for key, values in spec.grid.items()

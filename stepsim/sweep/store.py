@@ -28,19 +28,22 @@ import pyarrow as pa
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError, SweepError
+from stepsim.simulation.case import parameter_columns
 from stepsim.sweep.parquet import check_footer, check_whole, flush, read_table, write_tables
 from stepsim.sweep.plan import Plan, Point, versions
-from stepsim.sweep.schema import FAILURES_SCHEMA, RUNS_SCHEMA, UNIT_ROWS_SCHEMA
+from stepsim.sweep.schema import FAILURES_SCHEMA, TABLES, UNIT_ROWS_SCHEMA, runs_schema
 from stepsim.sweep.work import ChunkRows
 
-__all__ = ["TABLES", "Store", "table_files"]
+__all__ = ["Store", "table_files", "table_schemas"]
 
-TABLES: Mapping[str, pa.Schema] = {
-    # In the order of writing: runs last, because its presence completes the others.
-    "failures": FAILURES_SCHEMA,
-    "units": UNIT_ROWS_SCHEMA,
-    "runs": RUNS_SCHEMA,
-}
+
+def table_schemas(parameters: Mapping[str, pa.Field]) -> dict[str, pa.Schema]:
+    """Schemas of the tables of a sweep by name, for the parameters of its workload."""
+    return {
+        "failures": FAILURES_SCHEMA,
+        "units": UNIT_ROWS_SCHEMA,
+        "runs": runs_schema(parameters),
+    }
 
 
 class Store:
@@ -60,6 +63,8 @@ class Store:
         self._summary = folder / "summary.json"
         self._timings = folder / "timings.jsonl"
         self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
+        self._parameters = parameter_columns(plan.workload)
+        self._schemas = table_schemas(self._parameters)
 
     def check(self, *, resume: bool) -> None:
         """Refuse a folder that is not for this sweep, without touching it.
@@ -136,7 +141,7 @@ class Store:
         OutputError
             They cannot be written, as when the disk is full; no torn file is left of this chunk.
         """
-        tables = {name: _table(name, getattr(rows, name)) for name in self._tables}
+        tables = {name: _table(self._schemas[name], getattr(rows, name)) for name in self._tables}
         write_tables({self._part(rows.key, name): table for name, table in tables.items()})
         with _writing(self._timings), self._timings.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dict(rows.timing)) + "\n")
@@ -177,6 +182,7 @@ class Store:
             "runs": self._plan.runs,
             "versions": versions(),
             "spec": spec.model_dump(mode="json"),
+            "parameters": {name: _column(f) for name, f in self._parameters.items()},
             "designs": dict(zip([p.label for p in points], spec.design_points(), strict=True)),
         }
 
@@ -194,14 +200,14 @@ class Store:
         for point in self._plan.points:
             if point.index in complete:
                 for name in self._tables:
-                    check_whole(self._final(name, point), TABLES[name])
+                    check_whole(self._final(name, point), self._schemas[name])
         damaged: list[str] = []
         for chunk in self._plan.chunks():
             runs = self._part(chunk.key, "runs")
             if chunk.point.index not in complete and runs.exists():
                 try:
                     for name in self._tables:
-                        check_whole(self._part(chunk.key, name), TABLES[name])
+                        check_whole(self._part(chunk.key, name), self._schemas[name])
                 except SweepError as error:
                     damaged.append(str(error))
                     # Without this one the others do not count, and are written over.
@@ -223,15 +229,19 @@ def table_files(folder: Path, name: str) -> list[Path]:
     ]
 
 
+def _column(field: pa.Field) -> dict[str, str]:
+    """A column as readers of the folder find it, who need not have the workload."""
+    return {"type": str(field.type), **{k.decode(): v.decode() for k, v in field.metadata.items()}}
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     with replacing(path) as (temporary,):
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
         flush(temporary)
 
 
-def _table(name: str, rows: Sequence[Any]) -> pa.Table:
-    schema = TABLES[name]
-    if name == "units":
+def _table(schema: pa.Schema, rows: Sequence[Any]) -> pa.Table:
+    if schema is UNIT_ROWS_SCHEMA:
         return pa.concat_tables([schema.empty_table(), *rows]).combine_chunks()
     return pa.Table.from_pylist(list(rows), schema=schema)
 

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from stepsim.errors import SweepError
+from stepsim.results.columns import field
 from stepsim.sweep.parquet import check_footer, read_table
-from stepsim.sweep.store import TABLES, table_files
+from stepsim.sweep.schema import TABLES
+from stepsim.sweep.store import table_files, table_schemas
 
 __all__ = [
     "Manifest",
@@ -46,14 +48,15 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
     place = Path(folder)
     if name not in TABLES:
         raise SweepError(f"unknown table '{name}'; a sweep has {', '.join(sorted(TABLES))}")
-    labels = list(read_designs(place))
+    manifest = read_manifest(place)
+    labels = list(manifest.designs)
     files = table_files(place, name)
     for path in files:
         check_footer(path)
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.FileSystemDataset.from_paths(
         [str(path) for path in files],
-        schema=TABLES[name].append(_DESIGN),
+        schema=table_schemas(manifest.parameters)[name].append(_DESIGN),
         format=ds.ParquetFileFormat(default_fragment_scan_options=checked),
         filesystem=LocalFileSystem(),
         partitions=[ds.field("design") == _label(path, labels) for path in files],
@@ -80,11 +83,13 @@ class Manifest:
     designs : the design points as they were specified, by label.
     runs : of the whole sweep, whether they are there or not.
     spec : the specification with all its keys.
+    parameters : columns of the parameters of the workload.
     """
 
     designs: dict[str, dict[str, Any]]
     runs: int
     spec: dict[str, Any]
+    parameters: dict[str, pa.Field]
 
     @property
     def traces(self) -> int:
@@ -109,11 +114,15 @@ def read_manifest(folder: str | Path) -> Manifest:
     try:
         found = json.loads(manifest.read_text(encoding="utf-8"))
         designs = {label: dict(design) for label, design in found["designs"].items()}
-        return Manifest(designs, int(found["runs"]), dict(found["spec"]))
+        parameters = {
+            name: field(name, pa.type_for_alias(one["type"]), one["unit"], one["definition"])
+            for name, one in found["parameters"].items()
+        }
+        return Manifest(designs, int(found["runs"]), dict(found["spec"]), parameters)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise SweepError(
-            f"{manifest}: cannot be used, expected JSON with the keys 'designs', 'runs' and 'spec' "
-            "as stepsim writes it; run the sweep again in a new folder"
+            f"{manifest}: cannot be used, expected JSON with the keys 'designs', 'runs', 'spec' "
+            "and 'parameters' as stepsim writes it; run the sweep again in a new folder"
         ) from error
 
 

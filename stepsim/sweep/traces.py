@@ -7,13 +7,15 @@ stays in memory, the rest is read again when its turn comes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stepsim.errors import TraceError
+from stepsim.workloads import Data, Workload
+from stepsim.workloads.parameters import Input
 
 __all__ = ["NO_TRACE", "Source", "Trace", "read_sources"]
 
@@ -59,10 +61,23 @@ class Trace:
         lengths = None if self.lengths is None else self.lengths.key
         return self.layer, self.step, self.window, self.identity, lengths, self.copy
 
-    @property
-    def inputs(self) -> Any:
-        """What a program is built for and bound to: the data, with lengths a pair of both."""
-        return self.data if self.lengths is None else (self.data, self.lengths.data)
+    def fed_to(self, inputs: Sequence[Input]) -> Data:
+        """What a workload with these inputs runs on.
+
+        Raises
+        ------
+        ArgError
+            Lengths are negative, or there are not as many as tokens.
+        """
+        arrays = [self.data, None if self.lengths is None else self.lengths.data]
+        return Data.of(**{one.name: array for one, array in zip(inputs, arrays, strict=False)})
+
+    def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
+        """Equal for traces that one program of the workload serves."""
+        of = (self.identity, None if self.lengths is None else self.lengths.identity)
+        shaping = workload.shaping()
+        pairs = zip(workload.inputs, of, strict=False)
+        return self.rows, *(known if one in shaping else None for one, known in pairs)
 
     @property
     def label(self) -> str:

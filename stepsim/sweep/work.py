@@ -7,34 +7,25 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from stepsim.graph.metrics import Metrics
 from stepsim.graph.operator import without_source_lines
-from stepsim.simulation import Limits, Totals, prepare
-from stepsim.sweep.decoder_kind import DecoderShape
-from stepsim.sweep.kinds import Built, build, program_size
+from stepsim.simulation import Limits
+from stepsim.simulation.case import Case, describe, routing_load
 from stepsim.sweep.plan import Chunk, versions
-from stepsim.sweep.schema import PARAMETERS, UNIT_ROWS_SCHEMA
+from stepsim.sweep.schema import UNIT_ROWS_SCHEMA
 from stepsim.sweep.traces import Trace
-from stepsim.workloads import MoEShape
+from stepsim.workloads import Data
 
 __all__ = ["ChunkRows", "execute_chunk"]
 
 _KEPT_PROGRAMS = 2
 """Prepared programs that a worker keeps; chunks come in the order of the design points."""
-
-_SYMBOLIC = {
-    "onchip_bytes": "on_chip_memory",
-    "offchip_bytes": "off_chip_traffic",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,55 +66,38 @@ def execute_chunk(chunk: Chunk) -> ChunkRows:
     return ChunkRows(chunk.key, rows.runs, rows.failures, rows.units, timing, versions())
 
 
-class _Design:
-    """A prepared program with its symbolic totals, made once for many traces."""
-
-    def __init__(self, chunk: Chunk, data: Any) -> None:
-        point = chunk.point
-        self.built: Built = build(point.workload, point.shape, point.parameters, data)
-        self.prepared = prepare(self.built.program, machine=point.machine)
-        self._memory_model = chunk.memory_model
-        self._metrics: Metrics | None = None
-
-    @cached_property
-    def metrics(self) -> Metrics:
-        return self.built.program.metrics(
-            memory=self._memory_model,
-            on_demand=self.built.on_demand and self._memory_model == "published",
-        )
-
-    def symbolic(self, wanted: frozenset[str], data: Any) -> dict[str, int]:
-        """Those of the symbolic totals that are wanted."""
-        found: dict[str, int] = {}
-        if wanted & _SYMBOLIC.keys():
-            bound = self.metrics.bind(self.built.symbols(data))
-            found = {name: int(getattr(bound, whose)) for name, whose in _SYMBOLIC.items()}
-        if "allocated_compute" in wanted:
-            found["allocated_compute"] = self.allocated_compute
-        return {name: value for name, value in found.items() if name in wanted}
-
-    @cached_property
-    def allocated_compute(self) -> int:
-        total, published = int(self.metrics.allocated_compute), self.built.published_compute
-        return total if published is None or self._memory_model == "paper" else published(total)
+_cases: OrderedDict[Hashable, Case] = OrderedDict()
 
 
-_designs: OrderedDict[str, _Design] = OrderedDict()
-
-
-def _design(chunk: Chunk, data: Any) -> _Design:
+def _case(chunk: Chunk, about: _About, data: Data) -> Case:
     """The prepared program, from the last few of this process where possible."""
     point = chunk.point
-    size = program_size(point.shape, data)
-    key = repr((point.workload, point.shape, dict(point.parameters), point.machine, size,
-                chunk.memory_model))  # fmt: skip
-    if key not in _designs:
+    key = (about.key, about.resolved.workload.program_key(data))
+    if key not in _cases:
         with _without_collection(), without_source_lines():
-            _designs[key] = _Design(chunk, data)
-        if len(_designs) > _KEPT_PROGRAMS:
-            _designs.popitem(last=False)
-    _designs.move_to_end(key)
-    return _designs[key]
+            made = Case(point.source, about.resolved, data, point.machine, point.counting)
+            _ = made.prepared
+        _cases[key] = made
+        if len(_cases) > _KEPT_PROGRAMS:
+            _cases.popitem(last=False)
+    _cases.move_to_end(key)
+    return _cases[key]
+
+
+class _About:
+    """What all runs of a chunk share: the workload, the columns that say what it is, its key."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        point, known = chunk.point, versions()
+        self.resolved = point.resolved()
+        self.key = json.dumps([*point.content, point.counting], sort_keys=True)
+        self.columns = {
+            "point": point.index,
+            **describe(point.source, self.resolved, point.machine, point.counting, None),
+            "stepsim_version": known.pop("stepsim"),
+            "model_version": known.pop("model"),
+            "versions": json.dumps(known, sort_keys=True),
+        }
 
 
 @contextmanager
@@ -144,7 +118,7 @@ class _Rows:
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk
         self._limits = Limits(**chunk.limits)
-        self._common = _common(chunk)
+        self._about = _About(chunk)
         self.runs: list[dict[str, Any]] = []
         self.failures: list[dict[str, Any]] = []
         self.units: list[pa.Table] = []
@@ -154,17 +128,18 @@ class _Rows:
     def add(self, trace: Trace) -> None:
         """Simulate one run."""
         trace = trace.loaded()
-        identity = {**self._common, **_labels(self._chunk, trace)}
+        identity = {**self._about.columns, **_labels(self._chunk, trace)}
         if trace.error:
             self._fail(identity, "trace", "TraceError", trace.error)
             return
         stage = "build"
         try:
             begin = time.perf_counter()
-            design = _design(self._chunk, trace.inputs)
+            data = trace.fed_to(self._about.resolved.workload.inputs)
+            case = _case(self._chunk, self._about, data)
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"
-            self._run(identity, design, trace)
+            self._run(identity, case, data)
         # Whatever goes wrong in one run must not take the others along.
         except Exception as error:
             text = str(error)
@@ -173,27 +148,21 @@ class _Rows:
                 text = f"{trace.whole_label}: {text}"
             self._fail(identity, stage, type(error).__name__, text)
 
-    def _run(self, identity: dict[str, Any], design: _Design, trace: Trace) -> None:
-        bindings = design.built.bindings(trace.inputs)
+    def _run(self, identity: dict[str, Any], case: Case, data: Data) -> None:
         units = None
         if self._chunk.units:
-            totals, units = design.prepared.run_with_units(bindings, limits=self._limits)
+            totals, units = case.run_with_units(data, limits=self._limits)
         else:
-            totals = design.prepared.run(bindings, limits=self._limits)
+            totals = case.run(data, limits=self._limits)
         self.engine_seconds += totals.wall_seconds
-        wanted = self._chunk.metrics
-        numbers = {name: getattr(totals, name) for name in wanted if name in Totals.__slots__}
-        if "bandwidth_utilization" in wanted:
-            numbers["bandwidth_utilization"] = totals.bandwidth_utilization
         self.runs.append(
             {
                 **identity,
-                **_load(self._chunk, trace),
-                **numbers,
-                **design.symbolic(wanted, trace.inputs),
+                **case.built.parameters,
+                **routing_load(data),
+                **case.measures(totals, data, self._chunk.metrics),
                 "status": totals.status,
-                "memory_model": self._chunk.memory_model,
-                "program_hash": design.prepared.program_hash,
+                "program_hash": case.prepared.program_hash,
                 "image_hash": totals.image_hash,
             }
         )
@@ -208,30 +177,8 @@ class _Rows:
         self.failures.append({**identity, "stage": stage, "error": error, "message": message})
 
 
-def _common(chunk: Chunk) -> dict[str, Any]:
-    """What all rows of a chunk share."""
-    point, known = chunk.point, versions()
-    parameters = dict(point.parameters)
-    shape_name = None if point.shape is None else point.shape.name
-    columns = {name: parameters.get(name) for name in PARAMETERS}
-    if columns["tile"] is not None:
-        columns["tile"] = str(columns["tile"])
-    return {
-        "point": point.index,
-        "workload": point.workload,
-        "model": shape_name,
-        "parameters": json.dumps(parameters, sort_keys=True),
-        "machine": point.machine.name,
-        "machine_json": json.dumps(point.machine.to_dict(), sort_keys=True),
-        **columns,
-        "stepsim_version": known.pop("stepsim"),
-        "model_version": known.pop("model"),
-        "versions": json.dumps(known, sort_keys=True),
-    }
-
-
 def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:
-    return {
+    labels = {
         "run": chunk.run_key(trace),
         "trace": trace.source,
         "trace_id": trace.identity,
@@ -239,8 +186,8 @@ def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:
         "step": trace.step,
         "window": trace.window,
         **_lengths(trace.lengths),
-        "batch": chunk.point.parameters.get("batch", trace.rows),
     }
+    return labels if trace.rows is None else {**labels, "batch": trace.rows}
 
 
 def _lengths(batch: Trace | None) -> dict[str, Any]:
@@ -252,13 +199,3 @@ def _lengths(batch: Trace | None) -> dict[str, Any]:
         "lengths_step": batch.step,
         "lengths_window": batch.window,
     }
-
-
-def _load(chunk: Chunk, trace: Trace) -> dict[str, int]:
-    """How the rows of a routing spread over the experts."""
-    shape = chunk.point.shape
-    experts = shape.moe if isinstance(shape, DecoderShape) else shape
-    if not isinstance(experts, MoEShape):
-        return {}
-    counts = np.bincount(trace.data.ravel(), minlength=experts.experts)
-    return {"active_experts": int((counts > 0).sum()), "max_load": int(counts.max())}

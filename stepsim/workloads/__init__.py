@@ -1,50 +1,36 @@
-"""Ready-made programs."""
+"""Workloads: ready-made ones, and those of the user's files and of plugins."""
 
-from stepsim.workloads.attention import (
-    AttentionWorkload,
-    attention,
-    published_attention_config,
+from stepsim.workloads.attention import Attention
+from stepsim.workloads.decoder import Decoder
+from stepsim.workloads.models import Model
+from stepsim.workloads.moe import Moe
+from stepsim.workloads.parameters import (
+    KV_LENGTHS,
+    ROUTING,
+    Built,
+    Counted,
+    Data,
+    Param,
+    ParameterError,
+    Workload,
 )
-from stepsim.workloads.decoder import DecoderWorkload, decoder_layer, published_decoder_config
-from stepsim.workloads.models import (
-    ATTENTION_SHAPES,
-    MOE_SHAPES,
-    AttentionShape,
-    MoEShape,
-    attention_shape,
-    moe_shape,
-)
-from stepsim.workloads.moe import MoEWorkload, moe_layer, published_config
-from stepsim.workloads.moe_config import MOE_DEFAULTS, published_moe_config
-from stepsim.workloads.swiglu import SwiGLUWorkload, published_swiglu_config, swiglu_layer
-from stepsim.workloads.time_multiplexing import (
-    TimeMultiplexedMoE,
-    published_time_multiplexing_config,
-    time_multiplexed_moe,
-)
+from stepsim.workloads.resolve import Resolved, resolve
+from stepsim.workloads.swiglu import Swiglu
 
 __all__ = [
-    "ATTENTION_SHAPES",
-    "MOE_DEFAULTS",
-    "MOE_SHAPES",
-    "AttentionShape",
-    "AttentionWorkload",
-    "DecoderWorkload",
-    "MoEShape",
-    "MoEWorkload",
-    "SwiGLUWorkload",
-    "TimeMultiplexedMoE",
-    "attention",
-    "attention_shape",
-    "decoder_layer",
-    "moe_layer",
-    "moe_shape",
-    "published_attention_config",
-    "published_config",
-    "published_decoder_config",
-    "published_moe_config",
-    "published_swiglu_config",
-    "published_time_multiplexing_config",
-    "swiglu_layer",
-    "time_multiplexed_moe",
+    "KV_LENGTHS",
+    "ROUTING",
+    "Attention",
+    "Built",
+    "Counted",
+    "Data",
+    "Decoder",
+    "Model",
+    "Moe",
+    "Param",
+    "ParameterError",
+    "Resolved",
+    "Swiglu",
+    "Workload",
+    "resolve",
 ]

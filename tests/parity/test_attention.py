@@ -28,7 +28,7 @@ def test_point(point: Point) -> None:
     assert abs(result.cycles - point.published) <= 2
     assert point.number("par_regions") in (None, work.regions)
     exact = work.metrics(memory="paper")
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
     assert work.allocated_compute == work.regions * 6 * 2048
 

@@ -46,7 +46,7 @@ def test_compute_and_run(model: str, variant: str) -> None:
     result = simulate(work.program, bindings={work.routing: indices(model)})
     exact = work.metrics(indices(model), memory="paper")
     assert result.status == "ok"
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
 
 

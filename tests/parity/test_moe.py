@@ -65,7 +65,7 @@ def test_point(point: Point) -> None:
     assert work.published_flops(indices) == point.number("flops")
     assert work.published_padded_flops(indices) == point.number("padded_flops")
     exact = work.program.metrics(memory="paper").bind({work.routing: indices})
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
 
 

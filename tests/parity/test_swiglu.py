@@ -20,6 +20,6 @@ def test_point(point: Point) -> None:
     assert result.cycles == pytest.approx(point.published, rel=0.003)
     bound = work.metrics()
     assert bound.off_chip_traffic == point.number("off_chip_bytes")
-    assert result.traffic_bytes == bound.off_chip_traffic
+    assert result.offchip_bytes == bound.off_chip_traffic
     assert result.flops == bound.flops
     assert work.allocated_compute == 5 * 4096

@@ -35,7 +35,7 @@ def test_point(point: Point) -> None:
     assert work.published_padded_flops(indices) == point.number("padded_flops")
     assert work.allocated_compute == point.number("allocated_flops")
     exact = work.program.metrics(memory="paper").bind({work.routing: indices})
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
     share = bound.off_chip_traffic / point.published / result.peak_bandwidth
     used = work.published_flops(indices) / point.published / work.allocated_compute

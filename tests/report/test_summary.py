@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from rich.console import Console
+from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary, busiest_units
 
 from stepsim.errors import OutputError
 from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
-from stepsim.report.summary import BusyUnit, ProgramNumbers, RunSummary, busiest_units
 from stepsim.report.tables import comparison_table, run_table, units_table
 
 PROGRAM = ProgramNumbers(
@@ -30,7 +30,7 @@ SUMMARY = RunSummary(
     program=PROGRAM,
     peak_bandwidth=1024.0,
     executed_flops=1_500_000,
-    traffic_bytes=256_000,
+    offchip_bytes=256_000,
     memory_requests=9_000,
     bus_bytes=576_000,
     engine_steps=5_000_000,
@@ -42,7 +42,7 @@ EMPTY = RunSummary(
     program=ProgramNumbers(0, 0, 0, 0, 0),
     peak_bandwidth=1024.0,
     executed_flops=0,
-    traffic_bytes=0,
+    offchip_bytes=0,
     memory_requests=0,
     bus_bytes=0,
     engine_steps=0,
@@ -91,7 +91,7 @@ def test_no_utilisation_exceeds_one() -> None:
     full = replace(SUMMARY, program=replace(crowded, offchip_bytes=1_024_000))
     assert full.bandwidth_utilization == 1
     # Memories that are not shared move more than one could.
-    apart = replace(summary, traffic_bytes=1_024_001)
+    apart = replace(summary, offchip_bytes=1_024_001)
     assert apart.bandwidth_utilization is apart.executed_bandwidth_utilization is None
 
 
@@ -110,7 +110,7 @@ def test_dict_holds_every_number_once() -> None:
         "executed_flops": 1_500_000,
         "executed_compute_utilization": 0.25,
         "executed_bandwidth_utilization": 0.25,
-        "traffic_bytes": 256_000,
+        "offchip_bytes": 256_000,
         "memory_requests": 9_000,
         "bus_bytes": 576_000,
         "engine_steps": 5_000_000,

@@ -131,12 +131,12 @@ def test_pandas(result: Result) -> None:
     frame = result.to_pandas("units")
     assert list(frame.columns) == UNITS_SCHEMA.names
     assert len(frame) == result.units.num_rows
-    assert frame["traffic_bytes"].sum() == result.traffic_bytes
+    assert frame["offchip_bytes"].sum() == result.offchip_bytes
 
 
 def test_repr(result: Result, stuck: Result) -> None:
     text = repr(replace(result, wall_seconds=0.25))
-    share = result.traffic_bytes / result.cycles / 1024
+    share = result.offchip_bytes / result.cycles / 1024
     assert text == (
         f"Result('center': ok, 2,074 cycles, 131,072 bytes off chip, {share:.1%} of peak "
         f"bandwidth, 65,536 FLOPs, {result.engine_steps:,} steps in 0.25 s)"

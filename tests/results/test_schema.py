@@ -15,7 +15,7 @@ UNITS = {
     "firings": "int64", "final_clock": "int64", "busy": "int64", "wait_input": "int64",
     "wait_output": "int64", "wait_memory": "int64", "before": "int64", "after": "int64",
     "longest_wait": "string", "longest_wait_cycles": "int64", "requests": "int64",
-    "traffic_bytes": "int64", "flops": "int64",
+    "offchip_bytes": "int64", "flops": "int64",
 }  # fmt: skip
 CHANNELS = {
     "channel": "int32", "name": "string", "producer": "string", "consumer": "string",
@@ -23,7 +23,7 @@ CHANNELS = {
     "consumer_wait": "int64",
 }  # fmt: skip
 RUN = {
-    "program": "string", "status": "string", "cycles": "int64", "traffic_bytes": "int64",
+    "program": "string", "status": "string", "cycles": "int64", "offchip_bytes": "int64",
     "bus_bytes": "int64", "memory_requests": "int64", "flops": "int64",
     "bandwidth_utilization": "double", "peak_bandwidth": "double", "tokens": "int64",
     "undelivered_tokens": "int64",

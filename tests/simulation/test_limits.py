@@ -35,7 +35,7 @@ def stopped(limits: Limits) -> st.Result:
     assert str(result.diagnosis) == result.diagnosis.summary
     assert 0 < result.engine_steps < whole.engine_steps
     assert 0 < result.cycles < whole.cycles
-    assert 0 < result.traffic_bytes < whole.traffic_bytes
+    assert 0 < result.offchip_bytes < whole.offchip_bytes
     assert result.units.num_rows == 3
     check_accounts(result)
     return result

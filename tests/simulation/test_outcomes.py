@@ -125,7 +125,7 @@ def test_a_failed_unit_says_why_and_where_and_the_others_finish() -> None:
     states = dict(zip(*(result.units[c].to_pylist() for c in ("name", "state")), strict=True))
     assert states.pop("sum#8") == "failed"
     assert set(states.values()) == {"done"}
-    assert result.traffic_bytes == 8 * 64 * 2  # all rows were loaded
+    assert result.offchip_bytes == 8 * 64 * 2  # all rows were loaded
     fits = {left: bindings[left], right: np.array([[0, 0, 1, 0]]).T}
     assert simulate(program, bindings=fits).status == "ok"
 

@@ -23,7 +23,7 @@ def table(seed: int, skew: float = 1.0) -> Any:
 
 def assert_same(totals: Any, result: Any) -> None:
     for name in (
-        "status", "cycles", "traffic_bytes", "bus_bytes", "memory_requests", "flops", "tokens",
+        "status", "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops", "tokens",
         "engine_steps", "peak_bandwidth",
     ):  # fmt: skip
         assert getattr(totals, name) == getattr(result, name), name

@@ -36,10 +36,10 @@ def test_accounts_add_up(tile: int | str) -> None:
     assert result.cycles == max(
         units["final_clock"].max(), units[units["requests"] > 0]["final_clock"].max() + 3
     )
-    assert result.traffic_bytes == units["traffic_bytes"].sum() > 0
+    assert result.offchip_bytes == units["offchip_bytes"].sum() > 0
     assert result.flops == units["flops"].sum() > 0
     assert result.memory_requests == units["requests"].sum()
-    assert result.bus_bytes == 64 * result.memory_requests >= result.traffic_bytes
+    assert result.bus_bytes == 64 * result.memory_requests >= result.offchip_bytes
     assert result.engine_steps == units["firings"].sum()
     channels = result.channels.to_pandas()
     assert result.tokens == channels["sent"].sum()
@@ -120,7 +120,7 @@ def test_more_channels_and_rows_scale_the_traffic() -> None:
     def traffic(batch: int) -> int:
         indices = np.tile(INDICES, (batch // 8, 1))
         work = st.moe_layer("mixtral-8x7b", batch, "dynamic", 1792, indices=indices)
-        return simulate(work.program).traffic_bytes
+        return simulate(work.program).offchip_bytes
 
     weights = 3 * 4096 * 14336 * 2 * 8  # every expert is used, whatever the batch
     rows = [traffic(batch) - weights for batch in (8, 16)]

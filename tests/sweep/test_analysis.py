@@ -202,15 +202,15 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     runs = pq.ParquetFile(path).read()
     rows = runs.to_pylist()
     for row, bytes_ in zip(rows, [0, 0, 10, 10, 10, 10], strict=True):
-        row["traffic_bytes"] = bytes_
+        row["offchip_bytes"] = bytes_
     pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
     shutil.copytree(tmp_path / "out", tmp_path / "more")
-    rows[1]["traffic_bytes"] = 5
+    rows[1]["offchip_bytes"] = 5
     path = tmp_path / "more" / path.relative_to(tmp_path / "out")
     pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
-    (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "traffic_bytes").changes
+    (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "offchip_bytes").changes
     assert (worst.before, worst.after, worst.ratio) == (0, 5, None)
-    (*_, best) = compare(tmp_path / "more", tmp_path / "out", "traffic_bytes").changes
+    (*_, best) = compare(tmp_path / "more", tmp_path / "out", "offchip_bytes").changes
     assert (best.before, best.after, best.ratio) == (5, 0, 0)
 
 

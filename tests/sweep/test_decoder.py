@@ -111,7 +111,7 @@ def test_rows_are_those_of_the_command_line(
             "offchip_bytes": "offchip_bytes",
             "onchip_bytes": "onchip_bytes",
             "allocated_compute": "allocated_flops_per_cycle",
-            "traffic_bytes": "traffic_bytes",
+            "offchip_bytes": "offchip_bytes",
             "attention": "attention",
             "attention_regions": "attention_regions",
             "moe_bw": "moe_bw",

@@ -157,9 +157,9 @@ def test_unit_accounts_can_be_kept(tmp_path: Path) -> None:
     runs = open_table(tmp_path).to_table()
     assert set(units["run"].to_pylist()) == set(runs["run"].to_pylist())
     traffic = query(
-        tmp_path, "select run, sum(traffic_bytes) t from units group by run"
+        tmp_path, "select run, sum(offchip_bytes) t from units group by run"
     ).to_pydict()
-    expected = dict(zip(runs["run"].to_pylist(), runs["traffic_bytes"].to_pylist(), strict=True))
+    expected = dict(zip(runs["run"].to_pylist(), runs["offchip_bytes"].to_pylist(), strict=True))
     assert dict(zip(traffic["run"], traffic["t"], strict=True)) == expected
 
 

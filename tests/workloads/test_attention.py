@@ -33,8 +33,8 @@ def test_a_run_moves_the_bytes_and_flops_of_the_formula(strategy):
     tiles, requests, row, group = 13, 8, 16 * 2, 2
     cache = 2 * (tiles + requests) * 32 * row
     assert result.status == "ok"
-    assert result.traffic_bytes == cache + requests * row * (2 * group + 2)
-    assert result.traffic_bytes == bound.off_chip_traffic
+    assert result.offchip_bytes == cache + requests * row * (2 * group + 2)
+    assert result.offchip_bytes == bound.off_chip_traffic
     matmuls = 2 * 2 * group * 16 * 32 * tiles
     others = (4 + 1) * group * 32 * tiles + requests * (group * 32 + group * 16)
     assert result.flops == bound.flops == matmuls + others
@@ -46,8 +46,8 @@ def test_keys_and_values_may_differ_in_width():
     result = simulate(work.program)
     assert result.status == "ok"
     rows = 8 * 2 * (4 * 24 + 24 + 16 + 4 * 16)
-    assert result.traffic_bytes == rows + 21 * 32 * (24 + 16) * 2
-    assert result.traffic_bytes == work.metrics(memory="paper").off_chip_traffic
+    assert result.offchip_bytes == rows + 21 * 32 * (24 + 16) * 2
+    assert result.offchip_bytes == work.metrics(memory="paper").off_chip_traffic
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_as_many_requests_as_regions():
     work = attention(TINY, LENGTHS[:4], "dynamic")
     result = simulate(work.program)
     assert result.status == "ok"
-    assert result.traffic_bytes == work.metrics(memory="paper").off_chip_traffic
+    assert result.offchip_bytes == work.metrics(memory="paper").off_chip_traffic
 
 
 def test_compute_counts_six_operators_of_each_region():

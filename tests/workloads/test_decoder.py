@@ -33,14 +33,14 @@ def test_a_run_moves_the_bytes_of_the_formula(strategy, tile, expert_regions):
     result = simulate(work.program, bindings={work.routing: TABLE})
     exact = work.metrics(TABLE, memory="paper")
     assert result.status == "ok"
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
     hidden, qkv = 8 * 64 * 2, 2 * 64 * (2 * 4 * 16) * 2
     caches = 2 * 2 * (13 + 8) * 32 * 16 * 2
     outputs = 2 * 8 * 2 * 16 * 2
     tiles = {4: 3 + 2, "dynamic": 4}[tile]
     experts = tiles * 3 * 64 * 128 * 2 + 2 * 8 * 64 * 2 + 8 * 2 * 2
-    assert result.traffic_bytes == hidden + qkv + caches + outputs + experts
+    assert result.offchip_bytes == hidden + qkv + caches + outputs + experts
 
 
 def test_experts_wait_for_attention():
@@ -79,7 +79,7 @@ def test_a_shared_expert_waits_as_well():
     work = layer(moe=shared, indices=TABLE)
     result = simulate(work.program)
     assert result.status == "ok"
-    assert result.traffic_bytes == work.metrics(TABLE, memory="paper").off_chip_traffic
+    assert result.offchip_bytes == work.metrics(TABLE, memory="paper").off_chip_traffic
 
 
 def test_compute_of_the_stages():

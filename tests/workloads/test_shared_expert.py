@@ -30,10 +30,10 @@ def test_it_reads_activations_and_its_own_weights(tile, passes, regions):
         ]  # fmt: skip
     plain, shared = (simulate(w.program) for w in made)
     assert (plain.status, shared.status) == ("ok", "ok")
-    more = shared.traffic_bytes - plain.traffic_bytes
+    more = shared.offchip_bytes - plain.offchip_bytes
     assert more == 2 * ROWS * 64 + passes * 3 * 64 * 192 * 2
     exact = made[1].program.metrics(memory="paper").bind()
-    assert shared.traffic_bytes == exact.off_chip_traffic
+    assert shared.offchip_bytes == exact.off_chip_traffic
     assert shared.flops == exact.flops
 
 

@@ -106,7 +106,7 @@ def test_a_run_moves_the_bytes_of_the_formula(tile, regions):
     result = simulate(work.program)
     exact = work.program.metrics(memory="paper").bind()
     assert result.status == "ok"
-    assert result.traffic_bytes == exact.off_chip_traffic
+    assert result.offchip_bytes == exact.off_chip_traffic
     assert result.flops == exact.flops
 
 

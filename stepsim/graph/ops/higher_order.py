@@ -65,12 +65,12 @@ class Map(Compute):
     def memory(self, account: Accounting) -> Size:
         matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
         out = account.type_bytes(self.outputs[0].type) if account.count_fifos else 0
-        if account.model == "paper":
+        if account.by_paper:
             total = matmul_buffers(self, account, in_bytes=True) if matmul else 0
             return total + (fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
         if not account.count_fifos:
             return 0
-        if account.model == "published2":
+        if account.counting == "published2":
             return matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
         return fifo_bytes(account, *self.inputs) + out
 
@@ -108,7 +108,7 @@ class Accum(Compute):
 
     def memory(self, account: Accounting) -> Size:
         total = account.type_bytes(self.outputs[0].type)
-        if account.count_fifos and account.model != "published2":
+        if account.count_fifos and account.counting != "published2":
             total += account.type_bytes(self.inputs[0].type)
         return total
 
@@ -153,12 +153,12 @@ class MapAccum(Compute):
     def memory(self, account: Accounting) -> Size:
         out = account.type_bytes(self.outputs[0].type)
         first = account.type_bytes(self.inputs[0].type)
-        if account.model == "paper":
+        if account.by_paper:
             fifos = 3 * first if account.count_fifos else 0
             return matmul_buffers(self, account, in_bytes=True) + out + fifos
         if not account.count_fifos:
             return out
-        if account.model == "published2":
+        if account.counting == "published2":
             return matmul_buffers(self, account, in_bytes=False) + out
         return 3 * first
 

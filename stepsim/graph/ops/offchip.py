@@ -145,9 +145,7 @@ class RandomStore(Operator):
 
     def memory(self, account: Accounting) -> Size:
         tile = account.load_bytes(self.tile)
-        return (
-            2 * tile if account.model == "paper" else account.buffering * self.buffer_depth * tile
-        )
+        return 2 * tile if account.by_paper else account.buffering * self.buffer_depth * tile
 
 
 def _spec(site: Site, tensor: Tensor) -> TensorSpec:

@@ -66,7 +66,7 @@ class Streamify(Operator):
         return {"rank": self.rank, "repeat": list(self.repeat)}
 
     def memory(self, account: Accounting) -> Size:
-        if account.model != "published":
+        if account.counting != "published":
             return 0
         kind = self.inputs[0].type
         assert isinstance(kind, Buffer)

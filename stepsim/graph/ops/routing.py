@@ -71,7 +71,7 @@ class Reassemble(_Router):
     def memory(self, account: Accounting) -> Size:
         total: Size = 0
         out = self.outputs[0]
-        if self.write_back and account.model != "paper":
+        if self.write_back and not account.by_paper:
             kept = max(self.inputs[-1].rank - 1, 0)
             total = product(d.bound for d in out.shape[kept:]) * account.type_bytes(out.type)
         if account.count_fifos:

@@ -1,4 +1,4 @@
-"""Mixture-of-experts layer with static or dynamic row tiles (STeP paper, sections 5.2 and 5.3).
+"""The program of a mixture-of-experts layer (STeP paper, sections 5.2 to 5.4).
 
 Every step is built for all experts before the next one starts: this order numbers the memory ports.
 A model's shared expert comes last; it reads the activations again, so that it cannot hold up the
@@ -7,13 +7,12 @@ routed ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from stepsim.errors import ArgError
 from stepsim.graph import (
     Program,
     Routing,
@@ -28,132 +27,104 @@ from stepsim.graph import (
     spec,
 )
 from stepsim.graph import map as map_stream
-from stepsim.graph.metrics import BoundMetrics
-from stepsim.workloads.models import MoEShape, moe_shape
+from stepsim.workloads.models import MoEShape
+from stepsim.workloads.moe.parameters import DYNAMIC, Moe
+from stepsim.workloads.parameters import Built, Counted, Data
 
-__all__ = ["DYNAMIC", "MoEWorkload", "moe_layer", "published_config"]
+__all__ = ["BuiltMoe", "build_moe", "combine", "dispatch", "padding_flops", "routed_experts"]
 
-DYNAMIC = "dynamic"
 Table = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class MoEWorkload:
+class BuiltMoe(Built):
     """A built layer and the conventions of the published figures.
 
     Attributes
     ----------
-    tile : rows per tile, or ``"dynamic"`` (one tile per active expert).
+    routing : which experts each token goes to; open.
     final_sum : the published total of allocated compute includes the final accumulation; the driver
         of the dynamic layer without sharing forgets it.
+    on_demand : the published on-chip memory is that of experts in use; of static tiles without
+        sharing, that of all.
     """
 
-    program: Program
-    routing: Routing
-    shape: MoEShape
-    batch: int
-    tile: int | str
-    tile_inter: int
-    compute_bw: int
-    final_sum: bool
+    def __init__(
+        self, program: Program, routing: Routing, workload: Moe, batch: int, *, plain: bool
+    ) -> None:
+        super().__init__(program)
+        self.routing = routing
+        self.workload = workload
+        self.batch = batch
+        self.is_dynamic = workload.tile == DYNAMIC
+        self.final_sum = not (plain and self.is_dynamic)
+        self.on_demand = workload.regions is not None or self.is_dynamic
 
-    @property
-    def is_dynamic(self) -> bool:
-        return self.tile == DYNAMIC
+    def bindings(self, data: Data) -> Mapping[Any, Any]:
+        return {} if data.routing is None else {self.routing: data.routing}
 
-    def padded_rows(self, indices: Table) -> int:
-        """Rows computed over all routed experts, padding included."""
-        return sum(self._padded(c) for c in self.routing.counts_of(indices))
+    def padded_flops(self, data: Data) -> int:
+        counts = self.routing.counts_of(data.routing)
+        return padding_flops(self.workload.model.moe, self.workload.tile, counts)
+
+    def published(self, data: Data) -> Counted:
+        """As plotted: a row costs ``14 D F + F`` FLOPs, the activation charged on D*F scalars."""
+        metrics = self.program.metrics(counting="published", on_demand=self.on_demand)
+        bound = metrics.bind(self.bindings(data))
+        shape, routed = self.workload.model.moe, self.batch * self.workload.model.moe.active
+        rows = sum(self._padded(count) for count in self.routing.counts_of(data.routing))
+        each, shared = self._flops_per_row(shape.inner_dim), self._flops_per_row(shape.shared_inner)
+        shared_rows = self._padded(self.batch)
+        return Counted(
+            offchip_bytes=bound.off_chip_traffic,
+            onchip_bytes=bound.on_chip_memory,
+            flops=rows * each + shared_rows * shared,
+            padded_flops=(rows - routed) * each + (shared_rows - self.batch) * shared,
+            allocated_flops_per_cycle=self.published_compute(bound.allocated_compute),
+        )
+
+    def published_compute(self, total: int) -> int:
+        """The figures' count of a total over all operators."""
+        return total if self.final_sum else total - self.workload.compute_bw
 
     def _padded(self, rows: int) -> int:
-        return rows if isinstance(self.tile, str) else -(-rows // self.tile) * self.tile
-
-    def published_flops(self, indices: Table) -> int:
-        """FLOPs as published: ``rows * (14 D F + F)``, the activation charged on D*F scalars."""
-        shared = self._padded(self.batch) * self._flops_per_row(self.shape.shared_inner)
-        return self.padded_rows(indices) * self._flops_per_row(self.shape.inner_dim) + shared
-
-    def published_padded_flops(self, indices: Table) -> int:
-        """The part of :meth:`published_flops` that is padding."""
-        routed = self.padded_rows(indices) - self.batch * self.shape.active
-        shared = self._padded(self.batch) - self.batch
-        return routed * self._flops_per_row(self.shape.inner_dim) + shared * self._flops_per_row(
-            self.shape.shared_inner
-        )
+        tile = self.workload.tile
+        return rows if isinstance(tile, str) else -(-rows // tile) * tile
 
     def _flops_per_row(self, inner: int) -> int:
-        return 14 * self.shape.model_dim * inner + inner
-
-    @property
-    def allocated_compute(self) -> int:
-        total = int(self.program.metrics().allocated_compute)
-        return total if self.final_sum else total - self.compute_bw
-
-    def published_metrics(self, indices: Table, *, on_demand: bool | None = None) -> BoundMetrics:
-        """Bytes as plotted: static tiling counts all experts, dynamic the used ones."""
-        demand = self.is_dynamic if on_demand is None else on_demand
-        metrics = self.program.metrics(memory="published", on_demand=demand)
-        return metrics.bind({self.routing: np.asarray(indices)})
+        return 14 * self.workload.model.moe.model_dim * inner + inner
 
 
-def published_config(model: str, batch: int, tile: int | str) -> dict[str, Any]:
-    """Arguments of :func:`moe_layer` for a point of the published tiling figures.
+def build_moe(workload: Moe, batch: int) -> BuiltMoe:
+    """The layer for ``batch`` tokens, whose routing stays to be bound."""
+    from stepsim.workloads.moe.regions import shared_experts
 
-    Static points use 4096 FLOPs/cycle everywhere; dynamic ones 6400, and 1024 for packing rows.
-    The large-batch Qwen points were run with unbounded-like channels of 1024 elements.
-    """
-    shape = moe_shape(model)
-    deep = shape.name == "qwen3-30b-a3b" and batch == 1024
-    dynamic = tile == DYNAMIC
-    return {
-        "shape": shape,
-        "batch": batch,
-        "tile": tile,
-        "tile_inter": 64,
-        "compute_bw": 6400 if dynamic else 4096,
-        "pack_bw": 1024 if dynamic else 4096,
-        "fifo_depth": 1024 if deep else 2,
-    }
-
-
-def moe_layer(
-    shape: MoEShape | str,
-    batch: int,
-    tile: int | str,
-    tile_inter: int = 64,
-    *,
-    compute_bw: int = 4096,
-    pack_bw: int | None = None,
-    fifo_depth: int | None = 2,
-    indices: Table | None = None,
-    name: str | None = None,
-) -> MoEWorkload:
-    """Build the layer. Without ``indices`` (``[batch, K]``) the routing stays to be bound."""
-    model = moe_shape(shape) if isinstance(shape, str) else shape
-    check_layer("moe_layer", model, batch, tile, tile_inter)
-    title = name or f"moe_{model.name}_b{batch}_{tile}"
-    pack = compute_bw if pack_bw is None else pack_bw
-    with Program(title, compute_bw=compute_bw, fifo_depth=fifo_depth) as program:
-        table = routing(spec(batch, model.active) if indices is None else indices, model.experts)
+    model, tile, regions = workload.model.moe, workload.tile, workload.regions
+    plain = regions is None or regions == model.experts
+    title = f"moe_{model.name}_b{batch}_{tile}" + ("" if regions is None else f"_r{regions}")
+    pack, dynamic = workload.pack_bw or workload.compute_bw, tile == DYNAMIC
+    with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
+        table = routing(spec(batch, model.active), model.experts)
         blocks = dispatch(table, model, tile, pack)
-        results = routed_experts(blocks, model, tile_inter, dynamic=tile == DYNAMIC)
-        combine(results, table, model, tile, tile_inter, pack)
-    counted = tile != DYNAMIC
-    return MoEWorkload(
-        program, table, model, batch, tile, tile_inter, compute_bw, final_sum=counted
-    )
+        if regions is None or plain:
+            rows = routed_experts(blocks, model, workload.tile_inter, dynamic=dynamic)
+        else:
+            rows = shared_experts(blocks, model, regions, workload.tile_inter, dynamic=dynamic)
+        combine(rows, table, model, tile, workload.tile_inter, pack)
+    return BuiltMoe(program, table, workload, batch, plain=plain)
 
 
-def check_layer(who: str, model: MoEShape, batch: int, tile: int | str, tile_inter: int) -> None:
-    """Argument checks common to the layer's variants."""
-    if isinstance(tile, bool) or not (tile == DYNAMIC or (isinstance(tile, int) and tile >= 1)):
-        raise ArgError(f"{who}: tile is an int >= 1 or '{DYNAMIC}', found {tile!r}")
-    inner = [model.inner_dim] + [model.shared_inner] * (model.shared_inner > 0)
-    if batch < 1 or tile_inter < 1 or any(f % tile_inter for f in inner):
-        raise ArgError(
-            f"{who}: batch >= 1 and tile_inter a divisor of {' and '.join(map(str, inner))}, found "
-            f"{batch}, {tile_inter}"
-        )
+def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int:
+    """FLOPs that the operators spend on rows that only fill up tiles.
+
+    ``loads`` are the rows of each routed expert.
+    """
+    if isinstance(tile, str):
+        return 0
+    routed = sum(-rows % tile for rows in loads)
+    shared = -(sum(loads) // shape.active) % tile
+    # Three products of a row with D x F weights; SiLU (8) and a product (1) per inner element.
+    per_inner = 6 * shape.model_dim + 9
+    return per_inner * (routed * shape.inner_dim + shared * shape.shared_inner)
 
 
 def dispatch(

@@ -1,0 +1,196 @@
+"""Commands of workloads: one factory makes ``run W`` and ``inspect W`` of a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from stepsim.cli.inputs import RequestSource, TokenSource, Traces, read_traces
+from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
+from stepsim.cli.signature import takes
+from stepsim.errors import ArgError, WorkloadError
+from stepsim.workloads.loading import BUILT_IN, Source, find_workload, workload_names
+from stepsim.workloads.parameters import (
+    KV_LENGTHS,
+    ROUTING,
+    Field,
+    ParameterError,
+    Workload,
+    fields_of,
+)
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+    from stepsim.simulation.case import Case
+
+__all__ = ["Choice", "WorkloadGroup", "option_name"]
+
+_SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the user chose: a workload, its parameters, its traces and the machine, as given."""
+
+    source: Source
+    workload: type[Workload]
+    given: Mapping[str, Any]
+    tokens: TokenSource | None
+    requests: RequestSource | None
+    machine: MachineChoice
+
+    def load_machine(self, config: str | None) -> Machine:
+        """The machine given, else that of the published experiment, else the usual one."""
+        own = self.workload.published_machine if config == "published" else None
+        return self.machine.load(own or DEFAULT_MACHINE)
+
+    def read(self, *, required: bool) -> Traces:
+        """The traces that the workload is fed with.
+
+        Raises
+        ------
+        ArgError : one that is ``required`` is not given.
+        TraceError : a trace cannot be read.
+        """
+        traces = read_traces(self.workload, self.given, self.tokens, self.requests)
+        missing = traces.data.missing(self.workload.inputs)
+        if required and missing:
+            names = " and ".join(f"--{one.name.replace('_', '-')}" for one in missing)
+            raise ArgError(f"{names}: missing; workload {self.source.text} needs a trace in a file")
+        return traces
+
+    def case(
+        self, traces: Traces, machine: Machine, config: str | None, counting: str | None
+    ) -> Case:
+        """The workload, built.
+
+        Raises
+        ------
+        ArgError : parameters are wrong or do not fit the traces; all problems are told.
+        """
+        from stepsim.simulation.case import Case, counting_of
+        from stepsim.workloads.resolve import resolve
+
+        try:
+            resolved = resolve(
+                self.workload, self.given, machine=machine, config=config, data=[traces.data]
+            )
+            return Case(self.source, resolved, traces.data, machine, counting_of(counting, config))
+        except ParameterError as error:
+            raise ArgError(error.told(option_name)) from None
+
+
+class WorkloadGroup(TyperGroup):
+    """A group with a command for every workload: ready-made, of a plugin, or of a user's file.
+
+    Subclasses say what a command does with the choice, and which options it has besides.
+    """
+
+    options: type
+    perform: Callable[[Choice, Any], None]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return workload_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        source = find_workload(cmd_name)
+        workload = source.load()
+        return _command(source, workload, type(self).options, type(self).perform)
+
+
+def option_name(parameter: str) -> str:
+    """What a parameter is called on the command line."""
+    return "--" + parameter.replace("_", "-")
+
+
+def _command(
+    source: Source, workload: type[Workload], options: type, perform: Callable[[Choice, Any], None]
+) -> Any:
+    known = fields_of(workload)
+    sources = [_SOURCES[one.name] for one in workload.inputs]
+    groups = [_options_of(known.values()), *sources, MachineChoice, options]
+    _refuse_taken(source, known, groups[1:])
+
+    def run(parameters: Any, *rest: Any) -> None:
+        *read, machine, own = rest
+        by_kind = {type(one): one for one in read}
+        given = _given(known, parameters)
+        perform(
+            Choice(
+                source, workload, given, by_kind.get(TokenSource), by_kind.get(RequestSource),
+                machine,
+            ),
+            own,
+        )  # fmt: skip
+
+    run.__doc__ = workload.__doc__
+    app = typer.Typer(add_completion=False)
+    app.command(name=source.text)(takes(*groups)(run))
+    return typer.main.get_command(app)
+
+
+def _options_of(parameters: Any) -> type:
+    """A dataclass with an option for every parameter: its text, or None where it is not given."""
+    declared = sorted(parameters, key=lambda field: not field.required)
+    return make_dataclass(
+        "Parameters",
+        [(field.name, Annotated[_kind(field), _option(field)], None) for field in declared],
+        frozen=True,
+    )
+
+
+def _kind(field: Field) -> Any:
+    return bool | None if field.kind.is_flag else str | None
+
+
+def _option(field: Field) -> Any:
+    param = field.param
+    text = param.help[:1].upper() + param.help[1:]
+    unit = f", in {param.unit}" if "/" in param.unit else ""
+    shown = f"{text}{unit}. {_default(field)}" if text else _default(field)
+    if field.kind.is_flag:
+        return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
+    return typer.Option(field.option, metavar=field.kind.metavar, help=shown)
+
+
+def _default(field: Field) -> str:
+    param = field.param
+    if field.required:
+        return "(required)"
+    value = field.default if field.default is not None else param.otherwise
+    if param.like is not None and field.default is None:
+        value = f"that of {option_name(param.like)}"
+    if param.machine is not None:
+        value = f"the machine's, or {value}"
+    return f"(default: {value})" if value not in (None, "") else ""
+
+
+def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
+    """The parameters that were given, as values; all that cannot be read is told at once."""
+    found: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
+    for name, field in known.items():
+        text = getattr(parameters, name)
+        if text is None:
+            continue
+        try:
+            found[name] = text if field.kind.is_flag else field.parsed(text)
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise ArgError(ParameterError(problems).told(option_name))
+    return found
+
+
+def _refuse_taken(source: Source, known: Mapping[str, Field], groups: list[type]) -> None:
+    taken = {field.name for group in groups for field in fields(group)}
+    for name in known:
+        if name in taken and source.text not in BUILT_IN:
+            raise WorkloadError(
+                f"{source.text}: parameter {name} has the name of the option {option_name(name)} "
+                "of the command line; choose another name"
+            )

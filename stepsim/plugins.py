@@ -1,0 +1,94 @@
+"""Extensions that other packages offer, found through their entry points.
+
+A package lists an object under ``[project.entry-points."stepsim.GROUP"]``; every room that can be
+extended asks for its group when it needs it. Nothing is looked up before, so that a start costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from stepsim.errors import StepSimError
+
+__all__ = ["GROUPS", "Plugin", "found", "usable"]
+
+GROUPS: Final = (
+    "stepsim.workloads",
+    "stepsim.memory_models",
+    "stepsim.trace_formats",
+    "stepsim.functions",
+)
+"""Every group that is looked at."""
+
+_log = logging.getLogger("stepsim")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point, loaded.
+
+    Attributes
+    ----------
+    name, group, value : as the package declares them; ``value`` is ``module:attribute``.
+    package, version : the distribution it comes from.
+    loaded : the object, None when it cannot be used.
+    error : why it cannot be used, None when it can.
+    """
+
+    name: str
+    group: str
+    value: str
+    package: str
+    version: str
+    loaded: Any = None
+    error: str | None = None
+
+
+@cache
+def found(group: str) -> tuple[Plugin, ...]:
+    """Every plugin of a group, by name; the ones that cannot be loaded carry their error.
+
+    The entry points are read and loaded on the first call only. Of two plugins with one name, the
+    one whose package comes first in the alphabet is kept.
+    """
+    if group not in GROUPS:
+        raise StepSimError(f"there is no group of plugins {group!r}; known are {', '.join(GROUPS)}")
+    from importlib.metadata import entry_points  # not needed to start
+
+    owners: dict[str, str] = {}
+    plugins = []
+    for point in sorted(entry_points(group=group), key=lambda p: (p.name, _origin(p), p.value)):
+        package, version = _origin(point)
+        loaded, error = None, None
+        if point.name in owners:
+            error = f"the name is taken by package {owners[point.name]}"
+        else:
+            owners[point.name] = package
+            try:
+                loaded = point.load()
+            except Exception as failure:  # whatever a foreign module does when it is imported
+                error = f"{type(failure).__name__}: {failure}"
+        plugins.append(Plugin(point.name, group, point.value, package, version, loaded, error))
+    return tuple(plugins)
+
+
+@cache
+def usable(group: str) -> tuple[Plugin, ...]:
+    """The plugins of a group that could be loaded; the log names the others, once."""
+    for plugin in found(group):
+        if plugin.error is not None:
+            _log.warning(
+                "plugin '%s' of package %s is left out: %s (%s, group %s); "
+                "repair or uninstall the package",
+                plugin.name, plugin.package, plugin.error, plugin.value, group,
+            )  # fmt: skip
+    return tuple(plugin for plugin in found(group) if plugin.error is None)
+
+
+def _origin(point: Any) -> tuple[str, str]:
+    """Name and version of the distribution of an entry point."""
+    return ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)

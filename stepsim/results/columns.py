@@ -1,0 +1,182 @@
+"""The one dictionary of columns: name, Arrow type, unit and definition of every number.
+
+Every table and JSON object that stepsim writes takes its columns from here; parameters of workloads
+come from their declarations. Quantities that can be counted in several ways are counted as the
+column ``counting`` says, and where there is none, as executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pyarrow as pa
+
+__all__ = ["COLUMNS", "COUNTINGS", "MEASURES", "SCHEMA_VERSION", "field", "schema"]
+
+SCHEMA_VERSION: Final = "2"
+"""Raised when the name, type or meaning of a column changes."""
+
+COUNTINGS: Final = ("executed", "published", "paper")
+"""How bytes and FLOPs can be counted."""
+
+_INT, _LONG, _REAL, _TEXT = pa.int32(), pa.int64(), pa.float64(), pa.string()
+
+_MEASURES: Final = (
+    ("cycles", _LONG, "cycles", "length of the run"),
+    ("offchip_bytes", _LONG, "bytes", "payload of off-chip loads and stores: rows x cols x width"),
+    ("onchip_bytes", _LONG, "bytes", "on-chip memory that the operators need"),
+    ("flops", _LONG, "FLOPs", "floating-point operations, those on padding rows included"),
+    ("padded_flops", _LONG, "FLOPs", "the part of flops on rows that only fill tiles up"),
+    (
+        "allocated_flops_per_cycle",
+        _LONG,
+        "FLOPs/cycle",
+        "compute bandwidth of all operators that are counted as compute",
+    ),
+    ("compute_utilization", _REAL, "fraction", "flops / cycles / allocated_flops_per_cycle"),
+    ("bandwidth_utilization", _REAL, "fraction", "offchip_bytes / cycles / peak_bandwidth"),
+    ("peak_bandwidth", _REAL, "bytes/cycle", "off-chip bandwidth of the machine at best"),
+    ("memory_requests", _LONG, "requests", "off-chip requests"),
+    ("bus_bytes", _LONG, "bytes", "off-chip requests x request size"),
+    ("tokens", _LONG, "tokens", "tokens sent on all FIFOs"),
+    ("engine_steps", _LONG, "firings", "unit firings executed"),
+)
+
+MEASURES: Final = tuple(name for name, *_ in _MEASURES)
+"""What is measured of a run; a sweep can choose from these."""
+
+_OTHERS: Final = (
+    # what was run
+    ("run", _TEXT, "", "key of the run: workload, parameters, machine, trace"),
+    ("point", _INT, "", "number of the design point"),
+    ("design", _TEXT, "", "label of the design point"),
+    ("program", _TEXT, "", "name of the program"),
+    ("workload", _TEXT, "", "workload, or file and name of a user's"),
+    ("workload_digest", _TEXT, "SHA-256", "content of the file of a user's workload"),
+    ("model", _TEXT, "", "name of the model"),
+    ("parameters", _TEXT, "JSON", "every parameter of the workload"),
+    (
+        "origins",
+        _TEXT,
+        "JSON",
+        "where the value of each parameter comes from: given, machine, published or default",
+    ),
+    ("config", _TEXT, "", "published if settings were taken from there"),
+    ("counting", _TEXT, "", "how bytes and FLOPs are counted: executed, published or paper"),
+    ("machine", _TEXT, "", "name of the machine"),
+    ("machine_json", _TEXT, "JSON", "the whole machine, changes included"),
+    ("batch", _LONG, "tokens", "tokens or requests of the run"),
+    ("regions_built", _LONG, "regions", "regions that got work"),
+    # traces
+    ("trace", _TEXT, "", "file of the trace, or how it was drawn"),
+    ("trace_id", _TEXT, "SHA-256", "content of the trace"),
+    ("layer", _INT, "", "layer of the trace"),
+    ("step", _INT, "", "forward pass of the trace"),
+    ("window", _INT, "", "batch of consecutive rows of the trace, from 0"),
+    ("lengths", _TEXT, "", "file of the cache lengths of a decoder"),
+    ("lengths_id", _TEXT, "SHA-256", "content of these lengths"),
+    ("lengths_step", _INT, "", "decode step of these lengths"),
+    ("lengths_window", _INT, "", "batch of consecutive requests, from 0"),
+    ("active_experts", _LONG, "experts", "experts with at least one row"),
+    ("max_load", _LONG, "rows", "rows of the busiest expert"),
+    ("routing", _TEXT, "JSON", "source and load of the routing trace"),
+    ("kv_lengths", _TEXT, "JSON", "source and spread of the cached lengths"),
+    # how it ended
+    ("status", _TEXT, "", "ok, deadlock, failed or limit"),
+    ("stage", _TEXT, "", "trace, build or run: where a run failed"),
+    ("error", _TEXT, "", "kind of error, or the status of the run"),
+    ("message", _TEXT, "", "what went wrong"),
+    ("diagnosis", _TEXT, "JSON", "why the run did not end well; null if it did"),
+    ("undelivered_tokens", _LONG, "tokens", "tokens sent that no operator took"),
+    ("wall_seconds", _REAL, "seconds", "simulation alone, without compilation"),
+    ("busiest_units", _TEXT, "JSON", "the units that worked longest, with their accounts"),
+    ("provenance", _TEXT, "JSON", "program, machine, bindings, versions, seed"),
+    ("program_hash", _TEXT, "SHA-256", "structure of the program"),
+    ("image_hash", _TEXT, "SHA-256", "what the engine ran"),
+    ("stepsim_version", _TEXT, "", "version of stepsim"),
+    ("model_version", _TEXT, "", "version of the timing model"),
+    ("versions", _TEXT, "JSON", "versions of Python and of the packages"),
+    # units and FIFOs
+    ("unit", _INT, "", "number of the unit in construction order"),
+    ("name", _TEXT, "", "unique name of the unit or FIFO"),
+    ("operator", _TEXT, "", "kind of the unit"),
+    ("state", _TEXT, "", "done, failed, or what an unfinished unit waits for"),
+    ("firings", _LONG, "firings", "activations of the unit"),
+    ("final_clock", _LONG, "cycles", "local clock at the end"),
+    ("busy", _LONG, "cycles", "compute, on-chip load and store, switching, pacing"),
+    ("wait_input", _LONG, "cycles", "waiting for tokens after the first firing"),
+    ("wait_output", _LONG, "cycles", "waiting for a free slot of an output"),
+    ("wait_memory", _LONG, "cycles", "off-chip accesses, from issue to last response"),
+    ("before", _LONG, "cycles", "waiting for tokens before the first firing"),
+    ("after", _LONG, "cycles", "from the last token to the end of the run"),
+    ("longest_wait", _TEXT, "", "peer waited for longest, with the FIFO"),
+    ("longest_wait_cycles", _LONG, "cycles", "cycles of that wait"),
+    ("requests", _LONG, "requests", "off-chip requests of the unit"),
+    ("channel", _INT, "", "number of the FIFO"),
+    ("producer", _TEXT, "", "unit that sends"),
+    ("consumer", _TEXT, "", "unit that receives"),
+    ("depth", _LONG, "tokens", "capacity; null when unbounded"),
+    ("sent", _LONG, "tokens", "tokens sent"),
+    ("received", _LONG, "tokens", "tokens removed by the consumer"),
+    ("producer_wait", _LONG, "cycles", "producer waiting for a free slot"),
+    ("consumer_wait", _LONG, "cycles", "consumer waiting for a token"),
+    # figures of the paper
+    ("figure", _TEXT, "", "figure of the STeP paper"),
+    ("point_id", _TEXT, "", "name of the point; figures that share a run share it"),
+    ("series", _TEXT, "", "what the point belongs to in the figure"),
+    ("kv_class", _TEXT, "", "spread of the KV lengths"),
+    ("closure_slack", _LONG, "cycles", "by which the end of a stream is noticed early"),
+    ("ratio", _REAL, "", "normalized value: see ratio_of"),
+    ("ratio_of", _TEXT, "", "what ratio means"),
+    ("seconds", _REAL, "seconds", "building, lowering, simulating and measuring"),
+    ("published_cycles", _LONG, "cycles", "as plotted"),
+    ("cycles_difference", _LONG, "cycles", "ours - published"),
+    ("cycles_relative", _REAL, "fraction", "ours / published - 1"),
+    ("canonical_cycles", _LONG, "cycles", "of an independent model with the same rules"),
+    ("published_offchip_bytes", _LONG, "bytes", "as plotted"),
+    ("published_onchip_bytes", _LONG, "bytes", "as plotted"),
+    ("published_flops", _LONG, "FLOPs", "as plotted"),
+    ("published_padded_flops", _LONG, "FLOPs", "as plotted"),
+    ("published_allocated_flops_per_cycle", _LONG, "FLOPs/cycle", "as plotted"),
+    ("published_compute_utilization", _REAL, "fraction", "as plotted, rounded"),
+    ("published_bandwidth_utilization", _REAL, "fraction", "as plotted, rounded"),
+    ("published_ratio", _REAL, "", "as plotted"),
+    ("ratio_relative", _REAL, "fraction", "ratio / published_ratio - 1"),
+    ("hdl_cycles", _LONG, "cycles", "of the hardware simulation"),
+    ("hdl_offchip_bytes", _LONG, "bytes", "of the hardware simulation"),
+)
+
+
+def field(name: str, kind: pa.DataType, unit: str, definition: str) -> pa.Field:
+    """A column of a table, with its unit and definition in the metadata."""
+    return pa.field(name, kind, metadata={"unit": unit, "definition": definition})
+
+
+COLUMNS: Final[Mapping[str, pa.Field]] = {
+    name: field(name, kind, unit, definition)
+    for name, kind, unit, definition in (*_MEASURES, *_OTHERS)
+}
+"""Field of each name. Whatever is nested stands as JSON text."""
+
+
+def schema(
+    name: str,
+    columns: Iterable[str | pa.Field],
+    required: Iterable[str] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> pa.Schema:
+    """The schema of a table; columns are names of the dictionary, or fields of their own.
+
+    Columns that are ``required`` hold no nulls.
+    """
+    never_null = frozenset(required)
+    fields = [COLUMNS[one] if isinstance(one, str) else one for one in columns]
+    return pa.schema(
+        [one.with_nullable(one.name not in never_null) for one in fields],
+        metadata={
+            "schema": f"stepsim.{name}",
+            "schema_version": SCHEMA_VERSION,
+            **(metadata or {}),
+        },
+    )

@@ -1,0 +1,249 @@
+"""A workload on data and a machine: built, prepared, run, and measured. One row for every caller.
+
+The command line, sweeps and the reproduction of figures all take their numbers from here, so that a
+column of one name has one value wherever it stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stepsim.errors import ArgError, WorkloadError
+from stepsim.graph.metrics import Metrics
+from stepsim.machine import Machine
+from stepsim.results import Result
+from stepsim.results.columns import COLUMNS, COUNTINGS, MEASURES, field
+from stepsim.simulation.limits import Limits, Progress
+from stepsim.simulation.prepare import Prepared, prepare
+from stepsim.simulation.totals import Totals
+from stepsim.workloads.loading import Source, user_code
+from stepsim.workloads.parameters import Counted, Data, Workload, fields_of
+from stepsim.workloads.resolve import Resolved
+
+__all__ = ["Case", "counting_of", "describe", "parameter_columns", "routing_load"]
+
+_COUNTED = (
+    "offchip_bytes",
+    "onchip_bytes",
+    "flops",
+    "padded_flops",
+    "allocated_flops_per_cycle",
+    "compute_utilization",
+    "bandwidth_utilization",
+)
+
+_SHARED = ("model", "batch")
+"""Columns that a parameter may fill in."""
+
+
+def counting_of(given: str | None, config: str | None) -> str:
+    """How bytes and FLOPs are counted: as given, else as published with published settings.
+
+    Raises
+    ------
+    ArgError : there is no such counting.
+    """
+    if given is not None and given not in COUNTINGS:
+        raise ArgError(f"counting: expected one of {', '.join(COUNTINGS)}, found '{given}'")
+    return given or ("published" if config == "published" else "executed")
+
+
+def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
+    """Columns of the parameters of a workload, by name.
+
+    Raises
+    ------
+    WorkloadError : a parameter has the name of another column of runs.
+    """
+    found: dict[str, pa.Field] = {}
+    for name, parameter in fields_of(workload).items():
+        kind, param = pa.type_for_alias(parameter.column_type), parameter.param
+        known = COLUMNS.get(name)
+        if known is None:
+            found[name] = field(name, kind, param.unit, param.help or f"of {workload.name}")
+        elif name in _SHARED and known.type == kind:
+            found[name] = known
+        else:
+            raise WorkloadError(
+                f"{workload.name}: parameter {name} has the name of a column of results "
+                f"({known.metadata[b'definition'].decode()}); choose another name"
+            )
+    return found
+
+
+def describe(
+    source: Source, resolved: Resolved, machine: Machine, counting: str, data: Data | None
+) -> dict[str, Any]:
+    """What is run, by column; what is nested stands as JSON text."""
+    values = resolved.workload.columns()
+    return {
+        "workload": source.text,
+        "workload_digest": source.digest,
+        "parameters": json.dumps(values, sort_keys=True),
+        "origins": json.dumps(dict(resolved.origins), sort_keys=True),
+        "config": resolved.config,
+        "counting": counting,
+        "machine": machine.name,
+        "machine_json": json.dumps(machine.to_dict(), sort_keys=True),
+        "batch": data.rows if data is not None and resolved.workload.inputs else None,
+        **({} if data is None else routing_load(data)),
+        **values,
+    }
+
+
+def routing_load(data: Data) -> dict[str, int]:
+    """How the rows of a routing spread over the experts, by column."""
+    if data.routing is None:
+        return {}
+    loads = np.bincount(data.routing.ravel())
+    return {"active_experts": int((loads > 0).sum()), "max_load": int(loads.max())}
+
+
+class Case:
+    """A built and prepared workload. It runs all data of one `Workload.program_key`.
+
+    Attributes
+    ----------
+    source : where the workload comes from.
+    resolved : its parameters and where their values come from.
+    built, machine : the program and its target.
+    counting : how bytes and FLOPs are counted.
+    """
+
+    def __init__(
+        self, source: Source, resolved: Resolved, data: Data, machine: Machine, counting: str
+    ) -> None:
+        self.source = source
+        self.resolved = resolved
+        self.machine = machine
+        self.counting = counting
+        with self._user_code():
+            self.built = resolved.workload.build(data)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The program laid out for the machine."""
+        return prepare(self.built.program, machine=self.machine)
+
+    def run(self, data: Data, *, limits: Limits | None = None) -> Totals:
+        """Simulate, for the totals only."""
+        return self.prepared.run(self._bindings(data), limits=limits)
+
+    def run_with_units(self, data: Data, *, limits: Limits | None = None) -> tuple[Totals, Any]:
+        """As `run`, with the Arrow table of the accounts of every unit."""
+        return self.prepared.run_with_units(self._bindings(data), limits=limits)
+
+    def result(
+        self,
+        data: Data,
+        *,
+        limits: Limits | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        """Simulate, for all that is known of the run."""
+        bindings = self._bindings(data)
+        return self.prepared.result(bindings, limits=limits, progress=progress, seed=seed)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The symbolic totals, counted as the case says."""
+        return self.built.program.metrics(counting=self.counting)
+
+    def counted(self, data: Data) -> Counted | None:
+        """What the program needs for these data; None where it does not follow from the graph."""
+        with self._user_code():
+            published = self.built.published(data) if self.counting == "published" else None
+            if published is not None:
+                return published
+            try:
+                bound = self.metrics.bind(self.built.symbols(data))
+            except ArgError:
+                # Sizes that a user's program leaves to the run have no value before it.
+                if not self.source.is_foreign:
+                    raise
+                return None
+            return Counted(
+                offchip_bytes=bound.off_chip_traffic,
+                onchip_bytes=bound.on_chip_memory,
+                flops=bound.flops,
+                padded_flops=self.built.padded_flops(data),
+                allocated_flops_per_cycle=bound.allocated_compute,
+            )
+
+    def measures(
+        self, done: Totals | Result, data: Data, wanted: Collection[str] = MEASURES
+    ) -> dict[str, Any]:
+        """The wanted columns of `MEASURES` of a run of these data.
+
+        Executed quantities are those of the run. In another counting bytes and FLOPs are those that
+        a whole run has. Utilizations of runs that are not ok are None.
+        """
+        found: dict[str, Any] = {
+            "cycles": done.cycles,
+            "peak_bandwidth": done.peak_bandwidth,
+            "memory_requests": done.memory_requests,
+            "bus_bytes": done.bus_bytes,
+            "tokens": done.tokens,
+            "engine_steps": done.engine_steps,
+        }
+        if any(name in wanted for name in _COUNTED):
+            found |= self._counted_columns(done, data, wanted)
+        return {name: found[name] for name in MEASURES if name in wanted}
+
+    def _counted_columns(
+        self, done: Totals | Result, data: Data, wanted: Collection[str]
+    ) -> dict[str, Any]:
+        executed = self.counting == "executed"
+        needs = ("onchip_bytes", "padded_flops")
+        counted = None
+        if not executed or any(name in wanted for name in needs):
+            counted = self.counted(data)
+        allocated = self._allocated if counted is None else counted.allocated_flops_per_cycle
+        own = counted if not executed else None
+        moved = done.offchip_bytes if own is None else own.offchip_bytes
+        work = done.flops if own is None else own.flops
+        return {
+            "offchip_bytes": moved,
+            "flops": work,
+            "onchip_bytes": None if counted is None else counted.onchip_bytes,
+            "padded_flops": None if counted is None else counted.padded_flops,
+            "allocated_flops_per_cycle": allocated,
+            "compute_utilization": _share(done, work, allocated),
+            "bandwidth_utilization": _share(done, moved, done.peak_bandwidth),
+        }
+
+    @cached_property
+    def _allocated(self) -> int:
+        return self.metrics.allocated_compute
+
+    def describe(self, data: Data) -> dict[str, Any]:
+        """What was run, by column, with what building decided; see `describe`."""
+        own = describe(self.source, self.resolved, self.machine, self.counting, data)
+        return own | self.built.parameters
+
+    def _bindings(self, data: Data) -> Mapping[Any, Any]:
+        with self._user_code():
+            return self.built.bindings(data)
+
+    @contextmanager
+    def _user_code(self) -> Iterator[None]:
+        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
+        if self.source.is_foreign:
+            with user_code(self.source.text):
+                yield
+        else:
+            yield
+
+
+def _share(done: Totals | Result, amount: float, per_cycle: float) -> float | None:
+    """Part of what the run had room for."""
+    room = done.cycles * per_cycle
+    return amount / room if done.status == "ok" and room else None

@@ -1,0 +1,216 @@
+"""Decode attention of one KV head over several regions (STeP paper, section 5.5).
+
+Every request appends its new key and value rows to the last tile of its cache and attends over all
+tiles. Three ways of sharing the requests among the regions: contiguous blocks (``coarse``), round
+robin (``interleaved``), or whenever a region has read its last key tile (``dynamic``; the graph is
+then cyclic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stepsim.graph import Program, Stream, linear_load, metadata, parallelize, spec
+from stepsim.workloads.attention.graph import AttentionGraph, Lengths, Work
+from stepsim.workloads.attention.parameters import BLOCK, Attention
+from stepsim.workloads.models import AttentionShape
+from stepsim.workloads.parameters import Built, Counted, Data
+
+__all__ = ["BuiltAttention", "build_attention", "cache_padding_flops", "reserved"]
+
+
+class BuiltAttention(Built):
+    """A built attention program.
+
+    Attributes
+    ----------
+    lanes : requests of each region that was built; for ``dynamic``, where the run decides, those of
+        round robin.
+    sizes : values of the sizes that the graph leaves open. They do not depend on which region
+        serves which request.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        workload: Attention,
+        lengths: Lengths,
+        lanes: tuple[tuple[int, ...], ...],
+        sizes: Mapping[Any, Any],
+    ) -> None:
+        notes = []
+        if len(lanes) < workload.regions:
+            notes.append(
+                f"{len(lanes)} of {workload.regions} regions built: {len(lengths)} requests make "
+                f"no more blocks of {workload.block or BLOCK}; --block changes their size"
+            )
+        if workload.heads.name != workload.model.name:
+            notes.append(_narrow(workload.heads.attention))
+        super().__init__(
+            program,
+            parameters={
+                "max_length": reserved(workload.max_length, lengths, workload.kv_tile),
+                "block": (workload.block or BLOCK) if workload.strategy == "coarse" else None,
+                "regions_built": len(lanes),
+            },
+            notes=notes,
+        )
+        self.workload = workload
+        self.lengths = lengths
+        self.lanes = lanes
+        self.sizes = sizes
+
+    def symbols(self, data: Data) -> Mapping[Any, Any]:
+        return self.sizes
+
+    def padded_flops(self, data: Data) -> int:
+        return cache_padding_flops(
+            self.workload.heads.attention, self.lengths, self.workload.kv_tile
+        )
+
+    def published(self, data: Data) -> Counted:
+        bound = self.program.metrics(counting="published").bind(self.sizes)
+        return Counted(
+            offchip_bytes=bound.off_chip_traffic,
+            onchip_bytes=bound.on_chip_memory,
+            flops=bound.flops,
+            padded_flops=self.padded_flops(data),
+            allocated_flops_per_cycle=bound.allocated_compute,
+        )
+
+
+def build_attention(workload: Attention, data: Data) -> BuiltAttention:
+    """The program for the cached tokens of each request, in order."""
+    heads, lengths, strategy = workload.heads.attention, data.lengths, workload.strategy
+    groups = workload.micro_batches or (len(lengths),)
+    title = f"attention_{heads.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
+    rows = reserved(workload.max_length, lengths, workload.kv_tile)
+    with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
+        graph = AttentionGraph(program, heads, lengths, workload.kv_tile, rows)
+        loads = _Loads(graph)
+        if strategy == "coarse":
+            lanes = coarse_lanes(groups, workload.regions, workload.block or BLOCK)
+            sizes = loads.coarse(lanes)
+        else:
+            lanes = round_robin(len(lengths), workload.regions)
+            if strategy == "interleaved":
+                sizes = loads.interleaved(lanes)
+            else:
+                _, sizes = graph.dynamic(loads.whole_batch(), lanes)
+    return BuiltAttention(program, workload, lengths, lanes, sizes)
+
+
+def reserved(max_length: int | None, lengths: Lengths, kv_tile: int) -> int:
+    """Tokens reserved in the cache of each request: the smallest that fit when none are given."""
+    if max_length is not None:
+        return max_length
+    return -(-(int(lengths.max()) + 1) // kv_tile) * kv_tile
+
+
+def cache_padding_flops(shape: AttentionShape, lengths: Lengths, kv_tile: int) -> int:
+    """FLOPs of one KV head on the rows of the last KV tiles that hold no token."""
+    empty = int((-(lengths + 1) % kv_tile).sum())
+    # A score, its exponential (4), the weighted value and the sum of weights, for every query.
+    per_row = 2 * shape.head_dim + 4 + 2 * shape.value_width + 1
+    return empty * shape.queries_per_kv_head * per_row
+
+
+def _narrow(heads: AttentionShape) -> str:
+    return f"heads of {heads.head_dim} as in the published experiment, which is shape {heads.name}"
+
+
+def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
+    """Task i to lane ``i mod R``."""
+    return tuple(tuple(range(r, tasks, regions)) for r in range(regions))
+
+
+def coarse_lanes(groups: Sequence[int], regions: int, block: int) -> tuple[tuple[int, ...], ...]:
+    """Requests of each region: blocks are dealt to the regions, anew for each group."""
+    lanes: list[list[int]] = [[] for _ in range(regions)]
+    first = 0
+    for size in groups:
+        for local in range(size):
+            lanes[local // block % regions].append(first + local)
+        first += size
+    return tuple(tuple(lane) for lane in lanes if lane)
+
+
+class _Loads:
+    """Rows and integers of the requests, read from off chip, and the regions that they feed."""
+
+    def __init__(self, graph: AttentionGraph) -> None:
+        self.graph = graph
+
+    def rows(self, what: str, requests: int, tile: tuple[int, int], source_rows: int) -> Stream:
+        """One tile for each request: ``[1, n, 1]``."""
+        return linear_load(
+            spec(requests * source_rows, tile[1], name=what), tile,
+            shape=(1, requests, 1), stride=(0, 1, 1), label=what,
+        )  # fmt: skip
+
+    def integers(self, what: str, values: Lengths) -> Stream:
+        """``[1, n]``."""
+        return metadata(values[np.newaxis, :], label=what)
+
+    @property
+    def tiles(self) -> dict[str, tuple[int, int]]:
+        """Tile of one request in each of the three row streams."""
+        shape = self.graph.shape
+        return {
+            "query": (shape.queries_per_kv_head, shape.head_dim),
+            "key": (1, shape.head_dim),
+            "value": (1, shape.value_width),
+        }
+
+    def coarse(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
+        """Every region loads the rows of its own requests."""
+        rows: list[list[Stream]] = []
+        for what, tile in self.tiles.items():
+            made = [
+                self.rows(f"{what}.{r}", len(lane), tile, tile[0]) for r, lane in enumerate(lanes)
+            ]
+            rows.append([x.flatten(1, 2, label=f"{what}s.{r}") for r, x in enumerate(made)])
+        integers = [
+            [
+                self.integers(f"{what}.{r}", values).flatten(0, 1, label=f"{what}s.{r}")
+                for what, values in zip(
+                    ("index", "tiles", "offset"), self.graph.numbers(lane), strict=True
+                )
+            ]
+            for r, lane in enumerate(lanes)
+        ]
+        works = [Work(*own, *meta) for *own, meta in zip(*rows, integers, strict=True)]
+        for r, work in enumerate(works):
+            self.graph.region(work, r)
+        return self.graph.symbols(works, lanes)
+
+    def whole_batch(self) -> dict[str, Stream]:
+        """Rows ``[1, B, 1]`` and integers ``[1, B]`` of all requests.
+
+        Keys and values are read from a tensor as large as the queries, as in the published graphs:
+        only addresses are affected.
+        """
+        batch = self.graph.tasks
+        group = self.graph.shape.queries_per_kv_head
+        rows = {what: self.rows(what, batch, tile, group) for what, tile in self.tiles.items()}
+        index, tiles, offset = self.graph.numbers(range(batch))
+        return rows | {
+            "index": self.integers("index", index),
+            "tiles": self.integers("tiles", tiles),
+            "offset": self.integers("offset", offset),
+        }
+
+    def interleaved(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
+        """Request i goes to region ``i mod R``."""
+        dealt: list[list[Stream]] = []
+        for what, x in self.whole_batch().items():
+            low = x.rank - 1
+            flat = x.flatten(low, low + 1, label=f"{what}s")
+            dealt.append(parallelize(flat, len(lanes), label=f"deal_{what}"))
+        works = [Work(*parts) for parts in zip(*dealt, strict=True)]
+        for r, work in enumerate(works):
+            self.graph.region(work, r)
+        return self.graph.symbols(works, lanes)

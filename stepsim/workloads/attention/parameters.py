@@ -1,0 +1,132 @@
+"""What decode attention is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.workloads.checks import reserved_tokens, sharing
+from stepsim.workloads.models import Model
+from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError, Workload
+
+if TYPE_CHECKING:
+    from stepsim.workloads.attention.build import BuiltAttention
+
+__all__ = ["BLOCK", "Attention"]
+
+BLOCK = 16
+"""Requests of a contiguous block when no other number is given."""
+
+_PUBLISHED = "qwen3-30b-a3b"
+_RESERVED = {16: (4672, 6528, 8000), 80: (6528,)}
+"""Cache tokens of a request by batch, for ever longer traces; other batches: 6464."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Workload):
+    """Decode attention of one KV head over several regions (STeP paper, section 5.5).
+
+    Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the region
+    that has read its last key tile first (dynamic).
+    """
+
+    name: ClassVar = "attention"
+    inputs: ClassVar = (KV_LENGTHS,)
+
+    model: Annotated[Model, Param("model whose attention it is")]
+    strategy: Annotated[
+        Literal["coarse", "interleaved", "dynamic"], Param("how requests are dealt to regions")
+    ] = "dynamic"
+    regions: Annotated[
+        int, Param("parallel regions; coarse builds only as many as it has blocks", "regions")
+    ] = 4
+    kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
+    block: Annotated[
+        int | None, Param("requests of a block of coarse", "requests", otherwise=str(BLOCK))
+    ] = None
+    micro_batches: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "sizes of joined micro-batches; blocks of coarse start anew in each", "requests",
+            otherwise="one",
+        ),
+    ] = None  # fmt: skip
+    max_length: Annotated[
+        int | None,
+        Param(
+            "tokens reserved in the cache of each request", "tokens",
+            otherwise="what the longest needs",
+        ),
+    ] = None  # fmt: skip
+    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 2048
+    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
+    shape: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Settings of the published figures.
+
+        A batch of 80 is two micro-batches of 64 and 16 requests. The published runs of a part of a
+        trace reserved caches as for the whole trace.
+        """
+        if config is None or "model" not in given:
+            return {}
+        name = given["model"].name
+        if name.removesuffix("-step") != _PUBLISHED:
+            text = f"there is no published experiment of {name}; there is one of {_PUBLISHED}"
+            raise ParameterError([("config", text)])
+        batch = data.whole or data.rows
+        found: dict[str, Any] = {
+            "shape": Model.parse(f"{_PUBLISHED}-step"),
+            "strategy": "dynamic",
+            "regions": 4,
+            "kv_tile": 32,
+            "compute_bw": 2048,
+            "fifo_depth": 1,
+        }
+        if "max_length" not in given:
+            found["max_length"] = _reserved(batch, data)
+        if batch == data.rows == 80 and given.get("strategy") == "coarse":
+            found["micro_batches"] = (64, 16)
+        return found
+
+    @property
+    def heads(self) -> Model:
+        """The model whose heads are taken."""
+        return self.shape or self.model
+
+    def check(self, data: Data) -> Iterator[tuple[str, str]]:
+        yield from sharing("regions", self.strategy, self.regions, data.rows)
+        yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
+        if self.strategy != "coarse":
+            for name in ("block", "micro_batches"):
+                if getattr(self, name) is not None:
+                    text = f"{self.strategy} deals out single requests, only coarse has blocks"
+                    yield name, f"{text}; leave it out"
+        elif self.micro_batches is not None and sum(self.micro_batches) != data.rows:
+            shown = "+".join(map(str, self.micro_batches))
+            yield (
+                "micro_batches",
+                f"expected sizes that add up to the {data.rows} requests, found {shown} = "
+                f"{sum(self.micro_batches)}; --batch takes the first requests of a longer file",
+            )
+
+    def build(self, data: Data) -> BuiltAttention:
+        from stepsim.workloads.attention.build import build_attention
+
+        self.checked(data)
+        return build_attention(self, data)
+
+
+def _reserved(batch: int, data: Data) -> int:
+    longest = 0 if data.kv_lengths is None else int(data.kv_lengths.max())
+    choices = _RESERVED.get(batch, (6464,))
+    found = next((tokens for tokens in choices if tokens > longest), None)
+    if found is None:
+        text = (
+            f"no published run of {batch} requests reserves caches for one of {longest} tokens; "
+            "choose their size with max_length"
+        )
+        raise ParameterError([("config", text)])
+    return found

@@ -1,0 +1,5 @@
+"""Decoder layers."""
+
+from stepsim.workloads.decoder.parameters import VARIANTS, Decoder
+
+__all__ = ["VARIANTS", "Decoder"]

@@ -1,0 +1,215 @@
+"""The program of a decoder layer: QKV generation, decode attention and mixture of experts.
+
+The graph of figure 17 of the STeP paper is not published. This one has what is known of it: the batch split four
+ways for QKV generation and attention, expert parallelism, and the compute of every stage. It keeps
+QKV generation and attention apart from the experts by a barrier: activations are loaded for the
+experts when the last region has computed its last output. Norms, rotary embedding, the output
+projection and residual sums are left out, as in the figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stepsim.graph import (
+    Program,
+    Routing,
+    Stream,
+    fn,
+    linear_load,
+    metadata,
+    partition,
+    reassemble,
+    routing,
+    selector,
+    spec,
+)
+from stepsim.graph import map as map_stream
+from stepsim.workloads.attention.build import cache_padding_flops, reserved
+from stepsim.workloads.attention.graph import AttentionGraph, RegionResult, Work
+from stepsim.workloads.decoder.parameters import Decoder
+from stepsim.workloads.moe.build import combine, dispatch, padding_flops, routed_experts
+from stepsim.workloads.moe.parameters import DYNAMIC
+from stepsim.workloads.moe.regions import shared_experts
+from stepsim.workloads.parameters import Built, Counted, Data
+
+__all__ = ["BuiltDecoder", "build_decoder"]
+
+
+class BuiltDecoder(Built):
+    """A built layer.
+
+    Attributes
+    ----------
+    routing : which experts each request goes to; open.
+    sizes : values of the sizes that attention leaves open.
+    final_sum : the published total of allocated compute includes the sum over experts.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        table: Routing,
+        workload: Decoder,
+        data: Data,
+        sizes: Mapping[Any, Any],
+        *,
+        final_sum: bool,
+    ) -> None:
+        heads = workload.heads.attention
+        notes = []
+        if workload.heads.name != workload.model.name:
+            notes.append(
+                f"heads of {heads.head_dim} as in the published experiment, which is shape "
+                f"{heads.name}"
+            )
+        fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
+        super().__init__(program, parameters={"max_length": fits}, notes=notes)
+        self.routing = table
+        self.workload = workload
+        self.lengths = data.lengths
+        self.sizes = sizes
+        self.final_sum = final_sum
+
+    def bindings(self, data: Data) -> Mapping[Any, Any]:
+        return {} if data.routing is None else {self.routing: data.routing}
+
+    def symbols(self, data: Data) -> Mapping[Any, Any]:
+        return {**self.bindings(data), **self.sizes}
+
+    def padded_flops(self, data: Data) -> int:
+        workload, counts = self.workload, self.routing.counts_of(data.routing)
+        heads = workload.heads.attention
+        each = cache_padding_flops(heads, self.lengths, workload.kv_tile)
+        experts = padding_flops(workload.model.moe, workload.tile, counts)
+        total: int = experts + heads.kv_heads * each
+        return total
+
+    def published(self, data: Data) -> Counted:
+        """As in the figure: idle experts are counted."""
+        bound = self.program.metrics(counting="published").bind(self.symbols(data))
+        total = bound.allocated_compute
+        return Counted(
+            offchip_bytes=bound.off_chip_traffic,
+            onchip_bytes=bound.on_chip_memory,
+            flops=bound.flops,
+            padded_flops=self.padded_flops(data),
+            allocated_flops_per_cycle=total if self.final_sum else total - self.workload.moe_bw,
+        )
+
+
+def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
+    """The layer for the cached tokens of each request, in order; its routing stays to be bound."""
+    experts, heads = workload.model.moe, workload.heads.attention
+    lengths, batch, tile = data.lengths, data.rows, workload.tile
+    inner, regions, bandwidth = workload.tile_inter, workload.expert_regions, workload.moe_bw
+    rows = reserved(workload.max_length, lengths, workload.kv_tile)
+    title = f"decoder_{experts.name}_b{batch}_{tile}_{workload.strategy}"
+    plain, dynamic = regions is None or regions == experts.experts, tile == DYNAMIC
+    with Program(title, compute_bw=bandwidth, fifo_depth=workload.fifo_depth) as program:
+        tasks = np.tile(lengths, heads.kv_heads)
+        graph = AttentionGraph(program, heads, tasks, workload.kv_tile, rows, workload.attention_bw)
+        front = _Front(graph, workload.attention_regions, batch, workload.qkv_bw)
+        results, sizes = front.build(workload.strategy)
+        table = routing(spec(batch, experts.active), experts.experts)
+        after = barrier([r.output for r in results])
+        blocks = dispatch(table, experts, tile, bandwidth, after=after)
+        if regions is None or plain:
+            done = routed_experts(blocks, experts, inner, dynamic=dynamic)
+        else:
+            done = shared_experts(blocks, experts, regions, inner, dynamic=dynamic)
+        combine(done, table, experts, tile, inner, bandwidth, after=after)
+    final_sum = not (plain and dynamic)
+    return BuiltDecoder(program, table, workload, data, sizes, final_sum=final_sum)
+
+
+def barrier(outputs: Sequence[Stream]) -> Stream:
+    """``[1]``: one element when the last elements of all streams have arrived."""
+    signals = []
+    for r, x in enumerate(outputs):
+        end = x.promote(label=f"all.{r}").accum(fn.signal, 1, label=f"end.{r}")
+        signals.append(end.assume_shape(1))
+    every = selector(np.ones((1, len(signals)), dtype=int), label="every_region")
+    joined = reassemble(signals, every, rank=0, label="join_ends")
+    return joined.accum(fn.signal, 1, label="barrier")
+
+
+@dataclass(frozen=True)
+class _Front:
+    """QKV generation and attention. Request i is generated in region ``i mod R``.
+
+    A region multiplies its rows with one column tile of a head at a time: the queries of a KV head,
+    then its key and its value. Tasks come head by head, and by request within a head.
+    """
+
+    graph: AttentionGraph
+    regions: int
+    batch: int
+    qkv_bw: int
+
+    def build(self, strategy: str) -> tuple[list[RegionResult], dict[Any, Any]]:
+        rows = [self.generate(r) for r in range(self.regions)]
+        heads = self.graph.shape.kv_heads
+        lanes = [
+            [h * self.batch + i for h in range(heads) for i in range(r, self.batch, self.regions)]
+            for r in range(self.regions)
+        ]
+        if strategy == "dynamic":
+            return self.dynamic(rows, lanes)
+        works = []
+        for r, (own, lane) in enumerate(zip(rows, lanes, strict=True)):
+            named = zip(("index", "tiles", "offset"), self.graph.numbers(lane), strict=True)
+            numbers = [metadata(values, label=f"{what}.{r}") for what, values in named]
+            unit = [x.unsqueeze(0, label=f"task.{r}") for x in own]
+            works.append(Work(*unit, *numbers))
+        results = [self.graph.region(work, r) for r, work in enumerate(works)]
+        return results, self.graph.symbols(works, lanes)
+
+    def dynamic(
+        self, rows: Sequence[Sequence[Stream]], lanes: Sequence[Sequence[int]]
+    ) -> tuple[list[RegionResult], dict[Any, Any]]:
+        """Tasks in order of heads and requests, dealt to the regions as these become free."""
+        tasks = self.graph.tasks
+        turns = np.eye(self.regions, dtype=int)[np.arange(tasks) % self.regions][np.newaxis]
+        streams: dict[str, Stream] = {}
+        for what, parts in zip(("query", "key", "value"), zip(*rows, strict=True), strict=True):
+            order = selector(turns, label=f"turns_{what}")
+            streams[what] = reassemble(parts, order, rank=0, label=f"join_{what}")
+        named = zip(("index", "tiles", "offset"), self.graph.numbers(range(tasks)), strict=True)
+        for what, values in named:
+            streams[what] = metadata(values[np.newaxis], label=what)
+        return self.graph.dynamic(streams, lanes)
+
+    def generate(self, r: int) -> tuple[Stream, Stream, Stream]:
+        """Queries, keys and values ``[tasks of the region]`` of one region."""
+        shape = self.graph.shape
+        group, d, width = shape.queries_per_kv_head, shape.model_dim, shape.head_dim
+        rows, tiles = self.batch // self.regions, shape.kv_heads * (group + 2)
+        # the requests of a region lie together in the tensor of the layer's inputs
+        hidden = linear_load(spec(rows, d, name=f"hidden.{r}"), (rows, d), label=f"hidden.{r}")
+        block = hidden.flatten(0, 1, label=f"hidden_block.{r}")
+        weights = linear_load(
+            spec(d, tiles * width, name=f"qkv_weights.{r}"), (d, width), label=f"qkv_weights.{r}"
+        )
+        product = map_stream(
+            fn.matmul, block.repeat(tiles, label=f"repeat_hidden.{r}"), weights,
+            compute_bw=self.qkv_bw, label=f"matmul_qkv.{r}",
+        )  # fmt: skip
+        kinds = np.eye(3, dtype=int)[[0] * group + [1, 2]]
+        which = selector(np.tile(kinds, (shape.kv_heads, 1)), label=f"is_qkv.{r}")
+        columns = product.flatten(0, 1, label=f"qkv_columns.{r}")
+        query, key, value = partition(columns, which, rank=0, label=f"split_qkv.{r}")
+        heads = query.reshape(group, label=f"query_heads.{r}").accum(
+            fn.pack_cols, 1, label=f"pack_query.{r}"
+        )
+        each = fn.emit(("rows",), (group, width))
+        unpack = fn.unpack_rows()
+        return (
+            heads.flat_map(each, label=f"queries.{r}"),
+            key.flat_map(unpack, label=f"keys.{r}"),
+            value.flat_map(unpack, label=f"values.{r}"),
+        )

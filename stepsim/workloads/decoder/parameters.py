@@ -1,0 +1,145 @@
+"""What a decoder layer is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.workloads.checks import divides, reserved_tokens, sharing
+from stepsim.workloads.models import Model
+from stepsim.workloads.moe.parameters import DYNAMIC, Moe, check_experts
+from stepsim.workloads.parameters import (
+    KV_LENGTHS,
+    ROUTING,
+    Data,
+    Input,
+    Param,
+    ParameterError,
+    Workload,
+)
+
+if TYPE_CHECKING:
+    from stepsim.workloads.decoder.build import BuiltDecoder
+
+__all__ = ["VARIANTS", "Decoder"]
+
+VARIANTS = ("memory-matched", "performance-matched", "dynamic")
+
+_PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
+    "mixtral-8x7b": dict(zip(VARIANTS, (16, 32, DYNAMIC), strict=True)),
+    "qwen3-30b-a3b": dict(zip(VARIANTS, (8, 64, DYNAMIC), strict=True)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder(Workload):
+    """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17)."""
+
+    name: ClassVar = "decoder"
+    inputs: ClassVar = (ROUTING, KV_LENGTHS)
+
+    model: Annotated[Model, Param("model whose layer it is")]
+    variant: Annotated[
+        Literal["memory-matched", "performance-matched", "dynamic"] | None,
+        Param("variant of the published figure; it sets what is not given", otherwise="none"),
+    ] = None
+    tile: Annotated[
+        int | Literal["dynamic"], Param("rows per tile; dynamic is all rows of an expert", "rows")
+    ]
+    strategy: Annotated[
+        Literal["interleaved", "dynamic"], Param("how requests are dealt to regions")
+    ]
+    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
+    expert_regions: Annotated[
+        int | None,
+        Param("regions that experts share", "regions", otherwise="one for each expert"),
+    ] = None
+    attention_regions: Annotated[
+        int, Param("regions of QKV generation and attention", "regions")
+    ] = 4
+    kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
+    max_length: Annotated[
+        int | None,
+        Param(
+            "tokens reserved in the cache of each request", "tokens",
+            otherwise="what the longest needs",
+        ),
+    ] = None  # fmt: skip
+    moe_bw: Annotated[
+        int, Param("compute bandwidth of each operator of the experts", "FLOPs/cycle")
+    ] = 1024
+    attention_bw: Annotated[
+        int, Param("compute bandwidth of each operator of attention", "FLOPs/cycle")
+    ] = 2048
+    qkv_bw: Annotated[int, Param("compute bandwidth of each QKV generation", "FLOPs/cycle")] = 20480
+    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
+    attention: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
+
+    @classmethod
+    def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        return Moe.routing_shape(given)
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Settings of figure 17, as far as the paper tells them.
+
+        memory-matched and performance-matched use static tiles and interleaved attention, dynamic
+        uses dynamic tiles, dynamic attention and, for Qwen, 32 shared expert regions.
+        """
+        variant = given.get("variant")
+        if variant is None:
+            if config is None:
+                return {}
+            text = "the published figure has three variants; choose one with variant: "
+            raise ParameterError([("config", text + ", ".join(VARIANTS))])
+        if "model" not in given:
+            return {}
+        model = given["model"].name
+        if model not in _PUBLISHED_TILES:
+            text = f"the published figure has no {model}, only {' and '.join(_PUBLISHED_TILES)}"
+            raise ParameterError([("variant", f"{text}; give tile and strategy instead")])
+        qwen, dynamic = model == "qwen3-30b-a3b", variant == "dynamic"
+        return {
+            "attention": Model.parse("qwen3-30b-a3b-step" if qwen else model),
+            "tile": _PUBLISHED_TILES[model][variant],
+            "tile_inter": 48 if qwen else 64,
+            "strategy": "dynamic" if dynamic else "interleaved",
+            "expert_regions": 32 if qwen and dynamic else None,
+        }
+
+    @property
+    def heads(self) -> Model:
+        """The model whose heads are taken."""
+        return self.attention or self.model
+
+    def check(self, data: Data) -> Iterator[tuple[str, str]]:
+        yield from check_experts(self.model, self.tile_inter, self.expert_regions, "expert_regions")
+        regions, heads = self.attention_regions, self.heads.attention
+        what = f"the {data.rows} requests"
+        yield from divides("attention_regions", regions, data.rows, what)
+        yield from sharing("attention_regions", self.strategy, regions, data.rows * heads.kv_heads)
+        if heads.model_dim != self.model.moe.model_dim:
+            yield (
+                "attention",
+                f"expected heads of rows as wide as those of {self.model.name}, "
+                f"{self.model.moe.model_dim}, found {heads.name} with {heads.model_dim}",
+            )
+        if heads.value_width != heads.head_dim:
+            yield (
+                "attention",
+                f"expected keys and values of one width, found {heads.head_dim} and "
+                f"{heads.value_width} of {heads.name}: QKV generation of latent attention is not "
+                "known; run workloads attention and moe for it",
+            )
+        yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
+
+    @classmethod
+    def shaping(cls) -> tuple[Input, ...]:
+        return (KV_LENGTHS,)
+
+    def build(self, data: Data) -> BuiltDecoder:
+        from stepsim.workloads.decoder.build import build_decoder
+
+        self.checked(data)
+        return build_decoder(self, data)

@@ -1,0 +1,123 @@
+"""Workloads made of plain functions, and of finished programs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import field, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from stepsim.errors import WorkloadError
+from stepsim.workloads.parameters import Built, Data, Input, Workload, fields_of
+
+if TYPE_CHECKING:
+    from stepsim.graph import Program
+
+__all__ = ["of_function", "of_program", "returns_program"]
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class _OfFunction(Workload):
+    """Base of workloads whose program a function makes."""
+
+    function: ClassVar[Callable[..., Any]]
+    where: ClassVar[str]
+    traces: ClassVar[dict[str, Input]]
+
+    def build(self, data: Data) -> Built:
+        from stepsim.graph import Program
+
+        self.checked(data)
+        given = {name: getattr(data, one.name) for name, one in self.traces.items()}
+        made = type(self).function(**self.values(), **given)
+        if isinstance(made, Program):
+            return Built(made)
+        if isinstance(made, Built):
+            return made
+        raise WorkloadError(
+            f"{self.where}: expected a function that returns a Program, found one that returns "
+            f"{type(made).__name__}"
+        )
+
+
+def of_function(function: Callable[..., Any], name: str, where: str) -> type[Workload]:
+    """The workload of a function; its arguments are the parameters.
+
+    An argument has an annotation, or a default that tells its type. One annotated with an `Input`,
+    as in ``Annotated[np.ndarray, st.ROUTING]``, gets the trace.
+
+    Raises
+    ------
+    WorkloadError : an argument has no name or no type that an option can have.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    parameters: list[tuple[str, Any, Any]] = []
+    traces: dict[str, Input] = {}
+    for one in inspect.signature(function).parameters.values():
+        if one.kind not in _NAMED:
+            raise WorkloadError(
+                f"{where}: expected arguments with names, found {one}; write them out"
+            )
+        hint = hints.get(one.name)
+        inputs = [extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Input)]
+        if inputs:
+            traces[one.name] = inputs[0]
+            continue
+        default = one.default
+        if hint is None and default is not one.empty and default is not None:
+            hint = type(default)
+        if hint is None:
+            raise WorkloadError(
+                f"{where}: argument {one.name} has no type; annotate it, as in {one.name}: int"
+            )
+        made = field() if default is one.empty else field(default=default)
+        parameters.append((one.name, hint, made))
+    workload = make_dataclass(
+        name,
+        parameters,
+        bases=(_OfFunction,),
+        frozen=True,
+        kw_only=True,
+        namespace={
+            "__doc__": inspect.getdoc(function) or f"Program of {where}.",
+            "name": name,
+            "inputs": tuple(traces.values()),
+            "function": staticmethod(function),
+            "where": where,
+            "traces": traces,
+        },
+    )
+    fields_of(workload)  # refuses types that no option can have
+    return workload
+
+
+class _OfProgram(Workload):
+    """Base of workloads that are one finished program."""
+
+    program: ClassVar[Program]
+
+    def build(self, data: Data) -> Built:
+        return Built(self.program)
+
+
+def of_program(program: Program, name: str) -> type[Workload]:
+    """The workload without parameters that is this program."""
+    return make_dataclass(
+        name,
+        [],
+        bases=(_OfProgram,),
+        frozen=True,
+        namespace={"__doc__": f"Program {program.name}.", "name": name, "program": program},
+    )
+
+
+def returns_program(function: Callable[..., Any]) -> bool:
+    """Whether the annotation of a function says that it returns a Program or what is built."""
+    from stepsim.graph import Program
+
+    try:
+        returned = get_type_hints(function).get("return")
+    except Exception:  # names that do not exist; they are told of when the function is asked for
+        return False
+    return isinstance(returned, type) and issubclass(returned, (Program, Built))

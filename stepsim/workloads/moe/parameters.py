@@ -1,0 +1,113 @@
+"""What a mixture-of-experts layer is built from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.workloads.checks import divides
+from stepsim.workloads.models import Model
+from stepsim.workloads.parameters import ROUTING, Data, Input, Param, ParameterError, Workload
+
+if TYPE_CHECKING:
+    from stepsim.workloads.moe.build import BuiltMoe
+
+__all__ = ["DYNAMIC", "Moe", "check_experts"]
+
+DYNAMIC = "dynamic"
+
+_PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
+_PUBLISHED_SHARED = ("qwen3-30b-a3b",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moe(Workload):
+    """A mixture-of-experts layer with static or dynamic row tiles.
+
+    Without ``regions`` each expert has hardware of its own (STeP paper, sections 5.2 and 5.3); with
+    them the experts share regions in time (section 5.4).
+    """
+
+    name: ClassVar = "moe"
+    inputs: ClassVar = (ROUTING,)
+
+    model: Annotated[Model, Param("model whose experts it has")]
+    tile: Annotated[
+        int | Literal["dynamic"], Param("rows per tile; dynamic is all rows of an expert", "rows")
+    ]
+    regions: Annotated[
+        int | None,
+        Param("regions that experts share", "regions", otherwise="one for each expert"),
+    ] = None
+    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
+    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
+    pack_bw: Annotated[
+        int | None,
+        Param("compute bandwidth of operators that pack rows", "FLOPs/cycle", like="compute_bw"),
+    ] = None
+    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
+
+    @classmethod
+    def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        shape = Model.parse(given["model"]).moe
+        return shape.experts, shape.active
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Settings of the published tiling figures, and with ``regions`` of those of sharing.
+
+        Static points use 4096 FLOPs/cycle everywhere; dynamic ones 6400, and 1024 for packing rows.
+        The large-batch Qwen points were run with FIFOs of 1024 tokens.
+        """
+        if config is None or "model" not in given:
+            return {}
+        model, tile, shared = given["model"].name, given.get("tile"), given.get("regions")
+        models = _PUBLISHED if shared is None else _PUBLISHED_SHARED
+        if model not in models:
+            how = "" if shared is None else " with shared regions"
+            many = "are those" if len(models) > 1 else "is that"
+            text = f"there is no published experiment of {model}{how}; there {many} of "
+            raise ParameterError([("config", text + " and ".join(models))])
+        if shared is not None:
+            return {"tile_inter": 48, "compute_bw": 1024, "fifo_depth": 2}
+        deep = model == "qwen3-30b-a3b" and data.rows == 1024
+        return {
+            "tile_inter": 64,
+            "compute_bw": 6400 if tile == DYNAMIC else 4096,
+            "pack_bw": 1024 if tile == DYNAMIC else 4096,
+            "fifo_depth": 1024 if deep else 2,
+        }
+
+    def check(self, data: Data) -> Iterator[tuple[str, str]]:
+        yield from check_experts(self.model, self.tile_inter, self.regions, "regions")
+        if self.regions is not None and self.pack_bw != self.compute_bw:
+            yield (
+                "pack_bw",
+                f"expected compute_bw {self.compute_bw}, since regions that experts share have one "
+                f"bandwidth for all operators, found {self.pack_bw}; leave it out",
+            )
+
+    @classmethod
+    def shaping(cls) -> tuple[Input, ...]:
+        return ()
+
+    def build(self, data: Data) -> BuiltMoe:
+        from stepsim.workloads.moe.build import build_moe
+
+        self.checked(data)
+        return build_moe(self, data.rows)
+
+
+def check_experts(
+    model: Model, tile_inter: int, regions: int | None, regions_name: str
+) -> Iterator[tuple[str, str]]:
+    """Problems of the parameters that layers with experts share."""
+    shape = model.moe
+    inner = math.gcd(shape.inner_dim, shape.shared_inner)
+    what = f"the inner dimension {inner} of {shape.name}"
+    yield from divides("tile_inter", tile_inter, inner, what)
+    if regions is not None:
+        experts = f"the {shape.experts} experts of {shape.name}"
+        yield from divides(regions_name, regions, shape.experts, experts)

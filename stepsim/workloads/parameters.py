@@ -1,0 +1,450 @@
+"""Workload and Param: what a program is built from, declared once.
+
+A field of a workload is at once a Python argument, an option of the command line, a key of a sweep
+specification, an axis of a sweep, and a column of the results::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Gemm(Workload):
+        '''Tiled matrix product.'''
+
+        m: Annotated[int, Param("rows of the product", unit="rows")] = 1024
+        tile: Annotated[int | Literal["dynamic"], Param("rows per tile", unit="rows")]
+
+        def build(self, data: Data) -> Built: ...
+
+Nothing here imports the graph: options and help start fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_type_hints
+
+from stepsim.errors import ArgError
+from stepsim.workloads.values import Kind, kind_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from stepsim.graph import Program
+
+__all__ = [
+    "DEFAULT_ROWS",
+    "KV_LENGTHS",
+    "ROUTING",
+    "Built",
+    "Counted",
+    "Data",
+    "Field",
+    "Input",
+    "Param",
+    "ParameterError",
+    "Workload",
+    "fields_of",
+]
+
+DEFAULT_ROWS = 64
+"""Tokens or requests of a workload that is looked at without a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What is known of a parameter beside its type and default.
+
+    Attributes
+    ----------
+    help : a phrase that says what it is, without its unit.
+    unit : unit of its values, empty for pure numbers and words.
+    least, most : range of whole numbers.
+    machine : dotted key of the machine whose value holds when the parameter is not given.
+    like : name of the parameter whose value holds when nothing else gives one.
+    otherwise : in words, what holds when the value is None.
+    text : the column of the results is text, because other workloads have words there.
+    """
+
+    help: str = ""
+    unit: str = ""
+    least: int = 1
+    most: int = 1 << 40
+    machine: str | None = None
+    like: str | None = None
+    otherwise: str = ""
+    text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter of a workload: its name, type, default and `Param`.
+
+    Attributes
+    ----------
+    required : it has no default.
+    """
+
+    name: str
+    param: Param
+    kind: Kind
+    default: Any
+    required: bool
+
+    @property
+    def option(self) -> str:
+        """Its name on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def column_type(self) -> str:
+        """Arrow type of its column: ``int64``, ``float64``, ``bool`` or ``string``."""
+        return "string" if self.param.text else self.kind.column_type
+
+    def checked(self, value: Any) -> Any:
+        """The value of a Python argument or a YAML key.
+
+        Raises
+        ------
+        ParameterError : it has a wrong type or is out of range.
+        """
+        try:
+            return self.kind.of_value(value)
+        except ValueError as error:
+            raise ParameterError([(self.name, str(error))]) from None
+
+    def parsed(self, text: str) -> Any:
+        """The value of an option; raises as `checked` does."""
+        try:
+            return self.kind.of_text(text)
+        except ValueError as error:
+            raise ParameterError([(self.name, str(error))]) from None
+
+    def column_value(self, value: Any) -> Any:
+        """The value as it stands in the column of the results."""
+        if value is None:
+            return None
+        return str(value) if self.column_type == "string" else value
+
+
+class ParameterError(ArgError):
+    """Parameters are wrong or do not go together.
+
+    Attributes
+    ----------
+    problems : name of the parameter and what is wrong with it, for each.
+    """
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.told())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems,)
+
+    def told(self, name: Callable[[str], str] = str) -> str:
+        """All problems in sentences; ``name`` gives what a parameter is called there."""
+        return "\n".join(f"{name(which)}: {text}" for which, text in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A trace that a workload is fed with; ``name`` is that of its attribute of `Data`."""
+
+    name: str
+    what: str
+
+
+ROUTING = Input("routing", "expert ids [tokens, k]")
+KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What a workload is fed with.
+
+    Attributes
+    ----------
+    routing : expert ids ``[tokens, k]``; None where none is given.
+    kv_lengths : cached tokens ``[requests]``; None where none are given.
+    rows : tokens or requests.
+    whole : tokens or requests of the batch that these are the first of.
+    """
+
+    routing: np.ndarray[Any, Any] | None = None
+    kv_lengths: np.ndarray[Any, Any] | None = None
+    rows: int = DEFAULT_ROWS
+    whole: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        routing: Any = None,
+        kv_lengths: Any = None,
+        rows: int = DEFAULT_ROWS,
+        whole: int | None = None,
+    ) -> Data:
+        """Data of the given arrays; ``rows`` is their number where there are none.
+
+        Raises
+        ------
+        ArgError : there are more or fewer tokens than requests, or a length is negative or no
+            whole number.
+        """
+        import numpy as np
+
+        ids = None if routing is None else np.asarray(routing)
+        lengths = None if kv_lengths is None else _lengths(kv_lengths)
+        counts = [len(array) for array in (ids, lengths) if array is not None]
+        if len(set(counts)) > 1:
+            raise ArgError(
+                f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
+                f"found {counts[0]}; take as many of both"
+            )
+        found = counts[0] if counts else rows
+        return cls(ids, lengths, found, found if whole is None else whole)
+
+    def missing(self, inputs: Iterable[Input]) -> list[Input]:
+        """Those of the inputs that are not given."""
+        return [one for one in inputs if getattr(self, one.name) is None]
+
+    @property
+    def lengths(self) -> np.ndarray[Any, Any]:
+        """The cached tokens, all 0 where none are given."""
+        import numpy as np
+
+        return np.zeros(self.rows, dtype=np.int64) if self.kv_lengths is None else self.kv_lengths
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Bytes and FLOPs of a program in one way of counting; see the glossary of metrics.
+
+    Attributes
+    ----------
+    padded_flops : the part of ``flops`` on rows that only fill tiles up; None where unknown.
+    """
+
+    offchip_bytes: int
+    onchip_bytes: int
+    flops: int
+    padded_flops: int | None
+    allocated_flops_per_cycle: int
+
+
+class Built:
+    """A program that was built, and how data of the same `Workload.program_key` is bound to it.
+
+    Attributes
+    ----------
+    program : the program.
+    parameters : values of parameters, and facts with a column, that only building decides.
+    notes : what the user may not expect, a sentence each.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.program = program
+        self.parameters = dict(parameters or {})
+        self.notes = tuple(notes)
+
+    def bindings(self, data: Data) -> Mapping[Any, Any]:
+        """Values of the routings that the program leaves open."""
+        return {}
+
+    def symbols(self, data: Data) -> Mapping[Any, Any]:
+        """Values of all sizes that the program leaves open, for its symbolic metrics."""
+        return self.bindings(data)
+
+    def padded_flops(self, data: Data) -> int | None:
+        """Executed FLOPs on rows that only fill tiles up; None where that is not known."""
+        return None
+
+    def published(self, data: Data) -> Counted | None:
+        """Bytes and FLOPs as the published figures count them; None where there is no figure."""
+        return None
+
+
+class Workload:
+    """Base of workloads: frozen dataclasses whose fields are the parameters.
+
+    Attributes
+    ----------
+    name : by which the command line and sweeps know it.
+    inputs : traces that it needs.
+    published_machine : machine of the published experiments; None if it is the usual one.
+    """
+
+    name: ClassVar[str] = ""
+    inputs: ClassVar[tuple[Input, ...]] = ()
+    published_machine: ClassVar[str | None] = None
+
+    @classmethod
+    def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Experts, and experts per token, of the routing that the parameters need, if known."""
+        return None
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Values that published experiments set when they are not given.
+
+        Raises
+        ------
+        ParameterError : ``config`` asks for an experiment that was not published.
+        """
+        if config == "published":
+            raise ParameterError(
+                [("config", f"there is no published experiment of {cls.name}; leave it out")]
+            )
+        return {}
+
+    def check(self, data: Data) -> Iterable[tuple[str, str]]:
+        """What does not go together, as name of the parameter and text; nothing if all fits."""
+        return ()
+
+    def program_key(self, data: Data) -> Hashable:
+        """Equal for data that one program serves: what of the data decides the program."""
+        arrays = [getattr(data, one.name) for one in self.shaping()]
+        return data.rows, *(None if array is None else array.tobytes() for array in arrays)
+
+    @classmethod
+    def shaping(cls) -> tuple[Input, ...]:
+        """Those of the inputs whose content decides the program; their number of rows always does.
+
+        The others are bound to it for every run, which is faster. By default the program may depend
+        on all of them.
+        """
+        return cls.inputs
+
+    def build(self, data: Data) -> Built:
+        """The program.
+
+        Raises
+        ------
+        ParameterError : see `check`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        data: Data | None = None,
+        machine: Any = None,
+        config: str | None = None,
+        **given: Any,
+    ) -> Self:
+        """The workload for given parameters; see `stepsim.workloads.resolve`.
+
+        Raises
+        ------
+        ParameterError : a parameter is unknown, missing, mistyped or out of range.
+        """
+        from stepsim.workloads.resolve import resolve
+
+        batches = () if data is None else (data,)
+        found = resolve(cls, given, machine=machine, config=config, data=batches)
+        return cast(Self, found.workload)
+
+    def __post_init__(self) -> None:
+        problems: list[tuple[str, str]] = []
+        known = fields_of(type(self))
+        for name, field in known.items():
+            try:
+                object.__setattr__(self, name, field.checked(getattr(self, name)))
+            except ParameterError as error:
+                problems += error.problems
+        if problems:
+            raise ParameterError(problems)
+        for name, field in known.items():
+            if field.param.like is not None and getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(self, field.param.like))
+
+    def checked(self, data: Data) -> None:
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        ParameterError : with all problems.
+        """
+        problems = list(self.check(data))
+        if problems:
+            raise ParameterError(problems)
+
+    def values(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        return {name: getattr(self, name) for name in fields_of(type(self))}
+
+    def columns(self) -> dict[str, Any]:
+        """Every parameter as it stands in the results."""
+        known = fields_of(type(self))
+        return {name: known[name].column_value(value) for name, value in self.values().items()}
+
+
+_fields: dict[type, Mapping[str, Field]] = {}
+
+
+def fields_of(workload: type[Workload]) -> Mapping[str, Field]:
+    """The parameters of a workload by name, in order.
+
+    Raises
+    ------
+    ArgError : the class is no dataclass, or a field has a type that no option can have.
+    """
+    if workload in _fields:
+        return _fields[workload]
+    if not is_dataclass(workload):
+        raise ArgError(
+            f"workload {workload.__name__}: expected a dataclass; put @dataclass(frozen=True, "
+            "kw_only=True) above it"
+        )
+    hints = get_type_hints(workload, include_extras=True)
+    found: dict[str, Field] = {}
+    for field in fields(workload):
+        where = f"workload {workload.__name__}, parameter {field.name}"
+        param, hint = _annotation(hints[field.name])
+        made = field.default_factory is not MISSING
+        default = field.default_factory() if made else field.default
+        required = default is MISSING
+        found[field.name] = Field(
+            field.name, param, kind_of(hint, param.least, param.most, where),
+            None if required else default, required,
+        )  # fmt: skip
+    _fields[workload] = found
+    return found
+
+
+def _annotation(hint: Any) -> tuple[Param, Any]:
+    """The `Param` of an annotation and the bare type; a text beside the type is its help."""
+    extras = getattr(hint, "__metadata__", ())
+    bare = hint.__origin__ if extras else hint
+    for extra in extras:
+        if isinstance(extra, Param):
+            return extra, bare
+        if isinstance(extra, str):
+            return Param(extra), bare
+    return Param(), bare
+
+
+def _lengths(kv_lengths: Any) -> np.ndarray[Any, Any]:
+    """A private, read-only array of lengths."""
+    import numpy as np
+
+    array = np.asarray(kv_lengths)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ArgError(
+            f"kv_lengths: expected one whole number for each request, found shape {array.shape} of "
+            f"{array.dtype}; pass the cached tokens of every request"
+        )
+    if int(array.min()) < 0:
+        worst = int(array.argmin())
+        raise ArgError(
+            f"kv_lengths[{worst}]: expected a length from 0, found {int(array[worst])}; drop the "
+            "request or correct its length"
+        )
+    lengths = array.astype(np.int64)
+    lengths.flags.writeable = False
+    return lengths

@@ -1,0 +1,146 @@
+"""From what is given to a workload: given > machine > published > model > default, on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepsim.errors import did_you_mean
+from stepsim.workloads.parameters import Data, Field, ParameterError, Workload, fields_of
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+
+__all__ = ["CONFIGS", "Resolved", "parameter_problems", "resolve"]
+
+CONFIGS = ("published",)
+"""What ``config`` can be: whose settings hold for parameters that are not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A workload with all its parameters.
+
+    Attributes
+    ----------
+    origins : where the value of each parameter comes from: given, machine, published, model or
+        default; ``like NAME`` if it is that of another parameter.
+    config : the configuration that was asked for.
+    """
+
+    workload: Workload
+    origins: Mapping[str, str]
+    config: str | None = None
+
+
+def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is wrong with single parameters: unknown ones, and values out of range.
+
+    Missing ones are not told of: a configuration may set them.
+    """
+    known = fields_of(workload)
+    problems = []
+    for name, value in given.items():
+        if name not in known:
+            problems.append((name, _unknown(workload, name, known)))
+        elif value is not None or not known[name].kind.optional:
+            try:
+                known[name].checked(value)
+            except ParameterError as error:
+                problems += error.problems
+    return problems
+
+
+def resolve(
+    workload: type[Workload],
+    given: Mapping[str, Any],
+    *,
+    machine: Machine | None = None,
+    config: str | None = None,
+    data: Sequence[Data] = (),
+) -> Resolved:
+    """A workload from the parameters that are given, as values of Python or YAML.
+
+    Parameters
+    ----------
+    machine : whose values hold for parameters that name one of its keys.
+    config : ``published`` takes what is not given from the published experiment.
+    data : what it will run on; published settings depend on it.
+
+    Raises
+    ------
+    ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
+        experiment, or there are several for the data; all that can be told is told.
+    """
+    known = fields_of(workload)
+    problems = parameter_problems(workload, given)
+    if config is not None and config not in CONFIGS:
+        problems.append(("config", f"expected {' or '.join(CONFIGS)}, found '{config}'"))
+    if problems:
+        raise ParameterError(problems)
+    own = {name: known[name].checked(value) for name, value in given.items() if value is not None}
+    presets = _presets(workload, own, data or (Data(),), config)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name, field in known.items():
+        values[name], origins[name] = _value(field, own, machine, presets)
+    missing = [name for name, origin in origins.items() if not origin]
+    if missing:
+        raise ParameterError((name, _missing(known[name])) for name in missing)
+    for name, field in known.items():
+        if values[name] is None and field.param.like is not None:
+            origins[name] = f"like {field.param.like}"
+    return Resolved(workload(**values), origins, config)
+
+
+def _value(
+    field: Field, given: Mapping[str, Any], machine: Machine | None, presets: Mapping[str, Any]
+) -> tuple[Any, str]:
+    """The value of a parameter and its origin, which is empty for a missing one."""
+    if field.name in given:
+        return given[field.name], "given"
+    if machine is not None and field.param.machine is not None:
+        value: Any = machine
+        for part in field.param.machine.split("."):
+            value = getattr(value, part)
+        # Presets leave such keys open, so a value was put there for this run.
+        if value is not None:
+            return value, "machine"
+    if presets.get(field.name) is not None:
+        return presets[field.name], "published"
+    return (None, "") if field.required else (field.default, "default")
+
+
+def _presets(
+    workload: type[Workload], given: Mapping[str, Any], data: Sequence[Data], config: str | None
+) -> Mapping[str, Any]:
+    found = [dict(workload.presets(given, one, config)) for one in data]
+    first = found[0]
+    differing = {
+        name: {str(one.get(name)) for one in found}
+        for name in first
+        if name not in given and any(one.get(name) != first[name] for one in found)
+    }
+    if differing:
+        raise ParameterError(
+            (
+                name,
+                f"the published experiments with these batches have different values, "
+                f"{' and '.join(sorted(values))}; give one, or select batches of one size",
+            )
+            for name, values in differing.items()
+        )
+    return first
+
+
+def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
+    listed = ", ".join(known) or "none"
+    return (
+        f"{workload.name} has no such parameter{did_you_mean(name, known)} Its parameters: {listed}"
+    )
+
+
+def _missing(field: Field) -> str:
+    what = f" ({field.param.help})" if field.param.help else ""
+    return f"missing{what}; expected {field.kind.described()}"

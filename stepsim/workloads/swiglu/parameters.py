@@ -1,0 +1,64 @@
+"""What the gated feed-forward layer is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.workloads.checks import divides
+from stepsim.workloads.parameters import Data, Param, Workload
+
+if TYPE_CHECKING:
+    from stepsim.workloads.swiglu.build import BuiltSwiglu
+
+__all__ = ["Swiglu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swiglu(Workload):
+    """The gated feed-forward layer of the hardware validation (STeP paper, figure 8).
+
+    The published experiment ran on machine sda-hdl.
+    """
+
+    name: ClassVar = "swiglu"
+    published_machine: ClassVar = "sda-hdl"
+
+    tile: Annotated[int, Param("rows per tile", "rows", text=True)]
+    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")]
+    batch: Annotated[int, Param("rows of the activations", "tokens")]
+    hidden: Annotated[int, Param("width of the activations, which is not tiled", "columns")]
+    intermediate: Annotated[int, Param("inner dimension", "columns")]
+    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
+    par_dispatch: Annotated[
+        int, Param("requests that a memory operator makes", "requests/cycle")
+    ] = 4
+    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
+    dtype: Annotated[Literal["f32", "bf16"], Param("element type of all tensors")] = "f32"
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Sizes of the hardware validation."""
+        if config is None:
+            return {}
+        return {
+            "batch": 64,
+            "hidden": 256,
+            "intermediate": 512,
+            "compute_bw": 4096,
+            "par_dispatch": 4,
+            "fifo_depth": 1,
+            "dtype": "f32",
+        }
+
+    def check(self, data: Data) -> Iterator[tuple[str, str]]:
+        yield from divides("tile", self.tile, self.batch, f"the batch of {self.batch}")
+        what = f"the inner dimension {self.intermediate}"
+        yield from divides("tile_inter", self.tile_inter, self.intermediate, what)
+
+    def build(self, data: Data) -> BuiltSwiglu:
+        from stepsim.workloads.swiglu.build import build_swiglu
+
+        self.checked(data)
+        return build_swiglu(self)

@@ -1,0 +1,220 @@
+"""The types that a parameter can have: how its values are read, checked and kept in columns."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from stepsim.errors import ArgError, did_you_mean
+
+__all__ = ["Kind", "kind_of"]
+
+_SEPARATORS = "+,"
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+class Kind:
+    """The values that a parameter takes: the union of some plain types and words.
+
+    Attributes
+    ----------
+    words : texts that stand for themselves.
+    optional : whether None is among the values.
+    """
+
+    def __init__(self, parts: Sequence[Any], least: int, most: int) -> None:
+        self.words = tuple(part for part in parts if isinstance(part, str))
+        self.optional = type(None) in parts
+        self.least, self.most = least, most
+        self._types = [part for part in parts if not isinstance(part, str)]
+        self._read_by = next((part for part in self._types if hasattr(part, "parse")), None)
+
+    @property
+    def is_flag(self) -> bool:
+        return bool in self._types
+
+    @property
+    def column_type(self) -> str:
+        """Arrow type of a column of such values."""
+        names = {int: "int64", float: "float64", bool: "bool"}
+        found = [names.get(one, "string") for one in self._types if one is not type(None)]
+        return found[0] if len(found) == 1 and not self.words else "string"
+
+    @property
+    def metavar(self) -> str:
+        """How help writes a value."""
+        if self._read_by is not None:
+            return str(getattr(self._read_by, "metavar", self._read_by.__name__.upper()))
+        parts = list(self.words)
+        if int in self._types:
+            parts.insert(0, "N")
+        if float in self._types:
+            parts.insert(0, "X")
+        if tuple in self._types:
+            parts.insert(0, "N+N")
+        return "|".join(parts) or "TEXT"
+
+    def of_text(self, text: str) -> Any:
+        """The value that a text on the command line stands for.
+
+        Raises
+        ------
+        ValueError : it is none of the values; the text says what is expected.
+        """
+        if text in self.words:
+            return text
+        if self._read_by is not None:
+            return self._by_class(text)
+        for kind in self._types:
+            try:
+                if kind is int:
+                    return self._in_range(int(text), text)
+                if kind is float:
+                    return float(text)
+                if kind is bool:
+                    return self._flag(text)
+                if kind is tuple:
+                    return tuple(self._in_range(int(part), text) for part in _parts(text))
+            except _OutOfRange:
+                raise
+            except ValueError:
+                continue
+        if str in self._types:
+            return text
+        raise self._refusal(text)
+
+    def of_value(self, value: Any) -> Any:
+        """The value that a Python object or YAML scalar stands for; raises as `of_text` does."""
+        if value is None and self.optional:
+            return None
+        if isinstance(value, str) and value in self.words:
+            return value
+        if self._read_by is not None:
+            return self._by_class(value)
+        if isinstance(value, bool):
+            if bool in self._types:
+                return value
+        elif isinstance(value, str):
+            if str in self._types:
+                return value
+            if tuple in self._types:
+                return self.of_text(value)
+        elif isinstance(value, (list, tuple)):
+            if tuple in self._types and all(_whole(one) is not None for one in value):
+                return tuple(self._in_range(operator.index(one), value) for one in value)
+        elif (number := _whole(value)) is not None and int in self._types:
+            return self._in_range(number, value)
+        elif isinstance(value, (int, float)) and float in self._types:
+            return float(value)
+        raise self._refusal(value)
+
+    def _by_class(self, value: Any) -> Any:
+        try:
+            return self._read_by.parse(value)  # type: ignore[union-attr]
+        except ArgError as error:
+            raise ValueError(str(error)) from None
+
+    @staticmethod
+    def _flag(text: str) -> bool:
+        low = text.lower()
+        if low not in (*_TRUE, *_FALSE):
+            raise ValueError
+        return low in _TRUE
+
+    def _in_range(self, number: int, found: Any) -> int:
+        if not self.least <= number <= self.most:
+            raise _OutOfRange(self._refusal_text(found, bounded=number > self.least))
+        return number
+
+    def _refusal(self, found: Any) -> ValueError:
+        return ValueError(self._refusal_text(found))
+
+    def _refusal_text(self, found: Any, *, bounded: bool = False) -> str:
+        shown = f"'{found}'" if isinstance(found, str) and not _is_number(found) else f"{found}"
+        near = ""
+        if isinstance(found, str) and self.words:
+            near = did_you_mean(found, self.words)
+            near = "" if near == "." else near
+        return f"expected {self.described(bounded=bounded)}, found {shown}{near}"
+
+    def described(self, *, bounded: bool = False) -> str:
+        """The values in words."""
+        top = f" to {_power(self.most)}" if bounded else ""
+        texts = {
+            int: f"a whole number from {self.least}{top}",
+            float: "a number",
+            bool: "true or false",
+            str: "a text",
+            tuple: f"whole numbers from {self.least}{top} joined by +, for example 64+16",
+        }
+        parts = [texts[kind] for kind in self._types if kind in texts]
+        if len(self.words) > 1 and not parts:
+            return f"one of {', '.join(self.words)}"
+        return ", or ".join([*parts, *(f"'{word}'" for word in self.words)])
+
+
+class _OutOfRange(ValueError):
+    """A whole number that is none of the values."""
+
+
+def kind_of(hint: Any, least: int, most: int, where: str) -> Kind:
+    """The values of an annotation.
+
+    Raises
+    ------
+    ArgError : a parameter cannot have this type; ``where`` says which.
+    """
+    parts: list[Any] = []
+    for part in _alternatives(hint):
+        if get_origin(part) is Literal:
+            parts += get_args(part)
+        elif get_origin(part) is tuple and get_args(part) == (int, ...):
+            parts.append(tuple)
+        elif part in (int, float, bool, str, type(None)) or hasattr(part, "parse"):
+            parts.append(part)
+        else:
+            raise ArgError(
+                f"{where}: expected an annotation of int, float, bool, str, Literal of texts, "
+                f"tuple[int, ...], None, or a class with a method parse, found {part!r}"
+            )
+    if not all(isinstance(part, (str, type)) for part in parts):
+        raise ArgError(f"{where}: expected texts in Literal, found {parts}")
+    return Kind(parts, least, most)
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of Python or NumPy; None for anything else, truth values included."""
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _parts(text: str) -> list[str]:
+    for separator in _SEPARATORS:
+        text = text.replace(separator, " ")
+    parts = text.split()
+    if not parts:
+        raise ValueError
+    return parts
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _power(number: int) -> str:
+    exponent = number.bit_length() - 1
+    return f"2**{exponent}" if number == 1 << exponent and exponent > 9 else str(number)
