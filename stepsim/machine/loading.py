@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stepsim.documents import Document, load_yaml, parse_yaml, parse_yaml_value
 from stepsim.errors import MachineError
 from stepsim.machine.model import Machine
 from stepsim.machine.problems import describe_problems, did_you_mean, known_keys
-from stepsim.machine.yaml_source import read_yaml, read_yaml_value
 
 __all__ = ["list_machines", "load_machine", "parse_overrides"]
 
@@ -83,7 +83,7 @@ def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
     presets = _presets()
     if isinstance(machine, str) and machine in presets:
         where = f"machine '{machine}'"
-        document = read_yaml(presets[machine], where)
+        document = parse_yaml(presets[machine], where, MachineError)
     else:
         path = Path(machine)
         if isinstance(machine, str) and not _looks_like_path(machine) and not path.exists():
@@ -92,7 +92,7 @@ def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
                 f"Known machines: {', '.join(sorted(presets))}; or give the path of a YAML file."
             )
         where = f"machine file {path}"
-        document = read_yaml(_read_text(path, where), where)
+        document = _read(path, where)
     return where, document.data, document.lines
 
 
@@ -116,7 +116,7 @@ def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
 def _override(data: Any, key: str, value: Any) -> None:
     _check_override_key(key)
     if isinstance(value, str):
-        value = read_yaml_value(value, f"machine override '{key}'")
+        value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
     section, _, leaf = key.rpartition(".")
     if isinstance(data, dict):
         target = data.setdefault(section, {}) if section else data
@@ -138,17 +138,10 @@ def _looks_like_path(text: str) -> bool:
     return text.endswith(_SUFFIXES) or "/" in text or "\\" in text
 
 
-def _read_text(path: Path, where: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise MachineError(
-            f"{where}: no such file. Known machines: {', '.join(list_machines())}."
-        ) from None
-    except UnicodeDecodeError:
-        raise MachineError(f"{where}: expected UTF-8 text in YAML, found binary data") from None
-    except OSError as error:
-        raise MachineError(f"{where}: cannot be read: {error.strerror}") from error
+def _read(path: Path, where: str) -> Document:
+    if not path.exists():
+        raise MachineError(f"{where}: no such file. Known machines: {', '.join(list_machines())}.")
+    return load_yaml(path, "machine file", MachineError, "See 'stepsim machines --show sda-1024'.")
 
 
 @functools.cache

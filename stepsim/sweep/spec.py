@@ -21,8 +21,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from stepsim.errors import MachineError, SweepError
-from stepsim.machine.yaml_source import read_yaml
+from stepsim.documents import load_yaml
+from stepsim.errors import SweepError
 from stepsim.results.columns import COUNTINGS, MEASURES
 from stepsim.sweep.problems import SeveralProblems, describe, refusal
 
@@ -277,14 +277,7 @@ def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
     if isinstance(source, str | Path):
         path = Path(source)
         where = f"sweep {path}"
-        try:
-            document = read_yaml(path.read_text(encoding="utf-8"), where)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "expected UTF-8 text"
-            raise SweepError(f"{where}: cannot be read: {reason}; name a YAML file") from error
-        except MachineError as error:
-            mend = ("see 'stepsim machines --show sda-1024'", "see the documentation of sweeps")
-            raise SweepError(str(error).replace(*mend)) from error
+        document = load_yaml(path, "sweep", SweepError, "See the documentation of sweeps.")
         data, lines = document.data, document.lines
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"

@@ -205,7 +205,7 @@ def test_values_that_hold_themselves(tmp_path: Path) -> None:
     path = tmp_path / "sweep.yaml"
     path.write_text("workload: moe\nmodel: &a {x: *a}\n")
     assert message(path) == (
-        f"sweep {path}: a value holds itself, expected plain lists and mappings; write it out"
+        f"sweep {path}:2:8: a value holds itself; write out what is meant, without the alias"
     )
 
 
