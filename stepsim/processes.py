@@ -5,15 +5,19 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import signal
+import pickle
+import shutil
+import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Future
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from joblib.externals import loky
+import loky
 
 __all__ = ["WorkerProcesses"]
 
@@ -22,27 +26,37 @@ _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 
 _PARENT_CHECK_SECONDS = 1.0
 
-_NOTICE_SECONDS = 2.0
-"""Within which the executor notices that its processes have ended, if it can."""
+_ATOMIC_BYTES = 2048
+"""What a pipe takes as a whole or not at all: POSIX says 512 at least, Linux 4096; less headers."""
 
 
 class WorkerProcesses:
-    """``jobs`` processes of joblib's executor, which load ``module`` from now on.
+    """``jobs`` processes of loky's executor, which load ``module`` from now on.
 
     They are started afresh rather than forked, because this process has threads (Arrow, numba),
     and without importing the user's main module, so that scripts need no guard. When one of them
     dies, all are ended, and every future that is not done raises ``BrokenExecutor``.
+
+    Large results come as files. A process that is killed while it writes into a pipe leaves half
+    of a message, for whose end the executor would wait forever.
     """
 
     def __init__(self, jobs: int, module: str) -> None:
-        start = {"initializer": _begin, "initargs": (os.getpid(), module)}
-        self._executor = loky.ProcessPoolExecutor(jobs, **start)
+        self._stopped = False
+        self._under_way: set[Future[Any]] = set()
+        self._folder = tempfile.mkdtemp(prefix="stepsim-")
+        self._executor = loky.ProcessPoolExecutor(
+            jobs, initializer=_begin, initargs=(os.getpid(), module, self._folder)
+        )
         # The first piece of work starts them all.
         self._first = self._executor.submit(_nothing)
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call ``work`` in one of the processes. Raises BrokenExecutor when one has died."""
-        future: Future[Any] = self._executor.submit(work, *arguments)
+        inner = self._executor.submit(_outcome, self._folder, work, arguments)
+        future: Future[Any] = Future()
+        self._under_way.add(inner)
+        inner.add_done_callback(partial(self._pass_on, future))
         return future
 
     @property
@@ -50,36 +64,59 @@ class WorkerProcesses:
         """Whether they died before any of them was ready to work."""
         return self._first.done() and self._first.exception() is not None
 
-    @property
-    def has_died(self) -> bool:
-        """Whether a process has died, be it noticed by the executor or not."""
-        return not all(process.is_alive() for process in list(self._executor._processes.values()))
-
     def stop(self) -> None:
-        """End the processes at once, with whatever they are at."""
-        # Not by kill_workers=True, which fails in a thread of the executor while work is waiting.
-        for process in list(self._executor._processes):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGTERM)
-        thread = self._executor._executor_manager_thread
-        if thread is not None:
-            thread.join(_NOTICE_SECONDS)
-            if thread.is_alive():
-                # Who died while sending leaves half an answer. The executor would wait for the
-                # other half as long as there is anybody who could write it. Taken from the
-                # connection first: the executor goes on at once, and closes it as well.
-                writer = self._executor._result_queue._writer
-                handle, writer._handle = writer._handle, None
-                os.close(handle)
-        self._executor.shutdown(wait=True)
+        """End the processes at once, with whatever they are doing."""
+        self._stopped = True
+        busy = bool(self._under_way) or not self._first.done()
+        self._executor.shutdown(wait=True, kill_workers=busy)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _pass_on(self, future: Future[Any], inner: Future[bytes]) -> None:
+        self._under_way.discard(inner)
+        try:
+            succeeded, value = _loaded(inner.result())
+        # Errors of the work are values here; this is one of the processes, or of unpickling.
+        except BaseException as error:
+            if self._stopped and not isinstance(error, BrokenExecutor):
+                error = BrokenExecutor("the processes were stopped")
+            future.set_exception(error)
+            return
+        if succeeded:
+            future.set_result(value)
+        else:
+            future.set_exception(value)
 
 
 def _nothing() -> None:
     pass
 
 
-def _begin(parent: int, module: str) -> None:
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+def _outcome(folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    """What the work returns or raises, pickled, or the name of the file that holds it."""
+    try:
+        data = pickle.dumps((True, work(*arguments)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+        data = pickle.dumps((False, error))
+    if len(data) <= _ATOMIC_BYTES:
+        return data
+    handle, name = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    return pickle.dumps(Path(name))
+
+
+def _loaded(data: bytes) -> tuple[bool, Any]:
+    found = pickle.loads(data)
+    if isinstance(found, Path):
+        data = found.read_bytes()
+        found.unlink()
+        found = pickle.loads(data)
+    return found  # type: ignore[no-any-return]
+
+
+def _begin(parent: int, module: str, folder: str) -> None:
+    threading.Thread(target=_end_with, args=(parent, folder), daemon=True).start()
     gc.disable()
     importlib.import_module(module)
     gc.freeze()
@@ -87,8 +124,9 @@ def _begin(parent: int, module: str) -> None:
     gc.enable()
 
 
-def _end_with(parent: int) -> None:
+def _end_with(parent: int, folder: str) -> None:
     """A process whose parent was killed hears nothing of it and would wait for work forever."""
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

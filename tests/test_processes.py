@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import time
 from concurrent.futures import BrokenExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -50,11 +52,23 @@ def test_processes_that_cannot_start_are_told_from_those_that_die(
     processes.stop()
 
 
-def test_a_process_that_dies_while_it_sends_is_noticed_and_ended() -> None:
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_results_and_errors_of_any_size_come_back(size: int) -> None:
+    processes = WorkerProcesses(1, "json")
+    try:
+        assert processes.submit(bytes, size).result(timeout=60) == bytes(size)
+        error = processes.submit(int, "x" * size).exception(timeout=60)
+        assert isinstance(error, ValueError)
+        assert "in a worker process" in error.__notes__[0]
+        assert isinstance(processes.submit(threading.Lock).exception(timeout=60), TypeError)
+    finally:
+        processes.stop()
+
+
+def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing() -> None:
+    before = set(Path(tempfile.gettempdir()).glob("stepsim-*"))
     processes = WorkerProcesses(2, "json")
     future = processes.submit(die_while_sending)
-    while not processes.has_died:
-        time.sleep(0.01)
-    # Half of the answer is here, and nobody says that the rest will not come.
-    processes.stop()
     assert isinstance(future.exception(timeout=60), BrokenExecutor)
+    processes.stop()
+    assert set(Path(tempfile.gettempdir()).glob("stepsim-*")) <= before

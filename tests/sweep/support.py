@@ -106,13 +106,26 @@ def of_another_version(chunk: Chunk) -> ChunkRows:
 
 def die_while_sending(*answer: Any) -> bytes:
     """What comes next from this process is cut in half, and is the last that comes of it."""
-    from multiprocessing.connection import Connection
+    real = os.fdopen
 
-    def send_half(self: Any, data: Any) -> None:
-        os.write(self.fileno(), bytes(data)[: len(data) // 2])
-        kill_self()
+    def fdopen(handle: int, mode: str) -> Any:
+        file = real(handle, mode)
 
-    Connection._send = send_half  # type: ignore[attr-defined]
+        class Half:
+            def __enter__(self) -> Half:
+                return self
+
+            def __exit__(self, *error: object) -> None:
+                pass
+
+            def write(self, data: bytes) -> None:
+                file.write(data[: len(data) // 2])
+                file.flush()
+                kill_self()
+
+        return Half()
+
+    os.fdopen = fdopen  # type: ignore[assignment]
     return b"x" * 20_000
 
 

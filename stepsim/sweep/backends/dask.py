@@ -76,7 +76,7 @@ class DaskBackend:
             found = self._patiently(outcome)
         finally:
             handle.release()
-        if isinstance(found, self._distributed.scheduler.KilledWorker):
+        if isinstance(found, self._distributed.KilledWorker):
             raise WorkerLost(str(found)) from found
         if isinstance(found, concurrent.futures.CancelledError):
             raise self._lost() from found

@@ -10,7 +10,6 @@ from typing import Any
 
 from stepsim.errors import SweepError
 from stepsim.processes import WorkerProcesses
-from stepsim.sweep.backends import patience
 from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
@@ -24,7 +23,7 @@ _Task = tuple[Chunk, "Future[ChunkRows]"]
 
 
 class LocalBackend:
-    """Processes of this machine, run by joblib's executor; with ``jobs=1`` the calling process.
+    """Processes of this machine, run by loky's executor; with ``jobs=1`` the calling process.
 
     ``inline=False`` takes a process of its own for a single job, too. A process goes on with the
     design point it has prepared as long as there are chunks of it. One that died is replaced. An
@@ -56,17 +55,10 @@ class LocalBackend:
             chunk, handle = self._next
             handle.set_result(self._work(chunk))
         self._hand_out()
-        dead: set[_Seat] = set()
-        while True:
-            done = wait(handles, patience.LOOK_SECONDS, FIRST_COMPLETED).done
-            if done:
-                # At once, so that nobody waits while these are saved.
-                self._hand_out()
-                return done
-            # The executor tells at once, unless the process died while it sent its rows.
-            for seat in dead:
-                seat.leave()
-            dead = {seat for seat in self._seats if seat.has_died}
+        done = wait(handles, return_when=FIRST_COMPLETED).done
+        # At once, so that nobody waits while these are saved.
+        self._hand_out()
+        return done
 
     def result(self, handle: Any) -> ChunkRows:
         try:
@@ -121,10 +113,6 @@ class _Seat:
         """Chunks it was given and has not brought back."""
         self._under_way = [future for future in self._under_way if not future.done()]
         return len(self._under_way)
-
-    @property
-    def has_died(self) -> bool:
-        return self._process is not None and self._process.has_died
 
     def take(self, chunk: Chunk, future: Future[ChunkRows]) -> None:
         """Compute a chunk; the future hears of it."""

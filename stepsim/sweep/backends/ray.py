@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+import io
 import os
 import socket
+import sys
+import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from typing import Any, TextIO
 
 from stepsim.errors import SweepError
 from stepsim.sweep.backends import patience
@@ -44,8 +46,9 @@ class RayBackend:
         # Read when ray is loaded, and by the processes it starts: nothing is sent to its makers.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         self._ray = import_extra("ray", "ray")
-        self._own = not self._ray.is_initialized()
-        if self._own:
+        self._closing = ExitStack()
+        if not self._ray.is_initialized():
+            before = frozenset(threading.enumerate())
             try:
                 if address is not None:
                     _knock(address)
@@ -66,10 +69,12 @@ class RayBackend:
                     else "check that this machine can run `ray start --head`"
                 )
                 raise SweepError(f"ray: {where} ({error}); {cure}") from error
+            started = frozenset(threading.enumerate()) - before
+            self._closing.callback(self._shut_down)
+            self._closing.enter_context(_keeping_stdout_for_results(started))
         self._head = self._ray.get_runtime_context().gcs_address
         self._known_cpus = 0
         self._next_look = 0.0
-        self._unhush = _hush_ray()
         self._remote = self._ray.remote(max_retries=0)(work)
 
     @property
@@ -106,8 +111,11 @@ class RayBackend:
             raise _lost_ray(error) from error
 
     def close(self) -> None:
-        self._unhush()
-        if self._own:
+        self._closing.close()
+
+    def _shut_down(self) -> None:
+        # What it has not told yet of dead workers it prints now.
+        with redirect_stdout(io.StringIO()):
             self._ray.shutdown()
 
     def _cpus(self) -> int:
@@ -150,19 +158,33 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _hush_ray() -> Callable[[], None]:
-    """Keep what ray tells of workers off the standard output, which is for results.
+class _Selective:
+    """A stream that drops what some threads write."""
 
-    It prints there whatever it is asked not to log; this backend reports dead workers itself.
-    Returns what undoes it.
+    def __init__(self, stream: TextIO, dropped: frozenset[threading.Thread]) -> None:
+        self._stream = stream
+        self._dropped = dropped
+
+    def write(self, text: str) -> int:
+        dropped = threading.current_thread() in self._dropped
+        return len(text) if dropped else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _keeping_stdout_for_results(threads: frozenset[threading.Thread]) -> Iterator[None]:
+    """Drop what threads of ray print to the standard output, which is for results.
+
+    They tell there of dead workers, whatever they are asked not to log; this backend reports those
+    itself.
     """
-    module = importlib.import_module("ray._private.worker")
-    real = getattr(module, "print_to_stdstream", None)
-    if real is None:
-        return lambda: None
-    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
-
-    def undo() -> None:
-        module.print_to_stdstream = real  # type: ignore[attr-defined]
-
-    return undo
+    real = sys.stdout
+    sys.stdout = selective = _Selective(real, threads)
+    try:
+        yield
+    finally:
+        # Somebody else may have taken its place.
+        if sys.stdout is selective:
+            sys.stdout = real
