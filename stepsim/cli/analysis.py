@@ -52,7 +52,7 @@ def pareto(
     if costs.remark:
         note(costs.remark)
     if plot is not None:
-        from stepsim.sweep.plot import plot_designs
+        from stepsim.sweep.analysis import plot_designs
 
         plot_designs(costs, x, y, plot, costs.remark)
     if json:

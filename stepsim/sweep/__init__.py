@@ -1,8 +1,22 @@
 """Many runs: described, executed, kept, compared."""
 
-from stepsim.sweep.compare import Change, Comparison, NewFailure, compare
-from stepsim.sweep.costs import DesignCost, DesignCosts, LeftOut, design_costs
-from stepsim.sweep.pareto import dominates, frontier, pareto_improvement_distance
+from stepsim.sweep.analysis import (
+    Change,
+    Comparison,
+    DesignCost,
+    DesignCosts,
+    LeftOut,
+    NewFailure,
+    compare,
+    design_costs,
+    dominates,
+    frontier,
+    open_table,
+    pareto_improvement_distance,
+    query,
+    read_designs,
+    read_runs,
+)
 from stepsim.sweep.plan import Plan
 from stepsim.sweep.run import (
     SweepProgress,
@@ -15,7 +29,6 @@ from stepsim.sweep.run import (
 )
 from stepsim.sweep.schema import FAILURES_SCHEMA, UNIT_ROWS_SCHEMA, runs_schema
 from stepsim.sweep.spec import SweepSpec, load_spec
-from stepsim.sweep.tables import open_table, query, read_designs, read_runs
 
 __all__ = [
     "FAILURES_SCHEMA",

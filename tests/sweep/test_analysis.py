@@ -27,9 +27,9 @@ from stepsim.sweep import (
     plan_sweep,
     run_sweep,
 )
-from stepsim.sweep.compare import BETTER
-from stepsim.sweep.differences import key_differences
-from stepsim.sweep.plot import plot_designs
+from stepsim.sweep.analysis.compare import BETTER
+from stepsim.sweep.analysis.differences import key_differences
+from stepsim.sweep.analysis.plot import plot_designs
 from stepsim.sweep.schema import METRICS
 from tests.sweep.support import TINY, tiny
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepsim.sweep.labels import flat
-from stepsim.sweep.tables import read_failures, read_manifest, read_runs
+from stepsim.sweep.analysis.labels import flat
+from stepsim.sweep.analysis.tables import read_failures, read_manifest, read_runs
 
 __all__ = ["key_differences"]
 

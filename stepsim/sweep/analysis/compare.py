@@ -11,16 +11,16 @@ from typing import Literal
 import pyarrow as pa
 
 from stepsim.errors import SweepError
-from stepsim.sweep.differences import key_differences
-from stepsim.sweep.labels import TRACE_COLUMNS, label_runs
-from stepsim.sweep.measured import (
+from stepsim.sweep.analysis.differences import key_differences
+from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
+from stepsim.sweep.analysis.measured import (
     count_missing,
     read_ended_well,
     with_metrics,
     without_a_good_end,
 )
+from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.problems import listing
-from stepsim.sweep.tables import read_failures
 
 __all__ = ["BETTER", "Change", "Comparison", "NewFailure", "compare"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepsim.atomic import replacing
 from stepsim.errors import SweepError
-from stepsim.sweep.costs import DesignCost
+from stepsim.sweep.analysis.costs import DesignCost
 
 __all__ = ["plot_designs"]
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
+from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
+from stepsim.sweep.analysis.tables import read_designs, read_failures, read_manifest, read_runs
 from stepsim.results.columns import MEASURES
-from stepsim.sweep.labels import POINT_COLUMNS, label_points
-from stepsim.sweep.tables import read_designs, read_failures, read_manifest, read_runs
 
 __all__ = [
     "count_missing",

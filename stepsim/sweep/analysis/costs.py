@@ -12,11 +12,11 @@ from typing import Any, overload
 import pyarrow as pa
 
 from stepsim.errors import SweepError
-from stepsim.sweep.labels import TRACE_COLUMNS
-from stepsim.sweep.measured import count_missing, read_measured
-from stepsim.sweep.pareto import frontier
+from stepsim.sweep.analysis.labels import TRACE_COLUMNS
+from stepsim.sweep.analysis.measured import count_missing, read_measured
+from stepsim.sweep.analysis.pareto import frontier
+from stepsim.sweep.analysis.tables import read_manifest
 from stepsim.sweep.problems import listing
-from stepsim.sweep.tables import read_manifest
 
 __all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
 
