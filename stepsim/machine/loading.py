@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from stepsim.documents import Document, load_yaml, parse_yaml, parse_yaml_value
-from stepsim.errors import MachineError
+from stepsim.errors import MachineError, did_you_mean
 from stepsim.machine.model import Machine
-from stepsim.machine.problems import describe_problems, did_you_mean, known_keys
+from stepsim.wording import describe_problems, expectations
 
-__all__ = ["list_machines", "load_machine", "parse_overrides"]
+__all__ = ["known_keys", "list_machines", "load_machine", "parse_overrides"]
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -52,6 +52,11 @@ def load_machine(
 def list_machines() -> tuple[str, ...]:
     """Names of the machines that come with stepsim, sorted."""
     return tuple(sorted(_presets()))
+
+
+def known_keys() -> dict[str, str]:
+    """Dotted path of every settable value, with what is expected there."""
+    return expectations(Machine)
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, str]:
@@ -106,7 +111,7 @@ def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
     try:
         return Machine.model_validate(data)
     except ValidationError as error:
-        problems = describe_problems(error, lines)
+        problems = describe_problems(error, Machine, lines)
         if len(problems) == 1:
             raise MachineError(f"{where}, {problems[0]}") from None
         listing = "".join(f"\n  {problem}" for problem in problems)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Union, get_args, get_origin
-
-from pydantic import BaseModel, ValidationError
 
 from stepsim.errors import MachineError, SweepError, TraceError, WorkloadError
-from stepsim.machine.problems import did_you_mean
 
-__all__ = ["Problems", "SeveralProblems", "describe", "listing", "refusal", "unknown_key"]
+__all__ = ["Problems", "SeveralProblems", "listing", "refusal"]
 
 _LISTED = 10
-
-
 _LISTED_OF_SPEC = 30
 _PATH = re.compile(r"[\w.\[\]-]+(?=: )")
 
@@ -88,68 +81,3 @@ def listing(problems: Sequence[str], most: int = _LISTED) -> str:
     lines = [f"\n  {problem}" for problem in different[:most]]
     left = len(different) - most
     return "".join(lines) + (f"\n  and {left:,} more" if left > 0 else "")
-
-
-def unknown_key(word: str, known: Sequence[str]) -> str:
-    """``unknown key 'tyle'; did you mean 'tile'? Known: ...``."""
-    return f"unknown key '{word}'{did_you_mean(word, known)} Known here: {', '.join(sorted(known))}"
-
-
-def describe(
-    error: ValidationError, model: type[BaseModel], lines: Mapping[str, int] | None = None
-) -> list[str]:
-    """One sentence per key with a problem, with its line where that is known."""
-    known = lines or {}
-    found: dict[str, str] = {}
-    for item in error.errors(include_url=False):
-        path, owner, field = _place(model, item["loc"])
-        found.setdefault(path, _sentence(item, path, owner, field))
-    order = sorted(found, key=lambda path: (known.get(path, 0), path))
-    return [
-        (f"line {known[path]}, " if path in known else "") + f"{path}: {found[path]}"
-        for path in order
-    ]
-
-
-def _place(
-    model: type[BaseModel], location: Sequence[int | str]
-) -> tuple[str, type[BaseModel] | None, str]:
-    """Dotted path without the arms of unions, and the section and field it leads to."""
-    path, field = "", ""
-    owner: type[BaseModel] | None = model
-    section: type[BaseModel] | None = model
-    for part in location:
-        if isinstance(part, int):
-            path += f"[{part}]"
-            continue
-        if section is not None:
-            owner, field = section, part
-            info = section.model_fields.get(part)
-            section = None if info is None else _section_of(info.annotation)
-        elif field and (part in _ARMS or "[" in part):
-            continue
-        path += f".{part}" if path else part
-    return path, owner, field
-
-
-_ARMS = {"int", "float", "str", "bool", "none", "constrained-int", "literal"}
-
-
-def _section_of(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    if get_origin(annotation) in (Union, types.UnionType):
-        return next((s for a in get_args(annotation) if (s := _section_of(a))), None)
-    return None
-
-
-def _sentence(item: Any, path: str, owner: type[BaseModel] | None, field: str) -> str:
-    fields = {} if owner is None else owner.model_fields
-    if item["type"] == "extra_forbidden":
-        return unknown_key(path.rsplit(".", 1)[-1], list(fields))
-    about = fields[field].description if field in fields else None
-    hint = f" ({about})" if about else ""
-    if item["type"] == "missing":
-        return f"missing{hint}; add it"
-    expected = item["msg"][0].lower() + item["msg"][1:]
-    return f"{expected}, found {item['input']!r}{hint}"

@@ -23,8 +23,9 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.documents import load_yaml
 from stepsim.errors import SweepError
+from stepsim.sweep.problems import SeveralProblems, refusal
 from stepsim.results.columns import COUNTINGS, MEASURES
-from stepsim.sweep.problems import SeveralProblems, describe, refusal
+from stepsim.wording import describe_problems
 
 __all__ = [
     "Draft",
@@ -296,7 +297,7 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
             f"{where}: a value holds itself, expected plain lists and mappings; write it out"
         ) from None
     except ValidationError as error:
-        problems = tuple(describe(error, SweepSpec, lines))
+        problems = tuple(describe_problems(error, SweepSpec, lines))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(SweepSpec.model_fields)
     # A key with a slip of the pen is not missing besides.

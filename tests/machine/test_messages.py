@@ -74,12 +74,12 @@ CASES = {
     ),
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
-        "machine file FILE, line 10, closure_slak: unknown key; did you mean 'closure_slack'? "
+        "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean 'closure_slack'? "
         "Known here: closure_slack, description, fifo, hbm, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
-        "machine file FILE, line 10, color: unknown key. "
+        "machine file FILE, line 10, color: unknown key 'color'. "
         "Known here: closure_slack, description, fifo, hbm, name, onchip",
     ),
     "missing key": (
@@ -171,7 +171,7 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         "machine file FILE: 3 problems",
         "  hbm.channels: missing; expected an integer from 1 to 65536 "
         "(number of independent channels)",
-        "  line 4, hbm.chanels: unknown key; did you mean 'channels'? "
+        "  line 4, hbm.chanels: unknown key 'chanels'; did you mean 'channels'? "
         "Known here: channels, interval, latency, model, request_bytes, startup",
         "  line 7, hbm.startup: expected an integer from 0 to 1048576 "
         "(cycles added to the latency of every request), found the text 'x'",

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from stepsim.machine import Machine, list_machines
-from stepsim.machine.problems import known_keys
+from stepsim.machine.loading import known_keys
 
 PAGE = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepsim.errors import SweepError
 from stepsim.results.columns import field
+from stepsim.errors import SweepError, did_you_mean
 from stepsim.sweep.parquet import check_footer, read_table
 from stepsim.sweep.schema import TABLES
 from stepsim.sweep.store import table_files, table_schemas
@@ -154,8 +154,6 @@ def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = 
     table = open_table(folder, name)
     for column in columns:
         if column not in table.schema.names:
-            from stepsim.machine.problems import did_you_mean
-
             names = table.schema.names
             raise SweepError(
                 f"{name} have no column '{column}'{did_you_mean(column, names)} "

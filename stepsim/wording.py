@@ -1,0 +1,177 @@
+"""What pydantic finds wrong with a document, in sentences: key, expected, found, and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from stepsim.errors import did_you_mean
+
+__all__ = ["describe_problems", "expectations"]
+
+_Schema = Mapping[str, Any]
+
+
+def describe_problems(
+    error: ValidationError, model: type[BaseModel], lines: Mapping[str, int] | None = None
+) -> list[str]:
+    """One sentence for each wrong key, in the order of the lines where these are known.
+
+    Parameters
+    ----------
+    model : what the document was validated against.
+    lines : 1-based line of every key by its dotted path, as in ``grid.tile[2]``.
+    """
+    known = lines or {}
+    schema = _Schemas(model)
+    problems: dict[str, str] = {}
+    for item in error.errors(include_url=False):
+        path, section, leaf = schema.place(item["loc"])
+        # A union has a problem for each of its arms.
+        problems.setdefault(path, schema.sentence(item, path, section, leaf))
+    order = sorted(problems, key=lambda path: (known.get(path, 0), path))
+    return [
+        (f"line {known[path]}, " if path in known else "") + f"{path}: {problems[path]}"
+        for path in order
+    ]
+
+
+def expectations(model: type[BaseModel]) -> dict[str, str]:
+    """Dotted path of every value in the sections of a model, with what is expected there."""
+    schema = _Schemas(model)
+    return dict(schema.leaves(schema.root, ""))
+
+
+class _Schemas:
+    """The JSON schema of a model, with its references followed."""
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.root: _Schema = model.model_json_schema()
+        self._definitions = self.root.get("$defs", {})
+
+    def place(self, location: Sequence[int | str]) -> tuple[str, _Schema, _Schema]:
+        """Path without the arms of unions, and the schemas of the section and of the value."""
+        path = ""
+        section = node = self.root
+        for part in location:
+            arms = list(self._arms(node))
+            sections = [arm for arm in arms if "properties" in arm]
+            if isinstance(part, int):
+                path += f"[{part}]"
+                node = next((arm["items"] for arm in arms if "items" in arm), {})
+            elif sections:
+                section = next((s for s in sections if part in s["properties"]), sections[0])
+                path += f".{part}" if path else part
+                node = section["properties"].get(part, {})
+            elif part not in _UNION_ARMS and "[" not in part:
+                path += f".{part}" if path else part
+                inner = next((arm.get("additionalProperties") for arm in arms), None)
+                node = inner if isinstance(inner, Mapping) else {}
+        return path, section, node
+
+    def sentence(self, item: Any, path: str, section: _Schema, leaf: _Schema) -> str:
+        if item["type"] == "extra_forbidden":
+            keys = sorted(section["properties"])
+            word = path.rsplit(".", 1)[-1]
+            return f"unknown key '{word}'{did_you_mean(word, keys)} Known here: {', '.join(keys)}"
+        want = self.expected(leaf)
+        if item["type"] == "missing":
+            return f"missing; expected {want}"
+        found = item["input"]
+        if not want:
+            # The message of a check that no schema can state.
+            return f"{item['msg'][0].lower()}{item['msg'][1:]}, found {_shown(found)}"
+        choices = [word for arm in self._arms(leaf) for word in arm.get("enum", ())]
+        near = did_you_mean(found, choices) if choices and isinstance(found, str) else ""
+        return f"expected {want}, found {_shown(found)}{near.removesuffix('.')}"
+
+    def leaves(self, section: _Schema, path: str) -> Iterator[tuple[str, str]]:
+        for name, value in section["properties"].items():
+            inner = next((arm for arm in self._arms(value) if "properties" in arm), None)
+            if inner is None:
+                yield f"{path}{name}", self.expected(value)
+            else:
+                yield from self.leaves(inner, f"{path}{name}.")
+
+    def expected(self, leaf: _Schema) -> str:
+        """``an integer from 1 to 16 (what it is)``; empty where a schema says nothing."""
+        arms = dict.fromkeys(filter(None, map(self._of_arm, self._arms(leaf))))
+        sections = any("properties" in arm for arm in self._arms(leaf))
+        about = "" if sections or not leaf.get("description") else f" ({leaf['description']})"
+        return " or ".join(arms) + about if arms else ""
+
+    def _arms(self, node: _Schema) -> Iterator[_Schema]:
+        """The alternatives of a union; else the schema itself."""
+        if "$ref" in node:
+            yield from self._arms(self._definitions[node["$ref"].rsplit("/", 1)[-1]])
+        elif "anyOf" in node:
+            for arm in node["anyOf"]:
+                yield from self._arms(arm)
+        else:
+            yield node
+
+    def _of_arm(self, arm: _Schema) -> str:
+        if "const" in arm or "enum" in arm:
+            return " or ".join(f"'{choice}'" for choice in arm.get("enum", [arm.get("const")]))
+        kind = arm.get("type", "")
+        if kind == "object" and "properties" in arm:
+            return f"a mapping with the keys {', '.join(arm['properties'])}"
+        if kind == "array":
+            start = "a non-empty list" if arm.get("minItems") else "a list"
+            items = " or ".join(map(self._plural, self._arms(arm.get("items", {}))))
+            return f"{start} of {items}" if items else start
+        if kind == "string" and arm.get("minLength"):
+            return "a non-empty text"
+        return _NAMES.get(kind, "") + _limits(arm)
+
+    def _plural(self, arm: _Schema) -> str:
+        one = self._of_arm(arm)
+        article, _, rest = one.partition(" ")
+        if article not in ("a", "an"):
+            return one
+        noun, _, limits = rest.partition(" ")
+        return f"{noun}s {limits}".strip()
+
+
+_NAMES = {
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "true or false",
+    "object": "a mapping",
+    "null": "null",
+}
+
+# pydantic adds the arm of a union to the location of an error.
+_UNION_ARMS = frozenset({"int", "float", "str", "bool", "none", "constrained-int", "literal"})
+
+_LARGE = 1 << 30
+_SHOWN = 60
+
+
+def _limits(arm: _Schema) -> str:
+    least, most = arm.get("minimum"), arm.get("maximum")
+    return (f" from {_number(least)}" if least is not None else "") + (
+        f" to {_number(most)}" if most is not None else ""
+    )
+
+
+def _number(value: float) -> str:
+    power = int(value).bit_length() - 1
+    return f"2**{power}" if value > _LARGE and value == 1 << power else f"{value:.15g}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {value[:_SHOWN]!r}{'...' if len(value) > _SHOWN else ''}"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return f"{value!r}"
