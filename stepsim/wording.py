@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -97,10 +97,11 @@ class _Schemas:
 
     def expected(self, leaf: _Schema) -> str:
         """``an integer from 1 to 16 (what it is)``; empty where a schema says nothing."""
-        arms = dict.fromkeys(filter(None, map(self._of_arm, self._arms(leaf))))
-        sections = any("properties" in arm for arm in self._arms(leaf))
+        arms = list(self._arms(leaf))
+        sections = any("properties" in arm for arm in arms)
         about = "" if sections or not leaf.get("description") else f" ({leaf['description']})"
-        return " or ".join(arms) + about if arms else ""
+        text = _either(one for arm in arms for one in self._of_arm(arm))
+        return text and text + about
 
     def _arms(self, node: _Schema) -> Iterator[_Schema]:
         """The alternatives of a union; else the schema itself."""
@@ -112,27 +113,19 @@ class _Schemas:
         else:
             yield node
 
-    def _of_arm(self, arm: _Schema) -> str:
+    def _of_arm(self, arm: _Schema) -> list[str]:
         if "const" in arm or "enum" in arm:
-            return " or ".join(f"'{choice}'" for choice in arm.get("enum", [arm.get("const")]))
+            return [f"'{choice}'" for choice in arm.get("enum", [arm.get("const")])]
         kind = arm.get("type", "")
         if kind == "object" and "properties" in arm:
-            return f"a mapping with the keys {', '.join(arm['properties'])}"
+            return [f"a mapping with the keys {', '.join(arm['properties'])}"]
         if kind == "array":
             start = "a non-empty list" if arm.get("minItems") else "a list"
-            items = " or ".join(map(self._plural, self._arms(arm.get("items", {}))))
-            return f"{start} of {items}" if items else start
+            items = [one for each in self._arms(arm["items"]) for one in self._of_arm(each)]
+            return [f"{start}, each {_either(items)}" if items else start]
         if kind == "string" and arm.get("minLength"):
-            return "a non-empty text"
-        return _NAMES.get(kind, "") + _limits(arm)
-
-    def _plural(self, arm: _Schema) -> str:
-        one = self._of_arm(arm)
-        article, _, rest = one.partition(" ")
-        if article not in ("a", "an"):
-            return one
-        noun, _, limits = rest.partition(" ")
-        return f"{noun}s {limits}".strip()
+            return ["a non-empty text"]
+        return [_NAMES[kind] + _limits(arm)] if kind in _NAMES else []
 
 
 _NAMES = {
@@ -149,6 +142,11 @@ _UNION_ARMS = frozenset({"int", "float", "str", "bool", "none", "constrained-int
 
 _LARGE = 1 << 30
 _SHOWN = 60
+
+
+def _either(choices: Iterable[str]) -> str:
+    *first, last = list(dict.fromkeys(choices)) or [""]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _limits(arm: _Schema) -> str:

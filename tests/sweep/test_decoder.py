@@ -177,13 +177,16 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
         ({"model": {**MODEL, "attention": 3}}, "model.attention: expected a mapping, found 3"),
         ({"parameters": {"variant": "dynamic"}}, "variant: is for models that are known by name"),
         ({"parameters": {}}, "strategy: missing; give tile and strategy, or a variant"),
-        ({"parameters": {"strategy": "coarse"}}, "strategy: input should be 'interleaved' or"),
+        (
+            {"parameters": {"strategy": "coarse"}},
+            "strategy: expected 'interleaved', 'dynamic' or null",
+        ),
         ({"parameters": {"strategy": "dynamic", "tile_inter": 33}}, "tile_inter a divisor of 64"),
         (
             {"parameters": {"strategy": "dynamic", "attention_regions": 3, "tile_inter": 32}},
             "attention_regions that divide the requests",
         ),
-        ({"pairs": "zip"}, "pairs: input should be 'all', 'step' or 'order'"),
+        ({"pairs": "zip"}, "pairs: expected 'all', 'step', 'order' or null (which traces"),
     ],
 )
 def test_problems_are_told(files: Path, changes: dict[str, Any], expected: str) -> None:

@@ -29,9 +29,9 @@ def message(spec: Any) -> str:
     ("changes", "expected"),
     [
         ({"chunks": 3}, "chunks: unknown key 'chunks'; did you mean 'chunk'?"),
-        ({"workload": "mou"}, "workload: input should be 'moe', 'attention', 'swiglu' or 'deco"),
-        ({"metrics": ["cycle"]}, "metrics[0]: input should be 'cycles'"),
-        ({"chunk": 0}, "chunk: input should be greater than or equal to 1, found 0"),
+        ({"workload": "mou"}, "workload: expected 'moe', 'attention', 'swiglu' or 'decoder' (k"),
+        ({"metrics": ["cycle"]}, "found the text 'cycle'; did you mean 'cycles'?"),
+        ({"chunk": 0}, "chunk: expected an integer from 1 to 2**40 (runs that are "),
         ({"traces": {"synthetic": {"tokens": 4}}}, "traces.synthetic.seed: missing"),
         ({"traces": None}, "traces: missing"),
         ({"traces": {}}, "expected either files or synthetic, found neither"),
@@ -41,7 +41,7 @@ def message(spec: Any) -> str:
         ({"grid": {"tyle": [1]}}, "unknown key 'tyle'; did you mean 'tile'?"),
         ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),
         ({"grid": {"tile": []}}, "grid.tile: is empty"),
-        ({"grid": {}}, "tile: missing (rows per tile, or 'dynamic')"),
+        ({"grid": {}}, "tile: missing; expected an integer from 1 to 2**40 or 'dynamic' (rows"),
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
         ({"grid": {"tile": [4], "regions": [4]}}, "regions must divide the 6 experts of tiny"),
         ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter a divisor of 64, found 12, 33"),
@@ -72,9 +72,9 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
     path.write_text("workload: moe\nmodle: x\nchunk: none\n")
     text = message(path)
     assert "3 problems" in text
-    assert "design point 0: tile: missing (rows per tile, or 'dynamic'); add it" in text
+    assert "design point 0: tile: missing; expected an integer from 1 to " in text
     assert "line 2, modle: unknown key 'modle'; did you mean 'model'?" in text
-    assert "line 3, chunk: input should be a valid integer" in text
+    assert "line 3, chunk: expected an integer" in text
     many = message(tiny(grid={"tile": [0, -1, 4]}))
     assert "2 problems\n  design point 0 (tile=0): tile: " in many
     assert "design point 1 (tile=-1)" in many
@@ -99,12 +99,12 @@ def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
     lines = message(path).splitlines()
     starts = [
         f"sweep {path}: 10 problems",
-        "  line 2, chunk: input should be a valid integer",
+        "  line 2, chunk: expected an integer from 1 to",
         f"  line 5, traces.files[0]: {tmp_path / 'absent.npy'}: ",
         f"  line 5, traces.files[2]: {tmp_path / 'gone.npy'}: ",
         "  line 9, grid.tile: holds a value twice",
         "  line 6, machine: unknown machine 'sda-9999'",
-        "  line 7, parameters.compute_bw: input should be greater than or equal to 1, found -1",
+        "  line 7, parameters.compute_bw: expected an integer from 1 to 2**40 or null (FLOPs",
         "  line 7, parameters.foo: unknown key 'foo'",
         "  design point 0 (tile=0, machine.hbm.chanels=16) and 5 more: machine.hbm.chanels: ",
         "  design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
@@ -192,9 +192,7 @@ def test_values_of_python_are_taken(tmp_path: Path) -> None:
     )
     assert load_spec(python) == SweepSpec(**python) == load_spec(plain)
     assert plan_sweep(python).digest() == plan_sweep(plain).digest()
-    assert "chunk: input should be a valid integer, found 2.5" in message(
-        tiny(chunk=np.float64(2.5))
-    )
+    assert ", found 2.5" in message(tiny(chunk=np.float64(2.5)))
 
 
 def test_keys_that_are_no_text() -> None:
@@ -211,7 +209,7 @@ def test_values_that_hold_themselves(tmp_path: Path) -> None:
 
 def test_numbers_no_run_could_count() -> None:
     """They are told before the first run, and no memory is spent on them."""
-    most = "input should be less than or equal to 1099511627776, found "
+    most = "expected an integer from 1 to 2**40"
     huge = 10**30
     text = message(tiny(grid={"tile": [2]}, parameters={"compute_bw": huge, "fifo_depth": huge}))
     assert text.count(most) == 2
