@@ -1,4 +1,4 @@
-"""What looks at the results of sweeps: ``stepsim pareto``, ``compare`` and ``query``."""
+"""Commands that analyze the results of sweeps: ``stepsim pareto``, ``compare`` and ``query``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep."
 
 def pareto(
     folder: Folder,
-    x: Annotated[str, typer.Option(help="Metric to be small.")] = "onchip_bytes",
-    y: Annotated[str, typer.Option(help="Other metric to be small.")] = "cycles",
+    x: Annotated[
+        str, typer.Option(help="Metric of the x axis; smaller is better.")
+    ] = "onchip_bytes",
+    y: Annotated[str, typer.Option(help="Metric of the y axis; smaller is better.")] = "cycles",
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the design points.")
+        Path | None, typer.Option(metavar="FILE.png", help="Plot the design points to this file.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Which design points of a sweep are worth having, by the means of two metrics."""
+    """Pareto-optimal design points of a sweep."""
     from dataclasses import asdict
 
     from stepsim.sweep import design_costs
@@ -40,7 +42,7 @@ def pareto(
     absent = designs - len(costs) - len(costs.left_out)
     if absent:
         note(
-            f"{absent} of {designs} design points are left out: no run of theirs ended well and "
+            f"{absent} of {designs} design points are left out: no run of theirs succeeded and "
             "has both metrics"
         )
     if costs.left_out:
@@ -60,7 +62,14 @@ def pareto(
         return
     lost = any(cost.lost for cost in costs)
     show_table(
-        ["design point", "runs", *(["lost"] if lost else []), f"mean {x}", f"mean {y}", "frontier"],
+        [
+            "design point",
+            "runs",
+            *(["lost"] if lost else []),
+            f"mean {x}",
+            f"mean {y}",
+            "Pareto-optimal",
+        ],
         [
             [
                 c.label,
@@ -68,7 +77,7 @@ def pareto(
                 *([c.lost] if lost else []),
                 _number(c.x),
                 _number(c.y),
-                "yes" if c.on_frontier else "",
+                "yes" if c.pareto_optimal else "",
             ]
             for c in sorted(costs, key=lambda cost: (cost.x, cost.y))
         ],
@@ -83,12 +92,14 @@ def _note_missing(folder: Path, missing: int) -> None:
 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="Folder of a sweep.")],
-    after: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
-    metric: Annotated[str, typer.Option(help="What to compare.")] = "cycles",
-    rows: Annotated[int, typer.Option(min=1, help="Runs to show.")] = 20,
+    after: Annotated[
+        Path, typer.Argument(metavar="B", help="Folder of the sweep to compare it with.")
+    ],
+    metric: Annotated[str, typer.Option(help="Metric to compare.")] = "cycles",
+    rows: Annotated[int, typer.Option(min=1, help="Number of runs to show.")] = 20,
     json: Json = False,
 ) -> None:
-    """Ratios B / A run by run: new failures first, then what became worse."""
+    """Compare two sweeps run by run: new failures first, then regressions."""
     from dataclasses import asdict
 
     from stepsim.sweep import compare as compare_sweeps
@@ -116,7 +127,7 @@ def compare(
     order = "largest changes first" if found.better is None else f"{found.better} is better"
     ends = {
         "newly failing": len(found.new_failures),
-        "newly ending well": found.recovered,
+        "newly succeeding": found.recovered,
         "failing in both": found.failing_in_both,
     }
     show(
@@ -129,7 +140,7 @@ def compare(
     if len(listed) > rows:
         note(f"{len(listed) - rows:,} more; --rows N shows N of them, --json all")
     if found.new_failures:
-        note(f'for the reasons: stepsim query {after} "SELECT design, message FROM failures"')
+        note(f'to see why they fail: stepsim query {after} "SELECT design, message FROM failures"')
 
 
 def query(
@@ -137,15 +148,15 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ... FROM runs ...")],
     json: Json = False,
 ) -> None:
-    """Ask DuckDB about the tables runs, failures and units of a sweep."""
+    """Query the tables runs, failures and units of a sweep with DuckDB."""
     from stepsim.sweep import query as ask
 
-    answer = ask(folder, sql)
+    found = ask(folder, sql)
     if json:
-        print_json({"rows": [_plain(row) for row in answer.to_pylist()]})
+        print_json({"rows": [_plain(row) for row in found.to_pylist()]})
         return
-    columns = [column.to_pylist() for column in answer.columns]
-    show_table(answer.column_names, list(zip(*columns, strict=True)))
+    columns = [column.to_pylist() for column in found.columns]
+    show_table(found.column_names, list(zip(*columns, strict=True)))
 
 
 def _number(value: float) -> str:

@@ -23,8 +23,8 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.documents import load_yaml
 from stepsim.errors import SweepError
-from stepsim.sweep.problems import SeveralProblems, refusal
 from stepsim.results.columns import COUNTINGS, MEASURES
+from stepsim.sweep.problems import SeveralProblems, refusal
 from stepsim.wording import describe_problems
 
 __all__ = [

@@ -74,8 +74,8 @@ CASES = {
     ),
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
-        "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; "
-        "did you mean 'closure_slack'? Known here: closure_slack, description, fifo, hbm, name, onchip",
+        "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
+        "'closure_slack'? Known here: closure_slack, description, fifo, hbm, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",

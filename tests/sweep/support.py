@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from stepsim.sweep.plan import Chunk
@@ -59,6 +60,12 @@ def sweep_command(spec: Mapping[str, Any], folder: Path, *options: str) -> list[
     file = folder.with_suffix(".yaml")
     file.write_text(yaml.safe_dump(dict(spec)))
     return [sys.executable, "-m", "stepsim", "sweep", str(file), "--out", str(folder), *options]
+
+
+def routing_file(folder: Path, name: str) -> str:
+    """A file of two layer-steps of two tokens each; returns its path."""
+    np.save(folder / name, np.array([[[0, 1], [2, 3]], [[4, 5], [1, 0]]]))
+    return str(folder / name)
 
 
 def timings(folder: Path) -> list[dict[str, Any]]:

@@ -153,7 +153,7 @@ def test_pareto_tells_which_design_points_are_left_out(
     code, out, err = stepsim(capsys, "pareto", folder)
     assert (code, len(out.splitlines())) == (0, 2)
     assert "machine.hbm.latency=2 " in out
-    assert "1 of 2 design points are left out: no run of theirs ended well" in err
+    assert "1 of 2 design points are left out: no run of theirs succeeded" in err
 
 
 def test_analyses_tell_which_runs_are_not_there_yet(
@@ -196,7 +196,7 @@ def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (failing["error"], failing["message"]) == ("deadlock", "stuck")
     _, out, _ = stepsim(capsys, "compare", worse, folder, "--metric", "tokens")
     assert out.startswith("tokens (largest changes first): 23 runs in both")
-    assert "; 1 newly ending well, 0 only in A" in out
+    assert "; 1 newly succeeding, 0 only in A" in out
 
 
 def test_compare_tells_of_other_memory_models(

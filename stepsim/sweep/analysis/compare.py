@@ -15,9 +15,9 @@ from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
     count_missing,
-    read_ended_well,
+    read_succeeded,
+    why_none_succeeded,
     with_metrics,
-    without_a_good_end,
 )
 from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.problems import listing
@@ -68,7 +68,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewFailure:
-    """A run that ended well before and fails after; ``error`` is its kind or status."""
+    """A run that succeeded before and fails after; ``error`` is its kind or status."""
 
     run: str
     label: str
@@ -84,11 +84,11 @@ class Comparison:
     Attributes
     ----------
     better : which values of the metric are, None when that is not known.
-    new_failures : runs that ended well before and fail after.
-    changes : runs that ended well in both, those that became worse most first; where it is not
+    new_failures : runs that succeeded before and fail after.
+    changes : runs that succeeded in both, those that became worse most first; where it is not
         known what is worse, those that changed most.
-    recovered : runs that failed before and end well after.
-    failing_in_both : runs that end well in none.
+    recovered : runs that failed before and succeed after.
+    failing_in_both : runs that succeed in none.
     only_before, only_after : runs without a partner.
     missing_before, missing_after : runs that are not there yet.
     countings_before, countings_after : how symbolic metrics count in the runs that ended
@@ -123,7 +123,7 @@ class Comparison:
         )
 
     def to_arrow(self) -> pa.Table:
-        """One row per new failure, which has no ``after``, and per run that ended well in both."""
+        """One row per new failure, which has no ``after``, and per run that succeeded in both."""
         rows = [asdict(f) for f in self.new_failures] + [asdict(c) for c in self.changes]
         return pa.Table.from_pylist(rows, schema=_ROWS)
 
@@ -135,14 +135,14 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
     ------
     SweepError
         A folder holds no sweep or none of its runs yet, the metric is unknown or no number, no run
-        of one has it, none of both ended well, or they have no run in common, with what differs.
+        of one has it, none of both succeeded, or they have no run in common, with what differs.
     """
     first, second = _read(before, metric), _read(after, metric)
     for folder, side in ((before, first), (after, second)):
         if not side.known:
-            raise SweepError(f"{folder}: {without_a_good_end(folder)}")
+            raise SweepError(f"{folder}: {why_none_succeeded(folder)}")
     if not first.values and not second.values:
-        raise SweepError(f"{before}: {without_a_good_end(before)}")
+        raise SweepError(f"{before}: {why_none_succeeded(before)}")
     if not first.known & second.known:
         differing = listing(key_differences(before, after)) or " how the same values are combined"
         raise SweepError(
@@ -181,7 +181,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of the sweeps by run: the metric of good ends, kind of error and message of others."""
+    """One of the sweeps by run: the metric of those that succeeded, the errors of the others."""
 
     values: Mapping[str, float]
     labels: Mapping[str, str]
@@ -194,7 +194,7 @@ class _Side:
 
 
 def _read(folder: str | Path, metric: str) -> _Side:
-    runs, points = read_ended_well(folder, [metric], [*TRACE_COLUMNS, "counting"])
+    runs, points = read_succeeded(folder, [metric], [*TRACE_COLUMNS, "counting"])
     if runs.num_rows:
         runs = with_metrics(folder, runs, [metric])
     values = zip(*(runs[name].to_pylist() for name in ("run", metric)), strict=True)

@@ -35,8 +35,8 @@ class DesignCost:
     Attributes
     ----------
     runs : runs that the means are over, the same traces for all design points.
-    on_frontier : no other design point is at least as good in both and better in one.
-    lost : traces of the sweep on which it has no run with both metrics that ended well.
+    pareto_optimal : no other design point is at least as good in both and better in one.
+    lost : traces of the sweep on which it has no run with both metrics that succeeded.
     """
 
     point: int
@@ -44,13 +44,13 @@ class DesignCost:
     runs: int
     x: float
     y: float
-    on_frontier: bool
+    pareto_optimal: bool
     lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A design point that lost too many runs to be compared; ``runs`` of it ended well."""
+    """A design point that lost too many runs to be compared; ``runs`` of it succeeded."""
 
     point: int
     label: str
@@ -67,7 +67,7 @@ class DesignCosts(Sequence[DesignCost]):
     points : what it is a sequence of.
     traces : how many the means are over, which all of the points finished.
     all_traces : of the sweep.
-    designs : how many points the sweep has; those neither compared nor left out have no good run.
+    designs : how many points the sweep has, with those of which no run succeeded.
     left_out : points that lost too many runs to be compared.
     missing : runs that are not there yet, which count as lost.
     """
@@ -104,9 +104,9 @@ class DesignCosts(Sequence[DesignCost]):
 
 
 def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
-    """Mean costs of every design point, and which points are worth having.
+    """Mean costs of every design point, and which points are Pareto-optimal.
 
-    Only runs that ended well count, and only on traces that all of the points finished: a mean
+    Only runs that succeeded count, and only on traces that all of the points finished: a mean
     over what is left of a point whose slow runs failed would flatter it. Points with the most
     failures are left out until the others have at least half of the traces in common that the best
     point finished, or are two. Runs that are not there yet count as failed.
@@ -192,6 +192,6 @@ def _comparable(
         raise SweepError(
             f"{folder}: the design points with the fewest failures finished no trace in common, so "
             f"their means cannot be compared; of {len(costs[kept[0]]) + lost[kept[0]]:,} traces"
-            f"{listing(finished)}\nlet more runs end well, or look at single runs with query"
+            f"{listing(finished)}\nmend what makes runs fail, or look at single runs with query"
         )
     return kept, list(common)

@@ -1,4 +1,4 @@
-"""The runs of a sweep that ended well, with the metrics to look at."""
+"""The runs of a sweep that succeeded, with the metrics to look at."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
+from stepsim.results.columns import MEASURES
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_manifest, read_runs
-from stepsim.results.columns import MEASURES
 
 __all__ = [
     "count_missing",
-    "read_ended_well",
     "read_measured",
+    "read_succeeded",
+    "why_none_succeeded",
     "with_metrics",
-    "without_a_good_end",
 ]
 
 
 def read_measured(
     folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
 ) -> tuple[pa.Table, dict[int, str]]:
-    """Runs that ended well and have the metrics; labels of all design points that have runs.
+    """Runs that succeeded and have the metrics; labels of all design points that have runs.
 
     Raises
     ------
     SweepError
-        There is no such sweep, a metric is unknown or no number, or no run ended well and has it.
+        There is no such sweep, a metric is unknown or no number, or no run succeeded and has it.
     """
-    table, labels = read_ended_well(folder, metrics, columns)
+    table, labels = read_succeeded(folder, metrics, columns)
     if not table.num_rows:
-        raise SweepError(f"{folder}: {without_a_good_end(folder)}")
+        raise SweepError(f"{folder}: {why_none_succeeded(folder)}")
     return with_metrics(folder, table, metrics), labels
 
 
-def read_ended_well(
+def read_succeeded(
     folder: str | Path, metrics: Sequence[str], columns: Sequence[str]
 ) -> tuple[pa.Table, dict[int, str]]:
-    """Runs that ended well, which may be none; labels of all design points that have runs.
+    """Runs that succeeded, which may be none; labels of all design points that have runs.
 
     Raises
     ------
@@ -74,10 +74,10 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         absent = [name for name in different if runs[name].null_count == runs.num_rows]
         absent = absent or list(different)
         names = " and ".join(absent)
-        mend = "keep what is missing with the key 'metrics' of the sweep"
+        advice = "keep what is missing with the key 'metrics' of the sweep"
         if not set(absent) <= set(MEASURES):
-            mend = f"choose among {', '.join(MEASURES)}"
-        raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {mend}")
+            advice = f"choose among {', '.join(MEASURES)}"
+        raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {advice}")
     return measured
 
 
@@ -93,14 +93,14 @@ def count_missing(folder: str | Path) -> int:
     return read_manifest(folder).runs - known
 
 
-def without_a_good_end(folder: str | Path) -> str:
+def why_none_succeeded(folder: str | Path) -> str:
     """Why there is nothing to look at."""
     kinds = Counter(read_failures(folder, ["error"])["error"].to_pylist())
     if not kinds:
         return "no run is finished yet; continue the sweep with --resume"
     found = ", ".join(f"{count:,} x {kind}" for kind, count in sorted(kinds.items()))
     return (
-        f"no run ended well ({found}), so there is nothing to compare; the reasons are in its "
+        f"no run succeeded ({found}), so there is nothing to compare; the reasons are in its "
         "table failures"
     )
 

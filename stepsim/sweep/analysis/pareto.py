@@ -1,4 +1,4 @@
-"""Pareto analysis of design points: which are worth having, and by how much one improves on them.
+"""Pareto analysis: which design points are optimal, and how far one lies beyond the others.
 
 A point is a tuple of costs, one per objective, for example ``(cycles, on_chip_bytes)``. Every
 objective is to be small, and every cost is above zero, because points are compared by ratios.

@@ -1,4 +1,4 @@
-"""A picture of design points: two costs, the frontier joined, a list of names beside it."""
+"""The plot of design points: two costs, the Pareto frontier, a list of names beside it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def plot_designs(costs: Sequence[DesignCost], x: str, y: str, path: Path, remark
     if kind not in figure.canvas.get_supported_filetypes():
         raise SweepError(f"plot: {path} has no format that matplotlib knows; use .png or .pdf")
     axes = figure.subplots()
-    best = sorted((cost for cost in costs if cost.on_frontier), key=lambda cost: cost.x)
-    others = [cost for cost in costs if not cost.on_frontier]
+    best = sorted((cost for cost in costs if cost.pareto_optimal), key=lambda cost: cost.x)
+    others = [cost for cost in costs if not cost.pareto_optimal]
     # Between two points of the frontier, what one can have is the first one.
     axes.step([c.x for c in best], [c.y for c in best], where="post", color="0.7", zorder=1)
-    for group, colour, name in ((best, "tab:red", "frontier"), (others, "tab:blue", "others")):
+    for group, color, name in ((best, "tab:red", "Pareto-optimal"), (others, "tab:blue", "others")):
         if group:
             spots = axes.scatter([c.x for c in group], [c.y for c in group], s=16, zorder=2)
-            spots.set(color=colour, label=f"{name} ({len(group)})")
+            spots.set(color=color, label=f"{name} ({len(group)})")
     axes.legend(fontsize=8)
     axes.margins(0.08)
     axes.set_title(remark, fontsize=8)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepsim.results.columns import field
 from stepsim.errors import SweepError, did_you_mean
+from stepsim.results.columns import field
 from stepsim.sweep.parquet import check_footer, read_table
 from stepsim.sweep.schema import TABLES
 from stepsim.sweep.store import table_files, table_schemas
@@ -138,7 +138,7 @@ def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -
 
 
 def read_failures(folder: str | Path, columns: list[str]) -> pa.Table:
-    """Columns of the runs without a good end, in the order of design points and traces.
+    """Columns of the runs that failed, in the order of design points and traces.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = 
 
 
 def query(folder: str | Path, sql: str) -> pa.Table:
-    """Answer of DuckDB to ``sql`` over the tables ``runs``, ``failures`` and ``units``.
+    """What DuckDB returns for ``sql`` over the tables ``runs``, ``failures`` and ``units``.
 
     Raises
     ------
@@ -186,10 +186,10 @@ def query(folder: str | Path, sql: str) -> pa.Table:
         for name in sorted(TABLES):
             connection.register(name, open_table(folder, name))
         try:
-            answer = connection.sql(sql)
-            if answer is None:
+            found = connection.sql(sql)
+            if found is None:
                 raise SweepError("query: the statement returns no rows; ask with SELECT")
-            return answer.to_arrow_table()
+            return found.to_arrow_table()
         except duckdb.Error as error:
             for name in sorted(TABLES):
                 _name_damaged(folder, name)

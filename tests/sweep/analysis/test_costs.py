@@ -1,0 +1,163 @@
+"""Which design points are Pareto-optimal, and over which traces they are compared."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.errors import SweepError
+from stepsim.sweep import (
+    LeftOut,
+    compare,
+    design_costs,
+    open_table,
+    run_sweep,
+)
+from tests.sweep.support import routing_file, tiny
+
+
+def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:
+    costs = design_costs(done, "onchip_bytes", "cycles")
+    rows = open_table(done).to_table().to_pylist()
+    for cost in costs:
+        own = [row for row in rows if row["point"] == cost.point]
+        assert cost.runs == len(own) == 6
+        assert cost.y == math.fsum(row["cycles"] for row in own) / 6
+        better = [c for c in costs if c.x <= cost.x and c.y <= cost.y and c.point != cost.point]
+        assert cost.pareto_optimal is not any((c.x, c.y) != (cost.x, cost.y) for c in better)
+    assert {cost.pareto_optimal for cost in costs} == {True, False}
+    assert [cost.label for cost in costs] == [
+        "tile=2 machine.hbm.channels=8",
+        "tile=2 machine.hbm.channels=32",
+        "tile=dynamic machine.hbm.channels=8",
+        "tile=dynamic machine.hbm.channels=32",
+    ]
+
+
+def failing(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, designs: Sequence[tuple[int, set[int]]]
+) -> Path:
+    """A sweep of six traces, in which each design takes ``cycles`` x trace and fails on some."""
+    from dataclasses import replace
+
+    from stepsim.simulation import Prepared
+
+    real, calls = Prepared.run, itertools.count()
+
+    def run(self: Prepared, *args: object, **options: object) -> object:
+        design, trace = divmod(next(calls), 6)
+        cycles, failures = designs[design]
+        totals = real(self, *args, **options)  # type: ignore[arg-type]
+        status = "limit" if trace in failures else "ok"
+        return replace(totals, cycles=cycles * (trace + 1), status=status)
+
+    monkeypatch.setattr(Prepared, "run", run)
+    tiles = [1, 2, 3, 4, 6][: len(designs)]
+    run_sweep(tiny(grid={"tile": tiles}, chunk=6), folder)
+    return folder
+
+
+def means(folder: Path) -> list[tuple[int, float, int, int]]:
+    return [
+        (c.point, c.y, c.runs, c.lost) for c in design_costs(folder, "allocated_compute", "cycles")
+    ]
+
+
+def test_design_points_are_compared_over_traces_that_all_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second is twice as slow everywhere, and over its own finished runs the faster one.
+    failing(monkeypatch, tmp_path, [(10, set()), (20, {3, 4, 5}), (15, {5})])
+    costs = design_costs(tmp_path, "cycles", "cycles")
+    assert means(tmp_path) == [(0, 20.0, 3, 0), (1, 40.0, 3, 3), (2, 30.0, 3, 1)]
+    assert [cost.pareto_optimal for cost in costs] == [True, False, False]
+    assert (costs.traces, costs.all_traces, costs.left_out) == (3, 6, ())
+    assert costs.remark.startswith("means over 3 of 6 traces, those that all design points")
+
+
+def test_a_hopeless_design_point_does_not_spoil_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path, [(1, {0, 1, 2, 3, 4}), (10, set()), (20, {5})])
+    costs = design_costs(tmp_path, "cycles", "cycles")
+    assert means(tmp_path) == [(1, 30.0, 5, 0), (2, 60.0, 5, 1)]
+    assert costs.left_out == (LeftOut(0, "tile=1", 1, 5),)
+    assert (costs.traces, len(costs), costs[0], costs[1:]) == (5, 2, costs.points[0], costs[1:])
+
+
+def test_of_many_failures_two_points_are_still_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path, [(10, set()), (20, {1, 2, 3, 4, 5})])
+    assert means(tmp_path) == [(0, 10.0, 1, 0), (1, 20.0, 1, 5)]
+
+
+def test_design_points_without_common_traces_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, tmp_path, [(10, {0, 1, 2}), (20, {3, 4, 5})])
+    with pytest.raises(SweepError) as caught:
+        design_costs(tmp_path, "onchip_bytes", "cycles")
+    assert "finished no trace in common" in str(caught.value)
+    assert "of 6 traces\n  'tile=1' finished 3\n  'tile=2' finished 3\n" in str(caught.value)
+
+
+def test_copies_of_a_trace_count_each(tmp_path: Path) -> None:
+    names = [routing_file(tmp_path, name) for name in ("a.npy", "b.npy")]
+    (tmp_path / "c").mkdir()
+    names.append(routing_file(tmp_path / "c", "a.npy"))
+    run_sweep(tiny(traces={"files": names}, grid={"tile": [2, 4]}), tmp_path / "out")
+    costs = design_costs(tmp_path / "out", "onchip_bytes", "cycles")
+    assert [(cost.runs, cost.lost) for cost in costs] == [(6, 0), (6, 0)]
+    assert (costs.traces, costs.all_traces, costs.remark) == (6, 6, "")
+
+
+def test_runs_that_are_not_there_yet_are_as_failures(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done, tmp_path / "out")
+    paths = sorted((tmp_path / "out" / "runs").rglob("part.parquet"))
+    table = pq.ParquetFile(paths[1]).read()
+    pq.write_table(table.slice(0, 4), paths[1])
+    paths[3].unlink()
+    costs = design_costs(tmp_path / "out", "onchip_bytes", "cycles")
+    assert [(c.point, c.runs, c.lost) for c in costs] == [(0, 4, 0), (1, 4, 2), (2, 4, 0)]
+    whole = {row["run"]: row["cycles"] for row in open_table(done).to_table().to_pylist()}
+    first = [whole[run] for run in pq.ParquetFile(paths[0]).read()["run"].to_pylist()[:4]]
+    assert costs[0].y == math.fsum(first) / 4
+    assert (costs.missing, costs.designs) == (2 + 6, 4)
+    found = compare(done, tmp_path / "out")
+    assert (found.missing_before, found.missing_after, found.only_before) == (0, 8, 8)
+
+
+def test_metrics_that_were_not_kept_cannot_be_compared(tmp_path: Path) -> None:
+    run_sweep(tiny(metrics=["cycles"], grid={"tile": [4]}), tmp_path)
+    expected = "none of 6 runs has {}; keep what is missing with the key 'metrics'"
+    # Cycles are there.
+    with pytest.raises(SweepError, match=expected.format("onchip_bytes")):
+        design_costs(tmp_path, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected.format("onchip_bytes and flops")):
+        design_costs(tmp_path, "onchip_bytes", "flops")
+    with pytest.raises(SweepError, match=expected.format("flops")):
+        compare(tmp_path, tmp_path, "flops")
+    with pytest.raises(SweepError, match="none of 6 runs has regions; choose among cycles, "):
+        compare(tmp_path, tmp_path, "regions")
+
+
+def test_sweeps_in_which_no_run_succeeded_say_so(tmp_path: Path) -> None:
+    run_sweep(tiny(limits={"max_cycles": 5}, grid={"tile": [4]}), tmp_path)
+    expected = r"no run succeeded \(6 x limit\)"
+    with pytest.raises(SweepError, match=expected):
+        design_costs(tmp_path, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected):
+        compare(tmp_path, tmp_path)
+    one_step = {"synthetic": {"tokens": 12, "seed": 1}}
+    run_sweep(tiny(traces=one_step, grid={"tile": [4]}), tmp_path / "good")
+    with pytest.raises(
+        SweepError, match="mean step of design point 'moe tiny' is 0, expected costs above 0"
+    ):
+        design_costs(tmp_path / "good", "cycles", "step")
