@@ -17,8 +17,9 @@ from stepsim.functional.symbols import Symbols, broken_assumption, contradiction
 from stepsim.functional.tensors import Tensors, assembled
 from stepsim.functional.values import Array, Payload, Token, World
 from stepsim.graph import Operator, Program, Stream
+from stepsim.graph.feedback import FeedbackSource
 from stepsim.graph.ops.offchip import LinearStore, RandomStore
-from stepsim.graph.ops.sources import FeedbackSource, Print
+from stepsim.graph.ops.sources import Print
 from stepsim.graph.rewrites.broadcast import resolved
 from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.types import DType, dtype_of

@@ -2,6 +2,7 @@
 
 from stepsim.graph import fn
 from stepsim.graph.dims import Dim, Kind
+from stepsim.graph.feedback import Feedback, feedback
 from stepsim.graph.functions import Function, Init
 from stepsim.graph.metrics import BoundMetrics, Metrics, OperatorMetrics
 from stepsim.graph.operator import Operator
@@ -14,10 +15,8 @@ from stepsim.graph.ops.routing import eager_merge, parallelize, partition, reass
 from stepsim.graph.ops.shape import expand, flatten, promote, repeat, reshape, unsqueeze
 from stepsim.graph.ops.shape import zip_ as zip
 from stepsim.graph.ops.sources import (
-    Feedback,
     broadcast,
     consume,
-    feedback,
     metadata,
     printer,
     selector,

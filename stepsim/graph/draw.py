@@ -1,48 +1,24 @@
-"""Text of programs: listing, Graphviz, Mermaid, and the canonical lines behind the fingerprint."""
+"""Text of programs: listing, Graphviz and Mermaid."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from stepsim.graph.formulas import fold_sum, shorten
 from stepsim.graph.metrics import Accounting
 from stepsim.graph.operator import Operator
-from stepsim.graph.types import TensorSpec
 
 if TYPE_CHECKING:
     from stepsim.graph.program import Program
 
-__all__ = ["canonical_lines", "listing", "to_dot", "to_mermaid"]
+__all__ = ["listing", "to_dot", "to_mermaid"]
 
 # Columns of a listing.
 TITLE_COLUMNS = 34
 MOST_INPUTS = 3
 OUTPUT_COLUMNS = 62
 SIZE_COLUMNS = 26
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return str(value.tolist())
-    if isinstance(value, TensorSpec):
-        return f"{list(value.shape)}{value.dtype}"
-    return str(value)
-
-
-def canonical_lines(program: Program) -> Iterator[str]:
-    """Everything that decides what the program computes and how it is timed; no source lines."""
-    yield f"{program.compute_bw} {program.par_dispatch} {program.fifo_depth}"
-    for op in program.operators:
-        inputs = " ".join(f"{i}.{p}" for i, p in (s.key for s in op.inputs))
-        attributes = " ".join(f"{k}={_plain(v)}" for k, v in sorted(op.attributes().items()))
-        yield f"{op.id} {op.name} {op.unit_kind} <- {inputs} | {attributes}"
-        for out in op.outputs:
-            yield f"  {out.describe()} depth={out.depth}"
-    for assumed in program.assumptions:
-        yield f"assume {assumed.left} == {assumed.right}"
 
 
 def _inputs(op: Operator) -> str:

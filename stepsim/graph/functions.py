@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import ArgError, DimError, DTypeError
 from stepsim.graph.dims import Dim, Namer, cardinality
 from stepsim.graph.sizes import Size, product
-from stepsim.graph.stream import Stream
 from stepsim.graph.types import DType, ElementType, Tile, dtype_of
+
+if TYPE_CHECKING:
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "Function",

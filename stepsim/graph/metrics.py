@@ -21,8 +21,8 @@ from stepsim.errors import ArgError, GraphError
 from stepsim.graph.binding import number_of, substitution, symbols_of
 from stepsim.graph.dims import Dim
 from stepsim.graph.formulas import fold_sum, shorten
+from stepsim.graph.handle import StreamHandle, stream_elements
 from stepsim.graph.sizes import Size, active, plain, product
-from stepsim.graph.stream import Stream, stream_elements
 from stepsim.graph.types import Buffer, DType, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Accounting:
             return sum(self.type_bytes(p) for p in element.parts)
         return 1
 
-    def stream_bytes(self, stream: Stream) -> Size:
+    def stream_bytes(self, stream: StreamHandle) -> Size:
         """Bytes of all elements of a stream of tiles."""
         assert isinstance(stream.type, Tile)
         return product((stream_elements(stream), self.width(stream.type.dtype)))

@@ -29,13 +29,14 @@ from stepsim.errors import (
 )
 from stepsim.graph.current import current_program
 from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.handle import Counts, Padding, SplitPadding, StreamHandle
 from stepsim.graph.sizes import Size
-from stepsim.graph.stream import Counts, Padding, SplitPadding, Stream
 from stepsim.graph.types import ElementType
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
     from stepsim.graph.program import Program
+    from stepsim.graph.stream import Stream
 
 __all__ = ["Bindings", "Operator", "Output", "Site", "source_line", "without_source_lines"]
 
@@ -193,7 +194,7 @@ class Site:
         self._frame = user_frame()
         self.program: Program | None = None
         for role, stream in zip(self.roles, self.inputs, strict=False):
-            if not isinstance(stream, Stream):
+            if not isinstance(stream, StreamHandle):
                 self.fail(ArgError, f"{role} must be a Stream, found {type(stream).__name__}")
             if self.program is None:
                 self.program = stream.program
@@ -233,7 +234,7 @@ class Site:
         if hint:
             parts.append(f" {hint[0].upper()}{hint[1:]}.")
         for role, stream in zip(self.roles, self.inputs, strict=False):
-            if isinstance(stream, Stream):
+            if isinstance(stream, StreamHandle):
                 parts.append(f"\n  {role}: {stream!r}")
         text = linecache.getline(path, line).strip()
         if path:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 
 from stepsim.errors import ArgError, DimError, GraphError
+from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
+from stepsim.graph.handle import Counts
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
+from stepsim.graph.metrics import Metrics, measure
 from stepsim.graph.operator import Operator, Output, source_line
 from stepsim.graph.sizes import Size
-from stepsim.graph.stream import Counts, Stream
+from stepsim.graph.stream import Stream
 from stepsim.graph.types import Tile
-
-if TYPE_CHECKING:
-    from stepsim.graph.metrics import Metrics
 
 __all__ = ["Assumption", "Program"]
 
@@ -252,8 +251,6 @@ class Program:
         ------
         ArgError : there is no such counting.
         """
-        from stepsim.graph.metrics import measure
-
         return measure(self, counting=counting, count_fifos=count_fifos, on_demand=on_demand)
 
     def rewrite(self, rule: Callable[[Program], Any]) -> Any:
@@ -266,33 +263,21 @@ class Program:
 
     def fingerprint(self) -> str:
         """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
-        from stepsim.graph.draw import canonical_lines
-
-        digest = hashlib.sha256()
-        for line in canonical_lines(self):
-            digest.update(line.encode())
-            digest.update(b"\n")
-        return digest.hexdigest()
+        return fingerprint.fingerprint(self)
 
     def to_dot(self) -> str:
         """Graphviz text."""
-        from stepsim.graph.draw import to_dot
-
-        return to_dot(self)
+        return draw.to_dot(self)
 
     def to_mermaid(self) -> str:
         """Mermaid flowchart text."""
-        from stepsim.graph.draw import to_mermaid
-
-        return to_mermaid(self)
+        return draw.to_mermaid(self)
 
     def __repr__(self) -> str:
         return f"<Program '{self.name}': {len(self.operators)} operators>"
 
     def __str__(self) -> str:
-        from stepsim.graph.draw import listing
-
-        return listing(self)
+        return draw.listing(self)
 
     def __getstate__(self) -> Mapping[str, Any]:
         state = self.__dict__.copy()

@@ -12,14 +12,15 @@ import numpy as np
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.current import current_program
 from stepsim.graph.dims import Dim
+from stepsim.graph.handle import Counts
 from stepsim.graph.levels import stop_levels
 from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
 from stepsim.graph.ops.arrays import IntArray
-from stepsim.graph.stream import Counts, Stream
 from stepsim.graph.types import MultiHot, TensorSpec
 
 if TYPE_CHECKING:
     from stepsim.graph.program import Program
+    from stepsim.graph.stream import Stream
 
 __all__ = ["Routing", "RoutingSource", "check_bindings", "check_indices", "routing"]
 

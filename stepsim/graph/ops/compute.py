@@ -13,11 +13,11 @@ from stepsim.graph.functions import Function
 from stepsim.graph.limits import COMPUTE_BW
 from stepsim.graph.operator import Operator, Site
 from stepsim.graph.sizes import Size, product
-from stepsim.graph.stream import Stream
 from stepsim.graph.types import ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "Compute",

@@ -9,16 +9,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DTypeError, RankError
 from stepsim.graph.dims import Dim, format_dims, total_over
 from stepsim.graph.functions import U64_TILE
+from stepsim.graph.handle import FixedCounts, Padding, blurred
 from stepsim.graph.limits import MAX_PIECES, shown
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import product
-from stepsim.graph.stream import FixedCounts, Padding, Stream, blurred
 from stepsim.graph.types import MultiHot, Tile
+
+if TYPE_CHECKING:
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "FlatMap",

@@ -17,6 +17,7 @@ from stepsim.graph.functions import (
     map_accum_init,
     set_offset,
 )
+from stepsim.graph.handle import Padding, SplitPadding, blurred
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.compute import (
     Compute,
@@ -27,11 +28,11 @@ from stepsim.graph.ops.compute import (
     same_sizes,
 )
 from stepsim.graph.sizes import Size
-from stepsim.graph.stream import Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = ["Accum", "Map", "MapAccum", "Scan", "accum", "map_", "map_accum", "scan"]
 

@@ -14,11 +14,11 @@ from stepsim.graph.dims import Dim
 from stepsim.graph.limits import FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, product
-from stepsim.graph.stream import Stream
 from stepsim.graph.types import Ack, TensorSpec, Tile, as_spec
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "LinearLoad",

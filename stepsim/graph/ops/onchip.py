@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepsim.errors import ArgError, DTypeError, KindError, LoweringError, RankError
 from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.ops.shape import unsqueeze
 from stepsim.graph.sizes import Size, product
-from stepsim.graph.stream import Stream
 from stepsim.graph.types import Buffer, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = ["Bufferize", "Streamify", "bufferize", "streamify"]
 
@@ -157,8 +158,6 @@ def streamify(
     inner = ref.rank - x.rank
     if inner > 0:
         site.same_dims(x.shape, ref.shape[: len(x.shape)], "in", "ref", base=inner)
-        from stepsim.graph.ops.shape import unsqueeze
-
         for _ in range(inner):
             x = unsqueeze(x, 0, label=label)
         return streamify(x, ref, None, shape=shape, stride=stride, label=label)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError, DTypeError, RankError
 from stepsim.graph.dims import Dim, Kind, format_dims
+from stepsim.graph.handle import FixedCounts, Padding, SplitPadding, blurred
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, ceil_div, product
-from stepsim.graph.stream import FixedCounts, Padding, SplitPadding, Stream, blurred
 from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "EagerMerge",

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringError, RankError
 from stepsim.graph.dims import Dim, flatten_dims, format_dims
+from stepsim.graph.handle import Padding, SplitPadding, StreamHandle
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, active, ceil_div, product
-from stepsim.graph.stream import Padding, SplitPadding, Stream
 from stepsim.graph.types import Buffer, Tile, TupleType
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "ExpandRef",
@@ -293,7 +294,7 @@ def expand(x: Stream, to: int | Stream, rank: int = 1, *, label: str | None = No
 
     With an int, dim 0 grows to that constant: a repeat and a flatten.
     """
-    if isinstance(to, Stream):
+    if isinstance(to, StreamHandle):
         site = Site("expand", (x, to), label, ("in", "ref"))
         site.rank_at_least(x, rank) if x.rank else site.require(
             rank == 1, RankError, f"rank {rank} does not fit {format_dims(x.shape)}", "use rank 1"

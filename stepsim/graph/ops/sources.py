@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stepsim.errors import ArgError, GraphError
-from stepsim.graph.dims import Dim, DimLike, format_dims
+from stepsim.errors import ArgError
+from stepsim.graph.dims import Dim
+from stepsim.graph.handle import FixedCounts
 from stepsim.graph.levels import stop_levels
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.arrays import IntArray, whole_numbers
-from stepsim.graph.stream import FixedCounts, Stream
-from stepsim.graph.types import DType, ElementType, IndexSelector, MultiHot, Tile
+from stepsim.graph.types import DType, IndexSelector, MultiHot, Tile
+
+if TYPE_CHECKING:
+    from stepsim.graph.stream import Stream
 
 __all__ = [
     "Broadcast",
     "Consume",
-    "Feedback",
-    "FeedbackSource",
     "MetadataSource",
     "Print",
     "SelectorSource",
     "broadcast",
     "consume",
-    "feedback",
     "metadata",
     "printer",
     "selector",
@@ -106,45 +105,6 @@ class Broadcast(Operator):
         return {}
 
 
-@dataclass(eq=False, kw_only=True)
-class FeedbackSource(Operator):
-    """Stands for a stream that is made later; vanishes in wiring."""
-
-    name: ClassVar[str] = "feedback"
-    connected: Stream | None = None
-
-    def attributes(self) -> dict[str, Any]:
-        return {"connected": None if self.connected is None else list(self.connected.key)}
-
-    def loops_back(self) -> Stream | None:
-        return self.connected
-
-    def awaits_connection(self) -> bool:
-        return self.connected is None
-
-
-class Feedback(Stream):
-    """A stream that :meth:`connect` closes into a cycle."""
-
-    __slots__ = ()
-
-    def connect(self, stream: Stream) -> None:
-        """Say which stream this one is; type and shape must agree."""
-        site = Site("feedback.connect", (stream,), None, ("stream",))
-        source = self.producer
-        assert isinstance(source, FeedbackSource)
-        site.require(
-            stream.program is self.program, GraphError, "the feedback belongs to another program"
-        )
-        site.require(
-            source.connected is None, GraphError, f"{source.title()} is already connected",
-            "connect a feedback once",
-        )  # fmt: skip
-        site.require_type(stream.type == self.type, "stream", stream, str(self.type))
-        site.same_dims(self.shape, stream.shape, "feedback", "stream")
-        source.connected = stream
-
-
 def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) -> Stream:
     """Constant selectors from a 0/1 array ``[..., width]``; shape ``[...]``.
 
@@ -202,12 +162,3 @@ def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream
         f"count must be an int >= 1, found {count!r}",
     )
     return list(site.add(Broadcast(count=count), [Output.like(x)] * count))
-
-
-def feedback(type: ElementType, shape: Sequence[DimLike], *, label: str | None = None) -> Feedback:
-    """A stream to be connected later; closes cycles, usually into an eager merge."""
-    site = Site("feedback", (), label)
-    dims = tuple(Dim.of(d) for d in shape)
-    site.require(len(dims) >= 1, ArgError, f"shape {format_dims(dims)} has no dim")
-    made = site.add(FeedbackSource(), [Output(dims, type)])[0]
-    return Feedback(made.producer, 0, made.shape, made.type)

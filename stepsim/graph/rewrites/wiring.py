@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import LoweringError
-from stepsim.graph.ops.sources import FeedbackSource
+from stepsim.graph.feedback import FeedbackSource
 from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
 from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.stream import Stream

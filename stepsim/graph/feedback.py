@@ -1,0 +1,63 @@
+"""Feedback: a stream that is read before it is made, which closes a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stepsim.errors import ArgError, GraphError
+from stepsim.graph.dims import Dim, DimLike, format_dims
+from stepsim.graph.operator import Operator, Output, Site
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import ElementType
+
+__all__ = ["Feedback", "FeedbackSource", "feedback"]
+
+
+@dataclass(eq=False, kw_only=True)
+class FeedbackSource(Operator):
+    """Stands for a stream that is made later; vanishes in wiring."""
+
+    name: ClassVar[str] = "feedback"
+    connected: Stream | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        return {"connected": None if self.connected is None else list(self.connected.key)}
+
+    def loops_back(self) -> Stream | None:
+        return self.connected
+
+    def awaits_connection(self) -> bool:
+        return self.connected is None
+
+
+class Feedback(Stream):
+    """A stream that :meth:`connect` closes into a cycle."""
+
+    __slots__ = ()
+
+    def connect(self, stream: Stream) -> None:
+        """Say which stream this one is; type and shape must agree."""
+        site = Site("feedback.connect", (stream,), None, ("stream",))
+        source = self.producer
+        assert isinstance(source, FeedbackSource)
+        site.require(
+            stream.program is self.program, GraphError, "the feedback belongs to another program"
+        )
+        site.require(
+            source.connected is None, GraphError, f"{source.title()} is already connected",
+            "connect a feedback once",
+        )  # fmt: skip
+        site.require_type(stream.type == self.type, "stream", stream, str(self.type))
+        site.same_dims(self.shape, stream.shape, "feedback", "stream")
+        source.connected = stream
+
+
+def feedback(type: ElementType, shape: Sequence[DimLike], *, label: str | None = None) -> Feedback:
+    """A stream to be connected later; closes cycles, usually into an eager merge."""
+    site = Site("feedback", (), label)
+    dims = tuple(Dim.of(d) for d in shape)
+    site.require(len(dims) >= 1, ArgError, f"shape {format_dims(dims)} has no dim")
+    made = site.add(FeedbackSource(), [Output(dims, type)])[0]
+    return Feedback(made.producer, 0, made.shape, made.type)

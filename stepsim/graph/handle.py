@@ -1,0 +1,181 @@
+"""What is known of a stream, apart from the operators that are its methods.
+
+Operators are built on handles; :class:`stepsim.graph.stream.Stream` adds the operators as methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepsim.errors import RankError
+from stepsim.graph.dims import Dim, cardinality, format_dims, total_over
+from stepsim.graph.sizes import Size, product
+from stepsim.graph.types import ElementType, Tile
+
+if TYPE_CHECKING:
+    from stepsim.graph.operator import Operator
+    from stepsim.graph.program import Program
+    from stepsim.graph.stream import Stream
+
+__all__ = [
+    "Counts",
+    "FixedCounts",
+    "Padding",
+    "SplitPadding",
+    "StreamHandle",
+    "blurred",
+    "stream_elements",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Rows were padded: of ``padded`` rows in the stream ``valid`` are real.
+
+    ``chunk_rows`` rows were filled up together, so only tiles of at least as many rows are sure to
+    hold a valid one.
+    """
+
+    valid: Dim
+    padded: Size
+    chunk_rows: Size
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPadding:
+    """Padding of a merged stream, by input of the merge; without parts nothing is known."""
+
+    parts: tuple[Padding | SplitPadding | None, ...] = ()
+
+
+def blurred(padding: Padding | SplitPadding | None) -> SplitPadding | None:
+    """What is left to say about padding after elements were picked or reordered."""
+    return None if padding is None else SplitPadding()
+
+
+class Counts:
+    """How many elements each output of a partition by one selector receives.
+
+    Symbols are made on first use, so that selectors that never partition own none.
+    """
+
+    def __init__(self, program: Program, base: str, provenance: str) -> None:
+        self.program = program
+        self.base = base
+        self.provenance = provenance
+        self._dims: dict[int, Dim] = {}
+
+    def of(self, index: int) -> Dim:
+        """Count of output ``index``."""
+        if index not in self._dims:
+            self._dims[index] = self._make(index)
+        return self._dims[index]
+
+    def known(self) -> dict[int, Dim]:
+        """Counts used so far, by output index."""
+        return dict(self._dims)
+
+    def part(self, index: int) -> Stream | None:
+        """The merged stream that output ``index`` restores, if the selector comes from a merge."""
+        return None
+
+    def _make(self, index: int) -> Dim:
+        name = f"{self.base}{index}"
+        return Dim(self.program.namer.symbol(name, f"{self.provenance}, output {index}"))
+
+
+class FixedCounts(Counts):
+    """Counts that follow from the program: a constant selector, an eager merge, a filter."""
+
+    def __init__(self, program: Program, dims: Sequence[Dim], parts: Sequence[Stream] = ()) -> None:
+        super().__init__(program, "", "")
+        self._dims = dict(enumerate(dims))
+        self._parts = tuple(parts)
+
+    def part(self, index: int) -> Stream | None:
+        return self._parts[index] if self._parts else None
+
+
+class StreamHandle:
+    """Shape, element type, producer port and program of a stream. Users get a :class:`Stream`."""
+
+    __slots__ = ("counts", "padding", "port", "producer", "shape", "type")
+
+    producer: Operator
+    port: int
+    shape: tuple[Dim, ...]
+    type: ElementType
+    counts: Counts | None
+    padding: Padding | SplitPadding | None
+
+    def __init__(
+        self,
+        producer: Operator,
+        port: int,
+        shape: tuple[Dim, ...],
+        type: ElementType,
+        counts: Counts | None = None,
+        padding: Padding | SplitPadding | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "producer", producer)
+        put(self, "port", port)
+        put(self, "shape", shape)
+        put(self, "type", type)
+        put(self, "counts", counts)
+        put(self, "padding", padding)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"streams are immutable; cannot set {name}. State what you know with assume_shape()"
+        )
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def program(self) -> Program:
+        return self.producer.program
+
+    @property
+    def rank(self) -> int:
+        """Number of dims minus one."""
+        return len(self.shape) - 1
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Operator id and output port: the identity of the channel behind this handle."""
+        return self.producer.id, self.port
+
+    @property
+    def depth(self) -> int | None:
+        """FIFO depth set for this stream, or None for the program's default."""
+        return self.program.depths.get(self.key)
+
+    def dim(self, index: int) -> Dim:
+        """Dim ``index``, counted from the innermost."""
+        if not 0 <= index <= self.rank:
+            raise RankError(f"dim {index} does not exist: {self!r} has dims 0..{self.rank}")
+        return self.shape[self.rank - index]
+
+    def elements(self) -> Size:
+        """Number of elements, ``||stream||``."""
+        return cardinality(self.shape)
+
+    def describe(self) -> str:
+        """``Stream[n1, 1] of Tile[1x64 bf16]``."""
+        return f"Stream{format_dims(self.shape)} of {self.type}"
+
+    def __repr__(self) -> str:
+        return f"{self.describe()} <- {self.producer.title(self.port)}"
+
+
+def stream_elements(stream: StreamHandle) -> Size:
+    """Scalars that pass through a stream of tiles: every tile at its own, possibly ragged, size."""
+    tile = stream.type
+    assert isinstance(tile, Tile)
+    first, second = (tile.cols, tile.rows) if tile.cols.is_ragged else (tile.rows, tile.cols)
+    return product((total_over(first, stream.elements()), second.bound))
