@@ -24,12 +24,12 @@ __all__ = ["number_of", "substitution", "symbols_of"]
 
 
 @lru_cache(maxsize=64)
-def symbols_of(expr: Any) -> frozenset[Any]:
+def symbols_of(expr: sympy.Expr) -> frozenset[sympy.Symbol]:
     """Free symbols. Remembered, since a total has thousands of terms and is bound many times."""
     return frozenset(expr.free_symbols)
 
 
-def number_of(expr: Any, table: Mapping[Any, int]) -> int:
+def number_of(expr: sympy.Expr, table: Mapping[sympy.Symbol, int]) -> int:
     """An expression as a number; ArgError for symbols that ``table`` does not hold."""
     symbols = symbols_of(expr)
     missing = sorted(str(s) for s in symbols if s not in table)
@@ -186,7 +186,7 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
                 f"{stream!r}: count {given[index]} at position {index} contradicts {size}, which "
                 "the selector's values give"
             )
-        if not size.is_static and size.expr.is_Symbol:
+        if not isinstance(size.expr, int) and size.expr.is_Symbol:
             table[size.expr] = given[index]
 
 

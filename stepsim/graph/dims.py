@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import SupportsIndex, TypeAlias
 
 import sympy
 
@@ -42,9 +42,9 @@ class Namer:
 
     def __init__(self) -> None:
         self._used: dict[str, int] = {}
-        self.provenance: dict[Any, str] = {}
+        self.provenance: dict[sympy.Symbol, str] = {}
 
-    def symbol(self, base: str, provenance: str) -> Any:
+    def symbol(self, base: str, provenance: str) -> sympy.Symbol:
         """A new non-negative integer symbol called ``base``, or ``base_2``, ... when taken."""
         count = self._used.get(base, 0) + 1
         self._used[base] = count
@@ -61,11 +61,11 @@ class Namer:
         base: str,
         provenance: str,
         *,
-        total: Size = None,
-        bound: Size = None,
+        total: Size | None = None,
+        bound: Size | None = None,
         static: bool = False,
         parts: Sequence[Dim] = (),
-        span: Size = None,
+        span: Size | None = None,
     ) -> Dim:
         """A new ragged dim; ``total`` and ``bound`` become symbols of their own when not known."""
         own = self.symbol(base, provenance)
@@ -99,18 +99,18 @@ class Dim:
     bound: Size
     static: bool
     parts: tuple[Dim, ...]
-    span: Size
+    span: Size | None
 
     def __init__(
         self,
         expr: Size,
         kind: Kind | None = None,
-        total: Size = None,
-        bound: Size = None,
+        total: Size | None = None,
+        bound: Size | None = None,
         static: bool = False,
         namer: Namer | None = None,
         parts: tuple[Dim, ...] = (),
-        span: Size = None,
+        span: Size | None = None,
     ) -> None:
         expr = plain(expr)
         if kind is None:
@@ -212,8 +212,8 @@ class Dim:
         return Dim(ceil_div(self.expr, chunk))
 
 
-DimLike = Any
-"""A Dim, an int or a sympy expression."""
+DimLike: TypeAlias = Dim | Size | SupportsIndex
+"""A Dim, an int (of numpy too) or a sympy expression."""
 
 _KIND_TEXT = {
     Kind.SR: "static-regular",
@@ -245,7 +245,7 @@ def _combine(a: Dim, b: Dim, op: str) -> Dim:
     if not (a.is_ragged or b.is_ragged):
         return Dim(product((a.expr, b.expr)) if op == "mul" else a.expr + b.expr)
     bound = product((a.bound, b.bound)) if op == "mul" else a.bound + b.bound
-    total: Size = None
+    total: Size | None = None
     if op == "mul" and not (a.is_ragged and b.is_ragged):
         total = product((a.total, b.total))
     elif op == "add" and a.is_ragged and b.is_ragged:
@@ -276,9 +276,14 @@ def total_over(side: Dim, count: Size) -> Size:
     if side.span is None or side.span == count:
         return side.total
     if isinstance(side.span, int) or isinstance(count, int):
-        return side.total * count / side.span
+        return _quotient(side.total * count, side.span)
     (a, x), (b, y) = count.primitive(), side.span.primitive()
     return side.total * a / b if x == y else side.total * count / side.span
+
+
+def _quotient(a: Size, b: Size) -> Size:
+    """``a / b``, never a float."""
+    return plain(sympy.sympify(a) / b)
 
 
 def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
+
+from stepsim.graph.sizes import Size
 
 __all__ = ["fold_sum", "shorten"]
 
 _FEWEST = 3
 
 
-def fold_sum(formula: Any) -> str:
+def fold_sum(formula: Size) -> str:
     """Write a sum with terms that differ only in their symbol as one ``sum``.
 
     ``2*n0 + 2*n1 + 2*n2 + 7`` becomes ``sum(2*n for n in n0..n2) + 7``.
@@ -19,7 +19,7 @@ def fold_sum(formula: Any) -> str:
     if isinstance(formula, int):
         return str(formula)
     stand_in = sympy.Symbol("n", integer=True, nonnegative=True)
-    groups: dict[Any, list[tuple[Any, Any]]] = {}
+    groups: dict[sympy.Expr, list[tuple[sympy.Symbol, sympy.Expr]]] = {}
     rest: list[str] = []
     for term in sympy.Add.make_args(formula):
         symbols = term.free_symbols

@@ -283,7 +283,7 @@ def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> 
     if not (side.is_ragged or any(d.is_ragged for d in reduced)):
         return Dim(product((side.expr, *(d.expr for d in reduced))))
     kept = stream.shape[: len(stream.shape) - len(reduced)]
-    total: Size = None
+    total: Size | None = None
     if not side.is_ragged:
         total = product((side.expr, cardinality(stream.shape)))
     return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))

@@ -107,18 +107,17 @@ def _totals(of: OperatorMetrics | Metrics | BoundMetrics) -> str:
     return f"off-chip traffic {traffic} bytes, on-chip memory {memory} bytes, FLOPs {flops}"
 
 
-def _intensity(flops: Any, traffic: Any, program: Program) -> Any:
+def _check_traffic(traffic: Size, program: Program) -> None:
     if traffic == 0:
         raise ArgError(
             f"program '{program.name}' has no operational intensity: it has no off-chip traffic. "
             "Compare FLOPs instead, or load and store through off-chip operators"
         )
-    return flops / traffic
 
 
-def _sum(terms: Iterable[Size]) -> Any:
+def _sum(terms: Iterable[Size]) -> sympy.Expr:
     number = 0
-    rest: list[Any] = []
+    rest: list[sympy.Expr] = []
     for term in terms:
         if isinstance(term, int):
             number += term
@@ -147,9 +146,9 @@ class Metrics:
     counting: str
     count_fifos: bool
     on_demand: bool
-    off_chip_traffic: Any
-    on_chip_memory: Any
-    flops: Any
+    off_chip_traffic: sympy.Expr
+    on_chip_memory: sympy.Expr
+    flops: sympy.Expr
     _rows: tuple[OperatorMetrics, ...]
 
     def __repr__(self) -> str:
@@ -160,9 +159,10 @@ class Metrics:
         return self._rows
 
     @property
-    def operational_intensity(self) -> Any:
+    def operational_intensity(self) -> sympy.Expr:
         """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
-        return _intensity(self.flops, self.off_chip_traffic, self.program)
+        _check_traffic(self.off_chip_traffic, self.program)
+        return self.flops / self.off_chip_traffic
 
     @property
     def allocated_compute(self) -> int:
@@ -179,7 +179,7 @@ class Metrics:
                 total += bandwidth
         return total
 
-    def free_symbols(self) -> list[Any]:
+    def free_symbols(self) -> list[sympy.Symbol]:
         """Symbols of the three totals, by name."""
         parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
         return sorted({s for e in parts for s in symbols_of(e)}, key=str)
@@ -249,14 +249,14 @@ class BoundMetrics:
     @property
     def operational_intensity(self) -> float:
         """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
-        found: float = _intensity(self.flops, self.off_chip_traffic, self.symbolic.program)
-        return found
+        _check_traffic(self.off_chip_traffic, self.symbolic.program)
+        return self.flops / self.off_chip_traffic
 
     @property
     def allocated_compute(self) -> int:
         return self.symbolic.allocated_compute
 
-    def value(self, size: Any) -> int:
+    def value(self, size: Dim | Size) -> int:
         """A dim or expression of the program as a number."""
         expr = size.expr if isinstance(size, Dim) else size
         return expr if isinstance(expr, int) else number_of(expr, self.values)

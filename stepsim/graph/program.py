@@ -68,7 +68,7 @@ class Program:
         self.routings: list[Any] = []
         self.namer = Namer()
         self.closed = False
-        self._equal: dict[Any, Any] = {}
+        self._equal: dict[Size, sympy.Expr] = {}
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
         self._counts: dict[tuple[int, int], Counts] = {}
         self._lengths: dict[tuple[int, int], Dim] = {}
@@ -137,7 +137,7 @@ class Program:
         """Ragged dims by the stream that holds their sizes."""
         return self._lengths
 
-    def equalities(self) -> Mapping[Any, Any]:
+    def equalities(self) -> Mapping[Size, sympy.Expr]:
         """Expressions unified by the user, left to right."""
         return self._equal
 
@@ -195,7 +195,7 @@ class Program:
         if Kind.RG in (a.kind, b.kind):
             return None
         gap = x - y
-        return False if gap.is_number and gap != 0 else None
+        return False if not isinstance(gap, int) and gap.is_number and gap != 0 else None
 
     def _canon(self, expr: Size) -> Size:
         while self._equal and not isinstance(expr, int):
@@ -257,9 +257,10 @@ class Program:
         """Apply a rewrite; it returns a new program (and whatever else it documents)."""
         return rule(self)
 
-    def provenance(self, symbol: Any) -> str:
+    def provenance(self, symbol: Size) -> str:
         """Where a symbol of this program comes from."""
-        return self.namer.provenance.get(symbol, "not a symbol of this program")
+        found = self.namer.provenance.get(symbol) if isinstance(symbol, sympy.Symbol) else None
+        return found or "not a symbol of this program"
 
     def fingerprint(self) -> str:
         """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""

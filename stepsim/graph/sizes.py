@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 
 __all__ = ["Active", "CeilDiv", "Size", "active", "ceil_div", "plain", "product", "text"]
 
-Size = Any
+Size: TypeAlias = int | sympy.Expr
 """An int or a sympy expression over non-negative integer symbols."""
 
 _REMEMBERED = 1 << 14
 """The experts of a layer have the same few sizes in every operator, and sympy is slow."""
 
 
-class CeilDiv(sympy.Function):  # type: ignore[misc]
+class CeilDiv(sympy.Function):
     """``ceil(a / b)`` for non-negative integers; the only spelling of it in this package."""
 
     nargs = 2
@@ -46,7 +46,7 @@ class CeilDiv(sympy.Function):  # type: ignore[misc]
         return f"ceil({text}/{b})" if a.is_Atom else f"ceil(({text})/{b})"
 
 
-class Active(sympy.Function):  # type: ignore[misc]
+class Active(sympy.Function):
     """``Min(1, n)``: 1 if n > 0 else 0."""
 
     nargs = 1
@@ -108,7 +108,7 @@ def active(n: Size) -> Size:
 def product(sizes: Iterable[Size]) -> Size:
     """Product in canonical form: ``Min(1, n)`` next to a factor that is 0 with n disappears."""
     number = 1
-    factors: list[Any] = []
+    factors: list[sympy.Expr] = []
     for size in sizes:
         if isinstance(size, int):
             number *= size
@@ -122,7 +122,7 @@ def product(sizes: Iterable[Size]) -> Size:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _symbolic_product(number: int, factors: tuple[Any, ...]) -> Size:
+def _symbolic_product(number: int, factors: tuple[sympy.Expr, ...]) -> Size:
     if len(factors) == 1:
         return number * factors[0]
     flat = [arg for f in factors for arg in sympy.Mul.make_args(f)]

@@ -121,7 +121,8 @@ def _unpack(site: Site, xs: Sequence[Stream], *, rows: bool, drop: bool) -> Outp
         return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
     known = x.padding
     if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
-        whole = not tile.rows.is_static or int(tile.rows) % known.chunk_rows == 0
+        chunk = known.chunk_rows
+        whole = not tile.rows.is_static or (isinstance(chunk, int) and int(tile.rows) % chunk == 0)
         if whole:
             return Output((known.valid,), row)
     why = f"valid rows of {x!r}"
