@@ -11,7 +11,7 @@ from stepsim.errors import EvaluationError
 from stepsim.functional import ops  # noqa: F401  (registers the evaluators)
 from stepsim.functional.decisions import Decisions
 from stepsim.functional.measure import Sizes, collapsed, sizes_of
-from stepsim.functional.network import Node, Port, Reader, run_nodes
+from stepsim.functional.network import Feed, Node, Reader, run_nodes
 from stepsim.functional.registry import evaluator_of
 from stepsim.functional.symbols import Symbols, broken_assumption, contradictions
 from stepsim.functional.tensors import Tensors, assembled
@@ -48,12 +48,12 @@ class FunctionalResult:
     stored: Mapping[str, Array]
     printed: Mapping[str, list[Token]]
     undecided: tuple[str, ...]
-    _ports: Mapping[tuple[int, int], Port] = field(repr=False)
+    _feeds: Mapping[tuple[int, int], Feed] = field(repr=False)
     _symbols: Symbols = field(repr=False)
 
     def stream(self, stream: Stream) -> list[Token]:
         """All elements of a stream in order: ``(payload, level)``."""
-        return list(self._ports[resolved(stream).key].tokens)
+        return list(self._feeds[resolved(stream).key].tokens)
 
     def nested(self, stream: Stream) -> list[Any]:
         """The payloads of a stream as nested lists, one nesting for each dim."""
@@ -61,17 +61,17 @@ class FunctionalResult:
 
     def shape(self, stream: Stream) -> Shape:
         """Measured dims of a stream."""
-        levels = [t.level for t in self._ports[resolved(stream).key].tokens]
+        levels = [t.level for t in self._feeds[resolved(stream).key].tokens]
         return tuple(collapsed(s) for s in sizes_of(levels, stream.rank))
 
     @property
     def shapes(self) -> dict[tuple[int, int], Shape]:
-        """Measured dims of every stream, by operator id and output port."""
-        return {key: self.shape(port.stream) for key, port in self._ports.items()}
+        """Measured dims of every stream, by operator id and number of the output."""
+        return {key: self.shape(feed.stream) for key, feed in self._feeds.items()}
 
     def contradictions(self) -> list[str]:
         """Streams whose measured dims or tile sides are not the declared ones."""
-        return contradictions(self.program, _measure(self._ports), self._symbols)
+        return contradictions(self.program, _measure(self._feeds), self._symbols)
 
 
 def _nested(tokens: list[Token], rank: int) -> list[Payload]:
@@ -84,12 +84,12 @@ def _nested(tokens: list[Token], rank: int) -> list[Payload]:
     return stack[rank]
 
 
-def _measure(ports: Mapping[tuple[int, int], Port]) -> Any:
+def _measure(feeds: Mapping[tuple[int, int], Feed]) -> Any:
     def measure(stream: Stream) -> tuple[list[Sizes], list[Token]] | None:
-        port = ports[resolved(stream).key]
-        if not port.closed:
+        feed = feeds[resolved(stream).key]
+        if not feed.closed:
             return None
-        return sizes_of([t.level for t in port.tokens], stream.rank), port.tokens
+        return sizes_of([t.level for t in feed.tokens], stream.rank), feed.tokens
 
     return measure
 
@@ -136,19 +136,19 @@ def evaluate(
     kind = None if scalar is None else dtype_of(scalar)
     world = World(Tensors(program, tensors or {}, kind), given, decisions, kind)
     ready: deque[Node] = deque()
-    ports = {
-        out.key: Port(out, ready)
+    feeds = {
+        out.key: Feed(out, ready)
         for op in program.operators
         if not isinstance(op, FeedbackSource)
         for out in op.outputs
     }
     nodes = [
-        _node(op, ports, world)
+        _node(op, feeds, world)
         for op in program.operators
         if not isinstance(op, FeedbackSource)
     ]  # fmt: skip
     failures = run_nodes(nodes, ready)
-    symbols = Symbols(program, _measure(ports), given)
+    symbols = Symbols(program, _measure(feeds), given)
     broken, undecided = broken_assumption(program.assumptions, symbols)
     if broken is not None:
         raise broken from (failures[0] if failures else None)
@@ -156,25 +156,25 @@ def evaluate(
         raise failures[0]
     return FunctionalResult(
         program=program,
-        stored=_stored(program, ports, world),
+        stored=_stored(program, feeds, world),
         printed={
-            op.title(): list(ports[resolved(op.inputs[0]).key].tokens)
+            op.title(): list(feeds[resolved(op.inputs[0]).key].tokens)
             for op in program.operators
             if isinstance(op, Print)
         },
         undecided=tuple(undecided),
-        _ports=ports,
+        _feeds=feeds,
         _symbols=symbols,
     )
 
 
-def _node(op: Operator, ports: Mapping[tuple[int, int], Port], world: World) -> Node:
+def _node(op: Operator, feeds: Mapping[tuple[int, int], Feed], world: World) -> Node:
     roles = _roles(op)
     readers = [
-        Reader(ports[resolved(stream).key], role)
+        Reader(feeds[resolved(stream).key], role)
         for stream, role in zip(op.inputs, roles, strict=True)
     ]
-    node = Node(op, readers, [ports[out.key] for out in op.outputs], world)
+    node = Node(op, readers, [feeds[out.key] for out in op.outputs], world)
     node.steps = evaluator_of(op)(op, node)
     return node
 
@@ -200,7 +200,7 @@ def _roles(op: Operator) -> tuple[str, ...]:
 
 
 def _stored(
-    program: Program, ports: Mapping[tuple[int, int], Port], world: World
+    program: Program, feeds: Mapping[tuple[int, int], Feed], world: World
 ) -> dict[str, Array]:
     """Tensors by store. Stores of one named tensor share its entry."""
     found: dict[str, Array] = {}
@@ -209,7 +209,7 @@ def _stored(
         owner: Any
         if isinstance(op, LinearStore):
             owner, name = op, op.tensor_name
-            array = assembled(op, ports[resolved(op.inputs[0]).key].tokens, world.scalar)
+            array = assembled(op, feeds[resolved(op.inputs[0]).key].tokens, world.scalar)
         elif isinstance(op, RandomStore):
             owner, name = op.tensor, op.tensor.name
             array = world.tensors.updated(op)

@@ -1,8 +1,8 @@
 """Operators as coroutines joined by unbounded FIFOs (a Kahn network).
 
 A coroutine runs until it needs a token that is not there yet, and goes on when it is. Evaluation is
-therefore driven by tokens, not by operators, and cycles through feedback work. Every port keeps all
-of its tokens; its readers have a position each, so that copies cost nothing.
+therefore driven by tokens, not by operators, and cycles through feedback work. Every output keeps
+all of its tokens; its readers have a position each, so that copies cost nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from stepsim.errors import EvaluationError
 from stepsim.functional.values import Array, Payload, Token, World, rounded
 from stepsim.graph import Operator, Stream, Tile
 
-__all__ = ["Node", "Port", "Reader", "Steps", "Wait", "run_nodes"]
+__all__ = ["Feed", "Node", "Reader", "Steps", "Wait", "run_nodes"]
 
 T = TypeVar("T")
 
 
-class Port:
+class Feed:
     """One output: every token sent, in order."""
 
     __slots__ = ("closed", "ready", "stream", "tokens", "waiting")
@@ -50,20 +50,20 @@ class Port:
 class Reader:
     """One input of one operator."""
 
-    __slots__ = ("port", "role", "taken")
+    __slots__ = ("feed", "role", "taken")
 
-    def __init__(self, port: Port, role: str) -> None:
-        self.port = port
+    def __init__(self, feed: Feed, role: str) -> None:
+        self.feed = feed
         self.role = role
         self.taken = 0
 
     def head(self) -> Wait[Token | None]:
         """The next token without taking it; None when the stream has ended."""
-        while self.taken >= len(self.port.tokens):
-            if self.port.closed:
+        while self.taken >= len(self.feed.tokens):
+            if self.feed.closed:
                 return None
             yield self
-        return self.port.tokens[self.taken]
+        return self.feed.tokens[self.taken]
 
     def take(self) -> Wait[Token | None]:
         """The next token; None when the stream has ended."""
@@ -75,7 +75,7 @@ class Reader:
     @property
     def left(self) -> int:
         """Tokens sent but not taken."""
-        return len(self.port.tokens) - self.taken
+        return len(self.feed.tokens) - self.taken
 
 
 Wait = Generator[Reader, None, T]
@@ -90,27 +90,27 @@ class Node:
 
     operator: Operator
     inputs: Sequence[Reader]
-    outputs: Sequence[Port]
+    outputs: Sequence[Feed]
     world: World
     steps: Steps | None = None
     waits_for: Reader | None = None
     failed: bool = False
     done: bool = field(default=False)
 
-    def emit(self, payload: Payload, level: int, port: int = 0) -> None:
-        self.outputs[port].push(Token(payload, level))
+    def emit(self, payload: Payload, level: int, output: int = 0) -> None:
+        self.outputs[output].push(Token(payload, level))
 
-    def rounded(self, data: Array, port: int = 0) -> Array:
+    def rounded(self, data: Array, output: int = 0) -> Array:
         """Floating point data in the scalar type of an output, held as float32."""
-        tile = self.outputs[port].stream.type
+        tile = self.outputs[output].stream.type
         assert isinstance(tile, Tile)
         return rounded(data, self.world.scalar or tile.dtype)
 
     def fail(self, what: str, hint: str = "") -> NoReturn:
-        """Raise EvaluationError: where, what, how to mend."""
-        mend = f" {hint[0].upper()}{hint[1:]}." if hint else ""
+        """Raise EvaluationError: where, what, how to fix it."""
+        advice = f" {hint[0].upper()}{hint[1:]}." if hint else ""
         raise EvaluationError(
-            f"{self.operator.title()}: {what}.{mend} ({self.operator.source})"
+            f"{self.operator.title()}: {what}.{advice} ({self.operator.source})"
         )  # fmt: skip
 
     def pair(self, first: Reader, second: Reader) -> Wait[tuple[Token, Token] | None]:
@@ -151,14 +151,14 @@ def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError
             reader = next(node.steps)
         except StopIteration:
             node.done = True
-            for port in node.outputs:
-                port.close()
+            for feed in node.outputs:
+                feed.close()
         except EvaluationError as error:
             node.failed = True
             failures.append(error)
         else:
             node.waits_for = reader
-            reader.port.waiting.append(node)
+            reader.feed.waiting.append(node)
     if not failures:
         failures = [*_stuck(everything), *_left_over(everything)]
     return failures
@@ -171,7 +171,7 @@ def _stuck(nodes: Sequence[Node]) -> list[EvaluationError]:
         return []
     shown = "".join(
         f"\n  - {n.operator.title()} waits for {n.waits_for.role} from "
-        f"{n.waits_for.port.stream.producer.title()} ({n.operator.source})"
+        f"{n.waits_for.feed.stream.producer.title()} ({n.operator.source})"
         for n in waiting[:8]
         if n.waits_for is not None
     )
@@ -189,7 +189,7 @@ def _left_over(nodes: Sequence[Node]) -> list[EvaluationError]:
     return [
         EvaluationError(
             f"{node.operator.title()}: it ended with {reader.left} tokens left in {reader.role}, "
-            f"{reader.port.stream!r}. The streams that it reads must have matching shapes "
+            f"{reader.feed.stream!r}. The streams that it reads must have matching shapes "
             f"({node.operator.source})"
         )
         for node in nodes

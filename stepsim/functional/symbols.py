@@ -115,7 +115,7 @@ def broken_assumption(
             return AssumptionError(
                 f"the assumption '{stated.text}' does not hold: "
                 f"{_shown(stated.left, left)}, {_shown(stated.right, right)} in this run. Drop it, "
-                f"or mend the inputs that it is about ({stated.source})"
+                f"or correct the inputs that it is about ({stated.source})"
             ), undecided
     return None, undecided
 

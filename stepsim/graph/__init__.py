@@ -22,7 +22,7 @@ from stepsim.graph.ops.sources import (
     selector,
 )
 from stepsim.graph.program import Assumption, Program
-from stepsim.graph.rewrites.wiring import WiredChannel, WiredUnit, Wiring, wire
+from stepsim.graph.rewrites.wiring import WiredFifo, WiredUnit, Wiring, wire
 from stepsim.graph.routing_table import Routing, routing
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import (
@@ -60,7 +60,7 @@ __all__ = [
     "TensorSpec",
     "Tile",
     "TupleType",
-    "WiredChannel",
+    "WiredFifo",
     "WiredUnit",
     "Wiring",
     "accum",

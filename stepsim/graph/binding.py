@@ -201,8 +201,8 @@ def _bind_ragged(program: Program, size: Dim, value: Any, table: dict[Any, int])
 
 def _positions(program: Program, size: Dim) -> int | None:
     """How many sizes a ragged dim has, when a stream of constant length holds them."""
-    for (operator, port), lengths in program.lengths().items():
+    for (operator, output), lengths in program.lengths().items():
         if lengths.expr == size.expr:
-            elements = program.operators[operator].outputs[port].elements()
+            elements = program.operators[operator].outputs[output].elements()
             return elements if isinstance(elements, int) else None
     return None

@@ -2,7 +2,7 @@
 
 A dim is static-regular (an int), dynamic-regular (one unknown constant) or ragged (one value per
 outer position). Arithmetic follows the absorbing rule (STeP paper, section 3.1): an expression with
-a ragged operand is discarded in favour of a new ragged symbol.
+a ragged operand is discarded in favor of a new ragged symbol.
 """
 
 from __future__ import annotations

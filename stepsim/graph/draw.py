@@ -25,7 +25,7 @@ def _inputs(op: Operator) -> str:
     if len(op.inputs) > MOST_INPUTS:
         return f"({len(op.inputs)} inputs)"
     names = (
-        f"#{s.producer.id}" + (f".{s.port}" if len(s.producer.outputs) > 1 else "")
+        f"#{s.producer.id}" + (f".{s.output}" if len(s.producer.outputs) > 1 else "")
         for s in op.inputs
     )
     return f"({', '.join(names)})"

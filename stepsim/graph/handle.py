@@ -99,12 +99,12 @@ class FixedCounts(Counts):
 
 
 class StreamHandle:
-    """Shape, element type, producer port and program of a stream. Users get a :class:`Stream`."""
+    """Shape, element type, producer and program of a stream. Users get a :class:`Stream`."""
 
-    __slots__ = ("counts", "padding", "port", "producer", "shape", "type")
+    __slots__ = ("counts", "output", "padding", "producer", "shape", "type")
 
     producer: Operator
-    port: int
+    output: int
     shape: tuple[Dim, ...]
     type: ElementType
     counts: Counts | None
@@ -113,7 +113,7 @@ class StreamHandle:
     def __init__(
         self,
         producer: Operator,
-        port: int,
+        output: int,
         shape: tuple[Dim, ...],
         type: ElementType,
         counts: Counts | None = None,
@@ -121,7 +121,7 @@ class StreamHandle:
     ) -> None:
         put = object.__setattr__
         put(self, "producer", producer)
-        put(self, "port", port)
+        put(self, "output", output)
         put(self, "shape", shape)
         put(self, "type", type)
         put(self, "counts", counts)
@@ -147,8 +147,8 @@ class StreamHandle:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Operator id and output port: the identity of the channel behind this handle."""
-        return self.producer.id, self.port
+        """Operator id and number of the output: the identity of the FIFO behind this handle."""
+        return self.producer.id, self.output
 
     @property
     def depth(self) -> int | None:
@@ -170,7 +170,7 @@ class StreamHandle:
         return f"Stream{format_dims(self.shape)} of {self.type}"
 
     def __repr__(self) -> str:
-        return f"{self.describe()} <- {self.producer.title(self.port)}"
+        return f"{self.describe()} <- {self.producer.title(self.output)}"
 
 
 def stream_elements(stream: StreamHandle) -> Size:

@@ -68,9 +68,9 @@ class Operator:
     source: str = field(default="", init=False)
     program: Program = field(init=False, repr=False)
 
-    def title(self, port: int | None = None) -> str:
-        """``partition#3.1 'route'``; the port only where there is more than one."""
-        dot = f".{port}" if port is not None and len(self.outputs) > 1 else ""
+    def title(self, output: int | None = None) -> str:
+        """``partition#3.1 'route'``; the output only where there is more than one."""
+        dot = f".{output}" if output is not None and len(self.outputs) > 1 else ""
         quoted = f" '{self.label}'" if self.label else ""
         return f"{self.name}#{self.id}{dot}{quoted}"
 
@@ -294,9 +294,9 @@ class Site:
                 continue
             index = base + len(left) - 1 - position
             state = "different" if verdict is False else "unknown"
-            mend = hint
-            if not mend:
-                mend = (
+            advice = hint
+            if not advice:
+                advice = (
                     f"use program.assume_equal({a}, {b}) if they are equal by construction, or "
                     "build both selectors from one routing()"
                     if verdict is None
@@ -306,7 +306,7 @@ class Site:
                 DimError,
                 f"dim {index} differs: {left_role} {format_dims(left)} has {a}, {right_role} "
                 f"{format_dims(right)} has {b} ({state})",
-                mend,
+                advice,
             )
 
     def same_dims_regular(

@@ -42,7 +42,7 @@ class Program:
     name : shown in reports.
     compute_bw : FLOPs per cycle of operators that do not state their own.
     par_dispatch : off-chip requests a memory operator issues per cycle.
-    fifo_depth : capacity of channels without a depth of their own; None = unbounded by default.
+    fifo_depth : capacity of FIFOs without a depth of their own; None = unbounded by default.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class Program:
         operator.id = len(self.operators)
         operator.program = self
         operator.outputs = tuple(
-            Stream(operator, port, out.shape, out.type, out.counts, out.padding)
-            for port, out in enumerate(outputs)
+            Stream(operator, number, out.shape, out.type, out.counts, out.padding)
+            for number, out in enumerate(outputs)
         )
         self.operators.append(operator)
         for position, stream in enumerate(operator.inputs):
@@ -122,14 +122,14 @@ class Program:
         if selector.counts is not None:
             return selector.counts
         if selector.key not in self._counts:
-            title = selector.producer.title(selector.port)
+            title = selector.producer.title(selector.output)
             self._counts[selector.key] = Counts(self, "c", f"chunks selected by {title}")
         return self._counts[selector.key]
 
     def length_of(self, lengths: Stream) -> Dim:
         """The ragged dim whose sizes are the values of ``lengths``; made on first use."""
         if lengths.key not in self._lengths:
-            title = lengths.producer.title(lengths.port)
+            title = lengths.producer.title(lengths.output)
             self._lengths[lengths.key] = self.namer.ragged("len", f"values of {title}")
         return self._lengths[lengths.key]
 

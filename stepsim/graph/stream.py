@@ -25,7 +25,7 @@ class Stream(StreamHandle):
     # knowledge stated by the user
 
     def with_depth(self, depth: int) -> Stream:
-        """Set the FIFO depth of this stream's channels (through its Broadcast too)."""
+        """Set the FIFO depth of this stream's FIFOs (through its Broadcast too)."""
         self.program.set_depth(self, depth)
         return self
 
@@ -46,9 +46,9 @@ class Stream(StreamHandle):
                     "State only dims that are not already known"
                 )
         self.program.record_assumption(
-            f"{self.producer.title(self.port)} has shape {format_dims(dims)}", self.shape, dims
+            f"{self.producer.title(self.output)} has shape {format_dims(dims)}", self.shape, dims
         )
-        return Stream(self.producer, self.port, dims, self.type, self.counts, self.padding)
+        return Stream(self.producer, self.output, dims, self.type, self.counts, self.padding)
 
     # operators as methods
 

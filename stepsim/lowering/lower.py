@@ -41,7 +41,7 @@ def network_of(wiring: Wiring, machine: Machine, fifo_depth: int | None = None) 
     default = fifo_depth or program.fifo_depth or machine.fifo_depth
     return Network(
         units=tuple(UnitSpec(u.name, u.kind, u.inputs, u.outputs, u.params) for u in wiring.units),
-        channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.channels),
+        channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.fifos),
         timing=timing_of(machine),
     )
 

@@ -43,7 +43,7 @@ def write_run(
     tables = {
         "": run_table(record, parameters),
         "units": result.units,
-        "channels": result.channels,
+        "fifos": result.fifos,
     }
     write_tables(path, tables)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stepsim.results.columns import COLUMNS, MEASURES, SCHEMA_VERSION
 from stepsim.results.diagnosis import Diagnosis, Failure, Wait
 from stepsim.results.result import Result
-from stepsim.results.schema import CHANNELS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
+from stepsim.results.schema import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 
 __all__ = [
-    "CHANNELS_SCHEMA",
+    "FIFOS_SCHEMA",
     "COLUMNS",
     "MEASURES",
     "RUN_SCHEMA",

@@ -113,7 +113,7 @@ _OTHERS: Final = (
     ("longest_wait", _TEXT, "", "peer waited for longest, with the FIFO"),
     ("longest_wait_cycles", _LONG, "cycles", "cycles of that wait"),
     ("requests", _LONG, "requests", "off-chip requests of the unit"),
-    ("channel", _INT, "", "number of the FIFO"),
+    ("fifo", _INT, "", "number of the FIFO"),
     ("producer", _TEXT, "", "unit that sends"),
     ("consumer", _TEXT, "", "unit that receives"),
     ("depth", _LONG, "tokens", "capacity; null when unbounded"),

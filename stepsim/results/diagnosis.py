@@ -18,14 +18,14 @@ class Wait:
     Attributes
     ----------
     reason : "token" when it waits for its ``peer`` to send, "slot" when it waits for it to receive.
-    held, depth : tokens in the channel and its capacity (None when unbounded).
+    held, depth : tokens in the FIFO and its capacity (None when unbounded).
     source : where the user built the operator.
     """
 
     unit: str
     operator: str
     peer: str
-    channel: str
+    fifo: str
     reason: str
     held: int
     depth: int | None
@@ -35,7 +35,7 @@ class Wait:
         fill = f"{self.held}/{'unbounded' if self.depth is None else self.depth}"
         where = f" ({self.source})" if self.source else ""
         verb = "make room in" if self.reason == "slot" else "send on"
-        return f"{self.unit} waits for {self.peer} to {verb} '{self.channel}' [{fill}]{where}"
+        return f"{self.unit} waits for {self.peer} to {verb} '{self.fifo}' [{fill}]{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,15 @@ class Diagnosis:
     status : "deadlock", "failed" or "limit".
     summary : one sentence.
     failures : failed units, first one first.
-    cycle : the waits that block each other in a circle, in order; empty when there is none.
+    circular_wait : the waits that block each other, in order; empty when there is none.
     waits : all blocked units.
-    deepen : full channels of the circle; deepening one of them may break it.
+    deepen : full FIFOs of the circular wait; deepening one of them may break it.
     """
 
     status: str
     summary: str
     failures: Sequence[Failure] = ()
-    cycle: Sequence[Wait] = ()
+    circular_wait: Sequence[Wait] = ()
     waits: Sequence[Wait] = ()
     deepen: Sequence[str] = ()
 
@@ -81,18 +81,18 @@ class Diagnosis:
     def __str__(self) -> str:
         lines = [self.summary]
         lines += [f"  {failure}" for failure in self.failures]
-        if self.cycle:
-            lines.append("these wait for each other in a circle:")
-            lines += [f"  {wait}" for wait in self.cycle]
+        if self.circular_wait:
+            lines.append("these units form a circular wait:")
+            lines += [f"  {wait}" for wait in self.circular_wait]
         lines += self._groups()
         if self.deepen:
             names = ", ".join(f"'{name}'" for name in self.deepen)
-            lines.append(f"full channels of the circle, candidates for more depth: {names}")
+            lines.append(f"full FIFOs of the circular wait, candidates for more depth: {names}")
         return "\n".join(lines)
 
     def _groups(self) -> list[str]:
         """The other blocked units, by operator and reason: one example and how many more."""
-        shown = {wait.unit for wait in self.cycle}
+        shown = {wait.unit for wait in self.circular_wait}
         groups: dict[tuple[str, str], list[Wait]] = {}
         for wait in self.waits:
             if wait.unit not in shown:

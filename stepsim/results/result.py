@@ -1,4 +1,4 @@
-"""The result of a run: totals, accounts per unit and per channel, provenance."""
+"""The result of a run: totals, stall breakdown per unit, waits per FIFO, provenance."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Result:
         that is not ok, what was reached.
     offchip_bytes : useful off-chip bytes that were moved.
     bus_bytes : bytes on the memory bus, every tile row rounded up to whole requests.
-    memory_requests, flops, tokens : totals over all units and channels. Padding rows count.
+    memory_requests, flops, tokens : totals over all units and FIFOs. Padding rows count.
     undelivered_tokens : tokens that no one took before the run ended, for example data for which
         there was no selector.
     engine_steps : unit firings executed, the cost of the run in machine-independent terms.
     wall_seconds : time of the simulation alone.
-    units, channels : Arrow tables (schemas in :mod:`stepsim.results.schema`). The accounts of a
-        unit, ``busy + wait_input + wait_output + wait_memory + before + after``, add up to
+    units, fifos : Arrow tables (schemas in :mod:`stepsim.results.schema`). The stall breakdown of
+        a unit, ``busy + wait_input + wait_output + wait_memory + before + after``, adds up to
         ``cycles``.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     provenance : program hash, machine, bindings, versions, model version and seed.
@@ -58,7 +58,7 @@ class Result:
     engine_steps: int
     wall_seconds: float
     units: pa.Table
-    channels: pa.Table
+    fifos: pa.Table
     peak_bandwidth: float
     provenance: Mapping[str, Any]
     diagnosis: Diagnosis | None = None
@@ -79,8 +79,8 @@ class Result:
 
         Parameters
         ----------
-        table : "run" for one row with the totals and the provenance as JSON, "units" or "channels"
-            for the accounts.
+        table : "run" for one row with the totals and the provenance as JSON, "units" for the stall
+            breakdown or "fifos" for tokens and waits.
 
         Raises
         ------
@@ -91,9 +91,9 @@ class Result:
             return self._run_table()
         if table == "units":
             return self.units
-        if table == "channels":
-            return self.channels
-        raise ArgError(f"a result has the tables run, units and channels; found {table!r}")
+        if table == "fifos":
+            return self.fifos
+        raise ArgError(f"a result has the tables run, units and fifos; found {table!r}")
 
     def _run_table(self) -> pa.Table:
         row = {
@@ -122,9 +122,9 @@ class Result:
         return self.to_arrow(table).to_pandas()
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
-        """Write the totals to ``path`` and the accounts beside it.
+        """Write the totals to ``path`` and the other tables beside it.
 
-        ``run.parquet`` gets ``run.units.parquet`` and ``run.channels.parquet`` as neighbours. Every
+        ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` as neighbors. Every
         file is complete or absent.
 
         Raises
@@ -132,13 +132,15 @@ class Result:
         OutputError
             When the place cannot be written; nothing new is left behind.
         """
-        write_tables(path, {"": self.to_arrow(), "units": self.units, "channels": self.channels})
+        write_tables(path, {"": self.to_arrow(), "units": self.units, "fifos": self.fifos})
 
     def __repr__(self) -> str:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
-        left = f", {self.undelivered_tokens:,} tokens left over" if self.undelivered_tokens else ""
+        left = (
+            f", {self.undelivered_tokens:,} undelivered tokens" if self.undelivered_tokens else ""
+        )
         return (
             f"{head}, {self.offchip_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
             f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"

@@ -6,7 +6,7 @@ from typing import Final
 
 from stepsim.results.columns import schema
 
-__all__ = ["CHANNELS_SCHEMA", "RUN_SCHEMA", "UNITS_SCHEMA"]
+__all__ = ["FIFOS_SCHEMA", "RUN_SCHEMA", "UNITS_SCHEMA"]
 
 _UNITS: Final = (
     "unit", "name", "operator", "state", "firings", "final_clock", "busy", "wait_input",
@@ -18,12 +18,12 @@ UNITS_SCHEMA: Final = schema(
     "units", _UNITS, required=set(_UNITS) - {"longest_wait", "longest_wait_cycles"}
 )
 
-_CHANNELS: Final = (
-    "channel", "name", "producer", "consumer", "depth", "sent", "received", "producer_wait",
+_FIFOS: Final = (
+    "fifo", "name", "producer", "consumer", "depth", "sent", "received", "producer_wait",
     "consumer_wait",
 )  # fmt: skip
 
-CHANNELS_SCHEMA: Final = schema("channels", _CHANNELS, required=set(_CHANNELS) - {"depth"})
+FIFOS_SCHEMA: Final = schema("fifos", _FIFOS, required=set(_FIFOS) - {"depth"})
 
 _RUN: Final = (
     "program", "status", "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops",

@@ -1,4 +1,4 @@
-"""Write the tables of a result as neighbouring Parquet files."""
+"""Write the tables of a result as neighboring Parquet files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
 
-__all__ = ["neighbour", "write_tables"]
+__all__ = ["neighbor", "write_tables"]
 
 
-def neighbour(path: Path, label: str) -> Path:
+def neighbor(path: Path, label: str) -> Path:
     """``run.parquet`` with label ``units`` is ``run.units.parquet``; without label it stays."""
     if not label:
         return path
@@ -22,14 +22,14 @@ def neighbour(path: Path, label: str) -> Path:
 
 
 def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -> None:
-    """Write every table to its own neighbour of ``path``; all are complete or none is there.
+    """Write every table to its own neighbor of ``path``; all are complete or none is there.
 
     Raises
     ------
     OutputError
         When the folder or a file cannot be written; nothing new is left behind.
     """
-    places = [neighbour(Path(path), label) for label in tables]
+    places = [neighbor(Path(path), label) for label in tables]
     with replacing(*places) as parts:
         for part, table in zip(parts, tables.values(), strict=True):
             pq.write_table(table, part, compression="zstd")

@@ -13,7 +13,7 @@ from stepsim.graph import Dim, Stream, Wiring
 from stepsim.graph.operator import Bindings
 from stepsim.kernels.driver import Execution
 
-__all__ = ["channels_to_keep", "check_assumptions"]
+__all__ = ["check_assumptions", "fifos_to_keep"]
 
 
 def _symbols(dims: Iterable[Dim]) -> set[Any]:
@@ -26,13 +26,13 @@ def _symbols(dims: Iterable[Dim]) -> set[Any]:
     return found
 
 
-def channels_to_keep(wiring: Wiring) -> frozenset[int]:
-    """Channels whose tokens tell whether the assumptions of the program hold."""
+def fifos_to_keep(wiring: Wiring) -> frozenset[int]:
+    """FIFOs whose tokens tell whether the assumptions of the program hold."""
     assumed = _symbols(
         dim for stated in wiring.program.assumptions for dim in (stated.left, stated.right)
     )
     return frozenset(
-        wiring.channel_of(stream)
+        wiring.fifo_of(stream)
         for op in wiring.program.operators
         for stream in (*op.outputs, *op.inputs)
         if assumed & _symbols(stream.shape)
@@ -44,12 +44,12 @@ def check_assumptions(
 ) -> AssumptionError | None:
     """The first ``assume_equal`` or ``assume_shape`` that the measured dims contradict.
 
-    Needs an execution that kept the tokens of :func:`channels_to_keep`.
+    Needs an execution that kept the tokens of :func:`fifos_to_keep`.
     """
-    kept = channels_to_keep(wiring)
+    kept = fifos_to_keep(wiring)
 
     def measure(stream: Stream) -> tuple[list[list[int]], list[Token]] | None:
-        number = wiring.channel_of(stream)
+        number = wiring.fifo_of(stream)
         if number not in kept:
             return None
         channel = execution.channels[number]

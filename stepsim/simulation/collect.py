@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from stepsim.kernels.layout import INFINITY, Status
 from stepsim.lowering import Image
-from stepsim.results import CHANNELS_SCHEMA, UNITS_SCHEMA
+from stepsim.results import FIFOS_SCHEMA, UNITS_SCHEMA
 
-__all__ = ["MEMORY_TAIL", "channel_table", "run_length", "unit_table"]
+__all__ = ["MEMORY_TAIL", "fifo_table", "run_length", "unit_table"]
 
 MEMORY_TAIL = 3
 """Cycles from the end of the last memory operator to the end of the memory node."""
@@ -44,7 +44,7 @@ def run_length(execution: Any, *, unfinished: bool = True) -> int:
 
 
 def unit_table(image: Image, execution: Any, cycles: int) -> pa.Table:
-    """One row per unit; the accounts add up to ``cycles`` (or to a failed unit's later clock)."""
+    """One row per unit; the breakdown adds up to ``cycles`` (or to a failed unit's later clock)."""
     units, channels = execution.units, execution.channels
     count = len(units)
     wait_in = np.bincount(channels["consumer"], channels["wait_in"], count).astype(np.int64)
@@ -95,16 +95,16 @@ def _longest_waits(
 
 
 def _phrase(peer: str, verb: str, channel: str) -> str:
-    # Channels are named after their producer; say it only when it tells more.
+    # FIFOs are named after their producer; say it only when it tells more.
     return f"{peer} {verb}" if channel == peer else f"{peer} {verb} ('{channel}')"
 
 
-def channel_table(image: Image, execution: Any) -> pa.Table:
-    """One row per channel."""
+def fifo_table(image: Image, execution: Any) -> pa.Table:
+    """One row per FIFO."""
     channels = execution.channels
     depths = [None if cap >= INFINITY else int(cap) for cap in channels["cap"]]
     columns = {
-        "channel": np.arange(len(channels), dtype=np.int32),
+        "fifo": np.arange(len(channels), dtype=np.int32),
         "name": list(image.channel_names),
         "producer": [image.unit_names[u] for u in channels["producer"]],
         "consumer": [image.unit_names[u] for u in channels["consumer"]],
@@ -114,7 +114,7 @@ def channel_table(image: Image, execution: Any) -> pa.Table:
         "producer_wait": channels["wait_out"],
         "consumer_wait": channels["wait_in"],
     }
-    return _table(columns, CHANNELS_SCHEMA)
+    return _table(columns, FIFOS_SCHEMA)
 
 
 def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:

@@ -31,7 +31,7 @@ class _State:
             unit=self.image.unit_names[unit],
             operator=self.image.unit_ops[unit],
             peer=self.image.unit_names[peer],
-            channel=self.image.channel_names[channel],
+            fifo=self.image.channel_names[channel],
             reason=reason,
             held=int(record["sent"] - record["removed"]),
             depth=None if depth >= INFINITY else depth,
@@ -64,8 +64,8 @@ class _State:
                 yield self.wait(unit, int(record["wait_channel"]), "token")
 
 
-def _circle(edges: dict[int, list[tuple[int, Wait]]]) -> list[Wait]:
-    """A circle of waits, by depth-first search; empty when there is none."""
+def _circular_wait(edges: dict[int, list[tuple[int, Wait]]]) -> list[Wait]:
+    """Waits that form a cycle, in order, by depth-first search; empty when there is none."""
     done: set[int] = set()
     for root in edges:
         if root in done:
@@ -125,7 +125,7 @@ def diagnose(
     edges = {u: list(state.waits(u)) for u in range(count)}
     edges = {u: waits for u, waits in edges.items() if waits}
     waits = [found[0][1] for found in edges.values()]
-    circle = [] if status == "limit" else _circle(edges)
+    cycle = [] if status == "limit" else _circular_wait(edges)
     ended = sum(1 for unit in state.units if unit["state"] in (Status.DONE, Status.FAILED))
     if status == "limit":
         summary = f"stopped by the limit {limit}: {ended} of {count} units have ended"
@@ -134,5 +134,5 @@ def diagnose(
         summary = f"{len(failures)} of {count} units failed, {len(waits)} are blocked"
     else:
         summary = f"deadlock: {len(waits)} of {count} units are blocked and nothing can run"
-    full = list(dict.fromkeys(wait.channel for wait in circle if wait.reason == "slot"))
-    return Diagnosis(status, summary, failures, circle, waits, full)
+    full = list(dict.fromkeys(wait.fifo for wait in cycle if wait.reason == "slot"))
+    return Diagnosis(status, summary, failures, cycle, waits, full)

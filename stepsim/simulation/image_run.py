@@ -1,4 +1,4 @@
-"""The second half of every run: execute an image, then collect totals, accounts and diagnosis."""
+"""The second half of every run: execute an image, then collect what is known of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image, TimingParams
 from stepsim.results import Diagnosis, Result
-from stepsim.simulation.collect import channel_table, unit_table
+from stepsim.simulation.collect import fifo_table, unit_table
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.totals import Totals, totals_of
@@ -41,12 +41,12 @@ class ImageRun:
     diagnosis: Diagnosis | None
 
     def units(self) -> pa.Table:
-        """The accounts of every unit."""
+        """The stall breakdown of every unit."""
         return unit_table(self.image, self.execution, self.totals.cycles)
 
-    def channels(self) -> pa.Table:
-        """The accounts of every channel."""
-        return channel_table(self.image, self.execution)
+    def fifos(self) -> pa.Table:
+        """Tokens and waits of every FIFO."""
+        return fifo_table(self.image, self.execution)
 
     def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
         """All that is known of the run, under the name of its program."""
@@ -64,15 +64,15 @@ class ImageRun:
             engine_steps=totals.engine_steps,
             wall_seconds=totals.wall_seconds,
             units=self.units(),
-            channels=self.channels(),
+            fifos=self.fifos(),
             peak_bandwidth=totals.peak_bandwidth,
             provenance=provenance,
             diagnosis=self.diagnosis,
         )
 
-    def tokens(self, channel: int) -> NDArray[np.void]:
-        """All tokens of a channel in the order sent, if the run kept them."""
-        record = self.execution.channels[channel]
+    def tokens(self, fifo: int) -> NDArray[np.void]:
+        """All tokens of a FIFO in the order sent, if the run kept them."""
+        record = self.execution.channels[fifo]
         begin = int(record["start"])
         return self.execution.slots[begin : begin + int(record["sent"])]
 
@@ -93,7 +93,7 @@ def run_image(
     ----------
     timing : what the image was laid out for.
     on_pause : as in :func:`stepsim.kernels.driver.execute`.
-    keep : keep the tokens of these channels, or of all with True.
+    keep : keep the tokens of these FIFOs, or of all with True.
     check : may object to an execution that went well, by the tokens that were kept.
     source : the user's line behind a unit number.
     """

@@ -23,7 +23,7 @@ from stepsim.lowering import Image, lower
 from stepsim.lowering.rebind import ImageTemplate
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
-from stepsim.simulation.assumptions import channels_to_keep, check_assumptions
+from stepsim.simulation.assumptions import check_assumptions, fifos_to_keep
 from stepsim.simulation.decisions import decisions_of
 from stepsim.simulation.heartbeat import expected_traffic, heartbeat
 from stepsim.simulation.image_run import ImageRun, run_image
@@ -65,7 +65,7 @@ class Prepared:
     ----------
     program, machine : what was prepared.
     program_hash : fingerprint of the program.
-    fifo_depth : tokens in channels that do not state their own depth; None = unbounded.
+    fifo_depth : tokens in FIFOs that do not state their own depth; None = unbounded.
     """
 
     def __init__(self, program: Program, machine: Machine, fifo_depth: int | None) -> None:
@@ -77,7 +77,7 @@ class Prepared:
         self.machine = machine
         self.program_hash = program.fingerprint()
         self.fifo_depth = fifo_depth or program.fifo_depth or machine.fifo_depth
-        self._keep = channels_to_keep(self._wiring) if program.assumptions else frozenset[int]()
+        self._keep = fifos_to_keep(self._wiring) if program.assumptions else frozenset[int]()
         self._timing = network.timing
         self._sources = {
             u: unit.operator
@@ -98,7 +98,7 @@ class Prepared:
         progress: Callable[[Progress], None] | None = None,
         keep_tokens: bool = False,
     ) -> ImageRun:
-        """Run once. ``keep_tokens`` keeps all tokens of all channels in memory."""
+        """Run once. ``keep_tokens`` keeps all tokens of all FIFOs in memory."""
         indices = check_bindings(self.program, bindings)
         return self._execute(indices, limits, progress, keep_tokens)
 
@@ -111,7 +111,7 @@ class Prepared:
     def run_with_units(
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> tuple[Totals, pa.Table]:
-        """As :meth:`run`, with the Arrow table of the accounts of every unit."""
+        """As :meth:`run`, with the Arrow table of the stall breakdown of every unit."""
         done = self.execute(bindings, limits=limits)
         return done.totals, done.units()
 

@@ -79,6 +79,6 @@ def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
         Abort.TOO_MUCH_WORK: lambda: (
             f"its FLOPs passed 2**62 in firing {a}; split the program or its tiles"
         ),
-        Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} ports",
+        Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} outputs",
     }
     return sentences[Abort(code)]()

@@ -38,7 +38,7 @@ def simulate(
     machine : a :class:`~stepsim.machine.Machine`, or the name or file of one.
     bindings : index arrays ``[rows, k]`` by routing, for routings that were built from a shape
         only, or in place of those that the program was built with.
-    fifo_depth : capacity in tokens of every channel that does not state its own; overrides the
+    fifo_depth : capacity in tokens of every FIFO that does not state its own; overrides the
         program's default.
     limits : when to give up; the result then has status "limit".
     progress : called a few times per second while the simulation runs.

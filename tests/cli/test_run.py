@@ -147,7 +147,7 @@ def test_a_deadlock_ends_with_code_1_and_is_explained(run, monkeypatch) -> None:
     assert found["status"] == "deadlock"
     assert [wait["reason"] for wait in found["diagnosis"]["cycle"]].count("slot") == 1
     assert "run failed, status deadlock: deadlock: 8 of 8 units are blocked" in outcome.err
-    assert "these wait for each other in a circle:" in outcome.err
+    assert "these units form a circular wait:" in outcome.err
     human = run()
     assert human.code == 1
     assert "deadlock" in human.out

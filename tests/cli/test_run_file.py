@@ -25,7 +25,7 @@ def check_file(path: Path, outcome: Outcome) -> None:
             assert row[name] == (str(value) if name == "tile" else value)
     assert all({b"unit", b"definition"} <= set(field.metadata) for field in table.schema)
     assert sorted(p.name for p in path.parent.iterdir()) == sorted(
-        f"result{label}.parquet" for label in ("", ".channels", ".units")
+        f"result{label}.parquet" for label in ("", ".fifos", ".units")
     )
 
 

@@ -81,7 +81,7 @@ def run_both(
     scalar: str | None = None,
     fifo_depth: int | None = None,
 ) -> Any:
-    """Evaluate in the order of a timing run, and compare all tokens of all channels with it.
+    """Evaluate in the order of a timing run, and compare all tokens of all FIFOs with it.
 
     Returns the FunctionalResult; None when both fail.
     """
@@ -97,11 +97,11 @@ def run_both(
     result = evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)
     assert result.contradictions() == []
     compared = 0
-    for number, channel in enumerate(wiring.channels):
-        tokens, slots = result.stream(channel.stream), run.tokens(number)
-        assert [t.level for t in tokens] == slots["level"].tolist(), channel.name
+    for number, fifo in enumerate(wiring.fifos):
+        tokens, slots = result.stream(fifo.stream), run.tokens(number)
+        assert [t.level for t in tokens] == slots["level"].tolist(), fifo.name
         for token, slot in zip(tokens, slots, strict=True):
-            _check_payload(token.payload, slot, run.image, execution, channel.stream)
+            _check_payload(token.payload, slot, run.image, execution, fifo.stream)
         compared += len(tokens)
     assert compared > 0
     return result

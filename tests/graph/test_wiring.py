@@ -60,10 +60,10 @@ def test_one_broadcast_for_each_shared_output_in_reader_order():
     units = {u.name: u for u in wiring.units}
     assert units["a#1"].inputs == (copy.outputs[0],)
     assert units["twice#2"].inputs == copy.outputs[1:]
-    around = [wiring.channels[c] for c in (*copy.inputs, *copy.outputs)]
+    around = [wiring.fifos[c] for c in (*copy.inputs, *copy.outputs)]
     assert [c.depth for c in around] == [16] * 4
     assert [c.name for c in around] == ["x#0", "x#0>0", "x#0>1", "x#0>2"]
-    assert wiring.channel_of(x) == copy.inputs[0]
+    assert wiring.fifo_of(x) == copy.inputs[0]
 
 
 def test_every_output_port_is_counted_by_itself():
@@ -90,7 +90,7 @@ def test_every_channel_has_one_writer_and_one_reader():
     wiring = st.wire(p)
     reads = sorted(c for u in wiring.units for c in u.inputs)
     writes = sorted(c for u in wiring.units for c in u.outputs)
-    assert reads == writes == list(range(len(wiring.channels)))
+    assert reads == writes == list(range(len(wiring.fifos)))
     assert len(set(names(wiring))) == len(wiring.units)
 
 
@@ -119,7 +119,7 @@ def test_feedback_disappears_and_closes_the_cycle():
     assert not any(u.kind == "?" for u in wiring.units)
     signals = [u for u in wiring.units if u.kind == "Accum"]
     assert units["ready"].inputs == tuple(u.outputs[0] for u in signals)
-    assert wiring.channel_of(free[0]) == signals[0].outputs[0]
+    assert wiring.fifo_of(free[0]) == signals[0].outputs[0]
 
 
 def test_bound_indices_become_selectors():

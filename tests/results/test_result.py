@@ -12,7 +12,7 @@ import pytest
 
 from stepsim import Result
 from stepsim.errors import ArgError, OutputError
-from stepsim.results import CHANNELS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
+from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network
 
@@ -33,11 +33,11 @@ def files(folder: Path) -> list[str]:
 
 def test_parquet_round_trip(result: Result, tmp_path: Path) -> None:
     result.to_parquet(tmp_path / "run.parquet")
-    assert files(tmp_path) == ["run.channels.parquet", "run.parquet", "run.units.parquet"]
+    assert files(tmp_path) == ["run.fifos.parquet", "run.parquet", "run.units.parquet"]
     for name, table, schema in (
         ("run.parquet", result.to_arrow(), RUN_SCHEMA),
         ("run.units.parquet", result.units, UNITS_SCHEMA),
-        ("run.channels.parquet", result.channels, CHANNELS_SCHEMA),
+        ("run.fifos.parquet", result.fifos, FIFOS_SCHEMA),
     ):
         read = pq.read_table(tmp_path / name)
         assert read.equals(table)
@@ -51,7 +51,7 @@ def test_parquet_round_trip(result: Result, tmp_path: Path) -> None:
 
 def test_a_name_without_suffix(result: Result, tmp_path: Path) -> None:
     result.to_parquet(str(tmp_path / "run"))
-    assert files(tmp_path) == ["run", "run.channels.parquet", "run.units.parquet"]
+    assert files(tmp_path) == ["run", "run.fifos.parquet", "run.units.parquet"]
 
 
 def test_files_are_replaced(result: Result, stuck: Result, tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_a_file_in_place_of_the_folder(result: Result, tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file(result: Result, tmp_path: Path) -> None:
-    (tmp_path / "run.channels.parquet").mkdir()
-    with pytest.raises(OutputError, match=r"run\.channels\.parquet: it is a folder or a device"):
+    (tmp_path / "run.fifos.parquet").mkdir()
+    with pytest.raises(OutputError, match=r"run\.fifos\.parquet: it is a folder or a device"):
         result.to_parquet(tmp_path / "run.parquet")
-    assert files(tmp_path) == ["run.channels.parquet"]
+    assert files(tmp_path) == ["run.fifos.parquet"]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
@@ -173,7 +173,7 @@ def test_diagnosis_as_json(stuck: Result) -> None:
     data = json.loads(json.dumps(stuck.diagnosis.to_dict()))
     assert data["status"] == "deadlock"
     assert data["deepen"] == ["x#0>1"]
-    first = data["cycle"][0]
+    first = data["circular_wait"][0]
     assert (first["unit"], first["reason"], first["held"], first["depth"]) == (
         "broadcast(x#0)", "slot", 2, 2
     )  # fmt: skip
@@ -182,6 +182,6 @@ def test_diagnosis_as_json(stuck: Result) -> None:
 
 def test_tables_by_name(result: Result) -> None:
     assert result.to_arrow("units").equals(result.units)
-    assert result.to_arrow("channels").equals(result.channels)
-    with pytest.raises(ArgError, match="run, units and channels; found 'rows'"):
+    assert result.to_arrow("fifos").equals(result.fifos)
+    with pytest.raises(ArgError, match="run, units and fifos; found 'rows'"):
         result.to_arrow("rows")

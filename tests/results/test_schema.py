@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from stepsim import Result
-from stepsim.results import CHANNELS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
+from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network, moe
 
@@ -17,8 +17,8 @@ UNITS = {
     "longest_wait": "string", "longest_wait_cycles": "int64", "requests": "int64",
     "offchip_bytes": "int64", "flops": "int64",
 }  # fmt: skip
-CHANNELS = {
-    "channel": "int32", "name": "string", "producer": "string", "consumer": "string",
+FIFOS = {
+    "fifo": "int32", "name": "string", "producer": "string", "consumer": "string",
     "depth": "int64", "sent": "int64", "received": "int64", "producer_wait": "int64",
     "consumer_wait": "int64",
 }  # fmt: skip
@@ -31,7 +31,7 @@ RUN = {
 }  # fmt: skip
 NULLABLE = {"longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization"}
 SCHEMAS = {
-    "units": (UNITS_SCHEMA, UNITS), "channels": (CHANNELS_SCHEMA, CHANNELS),
+    "units": (UNITS_SCHEMA, UNITS), "fifos": (FIFOS_SCHEMA, FIFOS),
     "run": (RUN_SCHEMA, RUN),
 }  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_every_column_has_unit_and_definition(name: str) -> None:
         assert len(field.metadata[b"definition"]) > 5, field.name
         # Numbers have a unit, except for the numbers of units and channels.
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if numeric and field.name not in ("unit", "channel"):
+        if numeric and field.name not in ("unit", "fifo"):
             assert field.metadata[b"unit"], field.name
 
 
@@ -69,9 +69,9 @@ def runs() -> list[Result]:
 def test_tables_have_their_schemas(runs: list[Result]) -> None:
     for run in runs:
         assert run.units.schema.equals(UNITS_SCHEMA, check_metadata=True)
-        assert run.channels.schema.equals(CHANNELS_SCHEMA, check_metadata=True)
+        assert run.fifos.schema.equals(FIFOS_SCHEMA, check_metadata=True)
         assert run.to_arrow().schema.equals(RUN_SCHEMA, check_metadata=True)
-        for table in (run.units, run.channels, run.to_arrow()):
+        for table in (run.units, run.fifos, run.to_arrow()):
             table.validate(full=True)
             for field in table.schema:
                 assert field.nullable or table[field.name].null_count == 0, field.name
@@ -81,7 +81,7 @@ def test_tables_have_their_schemas(runs: list[Result]) -> None:
 def test_every_column_is_filled_in_some_run(name: str, runs: list[Result]) -> None:
     tables = {
         "units": [run.units for run in runs],
-        "channels": [run.channels for run in runs],
+        "fifos": [run.fifos for run in runs],
         "run": [run.to_arrow() for run in runs],
     }[name]
     for column in SCHEMAS[name][1]:
@@ -91,10 +91,10 @@ def test_every_column_is_filled_in_some_run(name: str, runs: list[Result]) -> No
 def test_numbers_count_up(runs: list[Result]) -> None:
     for run in runs:
         assert run.units["unit"].to_pylist() == list(range(run.units.num_rows))
-        assert run.channels["channel"].to_pylist() == list(range(run.channels.num_rows))
+        assert run.fifos["fifo"].to_pylist() == list(range(run.fifos.num_rows))
         names = set(run.units["name"].to_pylist())
         assert len(names) == run.units.num_rows
         assert {
-            *run.channels["producer"].to_pylist(),
-            *run.channels["consumer"].to_pylist(),
+            *run.fifos["producer"].to_pylist(),
+            *run.fifos["consumer"].to_pylist(),
         } <= names

@@ -61,7 +61,7 @@ def test_limits_that_are_not_reached_change_nothing() -> None:
     result = simulate_network(long_network(), limits=wide)
     assert result.status == "ok"
     assert result.units.equals(whole.units)
-    assert result.channels.equals(whole.channels)
+    assert result.fifos.equals(whole.fifos)
 
 
 def test_units_that_ended_before_the_limit_are_counted() -> None:
@@ -117,7 +117,7 @@ def test_pauses_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(module, "execute", partial(execute, pause_steps=pause))
         paused = simulate(moe("dynamic"))
         assert paused.units.equals(whole.units)
-        assert paused.channels.equals(whole.channels)
+        assert paused.fifos.equals(whole.fifos)
         assert paused.engine_steps == whole.engine_steps
 
 

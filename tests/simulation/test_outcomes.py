@@ -39,7 +39,7 @@ def test_deadlock_of_a_split_and_a_join() -> None:
     assert result.status == "deadlock"
     found = diagnosed(result)
     assert found.summary == "deadlock: 6 of 6 units are blocked and nothing can run"
-    assert [str(wait) for wait in found.cycle] == [
+    assert [str(wait) for wait in found.circular_wait] == [
         "fan waits for map to make room in 'y' [1/1]",
         "map waits for stream to send on 'back' [0/1]",
         "stream waits for collect to send on 'buffer' [0/1]",
@@ -67,7 +67,7 @@ def test_deadlock_of_a_program_names_the_lines() -> None:
     text = str(result.diagnosis)
     assert "broadcast(x#0) waits for y#5 to make room in 'x#0>1' [2/2] (" in text
     assert text.count("programs.py:") == 8
-    assert text.endswith("full channels of the circle, candidates for more depth: 'x#0>1'")
+    assert text.endswith("full FIFOs of the circular wait, candidates for more depth: 'x#0>1'")
     states = dict(zip(*(result.units[c].to_pylist() for c in ("name", "state")), strict=True))
     assert states["broadcast(x#0)"] == "waits for a slot"
     assert states["y#5"] == "waits for a token"
@@ -86,7 +86,10 @@ def test_a_merge_in_a_dead_loop() -> None:
     b.unit("map", "UnaryMap", ["data"], ["back"], fn="Silu", bw=1024, wb=False)
     b.unit("sink", "Consumer", ["sel"], [])
     found = diagnosed(simulate_network(b.network()))
-    assert {(wait.unit, wait.peer) for wait in found.cycle} == {("merge", "map"), ("map", "merge")}
+    assert {(wait.unit, wait.peer) for wait in found.circular_wait} == {
+        ("merge", "map"),
+        ("map", "merge"),
+    }
     assert found.deepen == []  # nothing is full: more depth would not help
     assert "[0/unbounded]" in str(found)
 

@@ -50,7 +50,7 @@ def test_tables_and_provenance_are_those_of_simulate() -> None:
             prepared.result(bound, seed=seed),
         )
         assert again.units.equals(once.units)
-        assert again.channels.equals(once.channels)
+        assert again.fifos.equals(once.fifos)
         assert again.provenance == once.provenance
         assert prepared.run_with_units(bound)[1].equals(once.units)
 

@@ -21,7 +21,7 @@ def test_the_same_program_twice(tile: int | str) -> None:
     first, second = simulate(moe(tile)), simulate(moe(tile))
     assert first.status == "ok"
     assert first.units.equals(second.units, check_metadata=True)
-    assert first.channels.equals(second.channels, check_metadata=True)
+    assert first.fifos.equals(second.fifos, check_metadata=True)
     assert first.provenance == second.provenance
     drop = ["wall_seconds"]
     assert first.to_arrow().drop(drop).equals(second.to_arrow().drop(drop))
@@ -41,17 +41,17 @@ def test_accounts_add_up(tile: int | str) -> None:
     assert result.memory_requests == units["requests"].sum()
     assert result.bus_bytes == 64 * result.memory_requests >= result.offchip_bytes
     assert result.engine_steps == units["firings"].sum()
-    channels = result.channels.to_pandas()
-    assert result.tokens == channels["sent"].sum()
-    assert (channels["sent"] == channels["received"]).all()
+    fifos = result.fifos.to_pandas()
+    assert result.tokens == fifos["sent"].sum()
+    assert (fifos["sent"] == fifos["received"]).all()
 
 
 def test_longest_wait_is_among_the_waits() -> None:
     result = simulate(moe())
-    channels = result.channels.to_pylist()
+    fifos = result.fifos.to_pylist()
     for unit in result.units.to_pylist():
-        waits = [c["consumer_wait"] for c in channels if c["consumer"] == unit["name"]]
-        waits += [c["producer_wait"] for c in channels if c["producer"] == unit["name"]]
+        waits = [c["consumer_wait"] for c in fifos if c["consumer"] == unit["name"]]
+        waits += [c["producer_wait"] for c in fifos if c["producer"] == unit["name"]]
         waits.append(unit["wait_memory"])
         if max(waits) == 0:
             assert unit["longest_wait"] is None

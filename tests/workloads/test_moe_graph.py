@@ -131,7 +131,7 @@ def test_multiplication_operands_are_in_the_published_order():
 
 def test_shapes_in_terms_of_the_counts():
     work, wiring = wired(2)
-    shapes = {c.name.split("#")[0]: c.stream.describe() for c in wiring.channels}
+    shapes = {c.name.split("#")[0]: c.stream.describe() for c in wiring.fifos}
     assert shapes["chunk.0"] == "Stream[Min(1, n0), ceil(n0/2), 2] of Tile[1x64 bf16]"
     assert shapes["pack.0"] == "Stream[ceil(n0/2)] of Tile[2x64 bf16]"
     assert shapes["unpack.0"] == "Stream[n0] of Tile[1x64 bf16]"

@@ -92,7 +92,7 @@ def _promote(op: Promote, node: Node) -> Steps:
 def _close_outermost(node: Node) -> Steps:
     """A new outermost dim: the very last element gets one level more than the rank."""
     source = node.inputs[0]
-    top = source.port.stream.rank + 1
+    top = source.feed.stream.rank + 1
     while (token := (yield from source.take())) is not None:
         last = (yield from source.head()) is None
         node.emit(token.payload, top if last else token.level)

@@ -39,5 +39,5 @@ def _sink(op: Consume | Print, node: Node) -> Steps:
 @evaluates(Broadcast)
 def _broadcast(op: Broadcast, node: Node) -> Steps:
     while (token := (yield from node.inputs[0].take())) is not None:
-        for port in range(op.count):
-            node.emit(token.payload, token.level, port)
+        for output in range(op.count):
+            node.emit(token.payload, token.level, output)

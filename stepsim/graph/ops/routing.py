@@ -32,14 +32,12 @@ Switch = int | Sequence[int]
 
 
 class _Router(Operator):
-    """FIFOs for every port when they are counted."""
-
-    ports: ClassVar[str] = "outputs"
+    """The FIFOs of the input and of every output, when FIFOs are counted."""
 
     def memory(self, account: Accounting) -> Size:
         if not account.count_fifos:
             return 0
-        return account.type_bytes(self.inputs[0].type) * (len(getattr(self, self.ports)) + 1)
+        return account.type_bytes(self.inputs[0].type) * (len(self.outputs) + 1)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -114,13 +112,13 @@ class Parallelize(_Router):
         return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
 
-def _switch(site: Site, switch_cycles: Switch, ports: int) -> tuple[int, ...]:
-    costs = (switch_cycles,) * ports if isinstance(switch_cycles, int) else tuple(switch_cycles)
+def _switch(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:
+    costs = (switch_cycles,) * count if isinstance(switch_cycles, int) else tuple(switch_cycles)
     site.require(
-        len(costs) == ports and all(isinstance(c, int) and c >= 0 for c in costs),
+        len(costs) == count and all(isinstance(c, int) and c >= 0 for c in costs),
         ArgError,
-        f"switch_cycles {list(costs)} must hold {ports} ints >= 0",
-        "give one number for all ports, or one for each",
+        f"switch_cycles {list(costs)} must hold {count} ints >= 0",
+        "give one number for all of them, or one for each",
     )
     return costs
 

@@ -35,7 +35,7 @@ def resolved(stream: Stream) -> Stream:
 
 
 def readers_by_output(program: Program) -> dict[tuple[int, int], list[Reader]]:
-    """Readers of every (operator id, port), in creation order."""
+    """Readers of every (operator id, output), in creation order."""
     found: dict[tuple[int, int], list[Reader]] = {}
     for op in program.operators:
         for position, stream in enumerate(op.inputs):

@@ -1,4 +1,4 @@
-"""Wiring: a program as units in construction order, joined by one-to-one channels.
+"""Wiring: a program as units in construction order, joined by one-to-one FIFOs.
 
 Construction order numbers the memory ports: operators enter as they were created, but an operator
 without inputs enters just before its first reader (first input first); inferred broadcasts come
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
     from stepsim.graph.program import Program
 
-__all__ = ["WiredChannel", "WiredUnit", "Wiring", "wire"]
+__all__ = ["WiredFifo", "WiredUnit", "Wiring", "wire"]
 
 
 @dataclass(frozen=True, slots=True)
 class WiredUnit:
-    """One unit: kind and parameters in the vocabulary of the engine, channel indices, origin."""
+    """One unit: kind and parameters in the vocabulary of the engine, FIFO indices, origin."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class WiredUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class WiredChannel:
+class WiredFifo:
     """One FIFO; ``depth`` is the stream's own, or None for the program's default."""
 
     name: str
@@ -48,15 +48,15 @@ class WiredChannel:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Units in construction order and the channels between them."""
+    """Units in construction order and the FIFOs between them."""
 
     program: Program
     units: tuple[WiredUnit, ...]
-    channels: tuple[WiredChannel, ...]
+    fifos: tuple[WiredFifo, ...]
     by_stream: Mapping[tuple[int, int], int] = field(repr=False)
 
-    def channel_of(self, stream: Stream) -> int:
-        """Index of the channel that the producer of a stream writes."""
+    def fifo_of(self, stream: Stream) -> int:
+        """Index of the FIFO that the producer of a stream writes."""
         return self.by_stream[resolved(stream).key]
 
 
@@ -83,7 +83,7 @@ def unit_name(op: Operator) -> str:
 
 
 def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
-    """Units and channels of a finished program.
+    """Units and FIFOs of a finished program.
 
     ``bindings`` maps routings made from a spec to index arrays ``[rows, k]``.
     """
@@ -93,22 +93,22 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
         )
     given = check_bindings(program, bindings)
     readers = readers_by_output(program)
-    channels: list[WiredChannel] = []
+    fifos: list[WiredFifo] = []
     inputs: dict[int, list[int]] = {op.id: [-1] * len(op.inputs) for op in program.operators}
     by_stream: dict[tuple[int, int], int] = {}
     copies: list[WiredUnit] = []
     plain: list[tuple[Operator, tuple[int, ...]]] = []
 
-    def channel(name: str, stream: Stream) -> int:
-        channels.append(WiredChannel(name, stream.depth, stream))
-        return len(channels) - 1
+    def fifo(name: str, stream: Stream) -> int:
+        fifos.append(WiredFifo(name, stream.depth, stream))
+        return len(fifos) - 1
 
     pending: list[tuple[str, Stream, int]] = []
     for op in construction_order(program):
         outputs = []
         for stream in op.outputs:
-            name = unit_name(op) + (f".{stream.port}" if len(op.outputs) > 1 else "")
-            index = channel(name, stream)
+            name = unit_name(op) + (f".{stream.output}" if len(op.outputs) > 1 else "")
+            index = fifo(name, stream)
             outputs.append(index)
             by_stream[stream.key] = index
             users = readers.get(stream.key, [])
@@ -120,7 +120,7 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
     for name, stream, index in pending:
         ends = []
         for number, user in enumerate(readers[stream.key]):
-            end = channel(f"{name}>{number}", stream)
+            end = fifo(f"{name}>{number}", stream)
             inputs[user.operator.id][user.position] = end
             ends.append(end)
         copies.append(
@@ -136,4 +136,4 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
         )
         for op, outputs in plain
     ]  # fmt: skip
-    return Wiring(program, (*units, *copies), tuple(channels), by_stream)
+    return Wiring(program, (*units, *copies), tuple(fifos), by_stream)
