@@ -8,6 +8,7 @@ __all__ = [
     "ArgError",
     "AssumptionError",
     "DTypeError",
+    "DataError",
     "DimError",
     "EvaluationError",
     "GraphError",
@@ -76,6 +77,10 @@ class MachineError(StepSimError, ValueError):
 
 class TraceError(StepSimError, ValueError):
     """A trace file or table is unreadable or holds an invalid value."""
+
+
+class DataError(StepSimError, OSError):
+    """A public data set cannot be fetched."""
 
 
 class OutputError(StepSimError, OSError):

@@ -32,7 +32,7 @@ class TokenSource:
     """Options that choose tokens of a routing trace."""
 
     routing: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Routing trace of the batch.")
+        Path | None, typer.Option(metavar="FILE", help="Routing trace of the batch, or a data set.")
     ] = None
     batch: Batch = None
     window: Annotated[
@@ -98,7 +98,7 @@ class RequestSource:
 
     kv_lengths: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Cached tokens of each request of the batch."),
+        typer.Option(metavar="FILE", help="Cached tokens of each request, or a data set."),
     ] = None
     batch: Batch = None
     kv_column: Annotated[

@@ -18,7 +18,18 @@ from typing import Annotated
 import typer
 
 from stepsim._version import __version__
-from stepsim.cli import analysis, demo, inspect, machines, reproduce, run, sweep, system, trace
+from stepsim.cli import (
+    analysis,
+    data,
+    demo,
+    inspect,
+    machines,
+    reproduce,
+    run,
+    sweep,
+    system,
+    trace,
+)
 from stepsim.errors import StepSimError, UserCodeError
 
 __all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
@@ -41,6 +52,7 @@ app = typer.Typer(
 app.add_typer(run.app, name="run")
 app.add_typer(inspect.app, name="inspect")
 app.add_typer(trace.app, name="trace")
+app.add_typer(data.app, name="data")
 app.command()(machines.machines)
 app.command()(system.env)
 app.command()(system.warmup)

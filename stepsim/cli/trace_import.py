@@ -60,7 +60,9 @@ FormatName = Annotated[
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A file, or a Megatron folder.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A file, a Megatron folder, or a data set.")
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Parquet file to write.")],
     format: FormatName = None,
     model: OptionalModel = None,

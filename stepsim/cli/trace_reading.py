@@ -38,7 +38,9 @@ _MAX_LOADS = 1 << 22
 class TraceReading:
     """What to read, and what the caller knows about it; the fields are the options."""
 
-    file: Annotated[Path, typer.Argument(help="A trace of any format that import reads.")]
+    file: Annotated[
+        Path, typer.Argument(help="A trace of any format that import reads, or a data set.")
+    ]
     format: FormatName = None
     model: OptionalModel = None
     experts: Experts = None
@@ -100,6 +102,7 @@ class TraceReading:
 
     def tables(self) -> list[RoutingTable] | None:
         """The tables of a short trace; None if it is long or has to be imported."""
+        from stepsim.data import locate
         from stepsim.trace_io import detect_trace_format, is_routing_table, routing_parts
 
         options = (self.layers, self.column, self.ranks)
@@ -111,7 +114,7 @@ class TraceReading:
             return None
         narrowed = self.layer is not None or self.step is not None
         if not is_routing_table(self.file) or (
-            self.file.stat().st_size > _MAX_BYTES and not narrowed
+            locate(self.file).stat().st_size > _MAX_BYTES and not narrowed
         ):
             return None
         _, k = router_of(self.model, self.experts, self.k)

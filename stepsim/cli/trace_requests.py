@@ -23,7 +23,7 @@ _BLOCK_STEPS = 4096
 
 
 def select(
-    file: Annotated[Path, typer.Argument(help="A request trace of any format.")],
+    file: Annotated[Path, typer.Argument(help="A request trace of any format, or a data set.")],
     size: Annotated[int, typer.Option(help="Requests per window.")],
     by: Annotated[Literal["stdev"], typer.Option(help="What to choose by.")] = "stdev",
     count: Annotated[int, typer.Option(help="Windows per class, without common requests.")] = 3,
@@ -93,7 +93,9 @@ def select(
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A request trace with generated tokens.")],
+    file: Annotated[
+        Path, typer.Argument(help="A request trace with generated tokens, or a data set.")
+    ],
     batch: Annotated[int, typer.Option(help="Most requests of a step.")],
     step_seconds: Annotated[
         float | None,

@@ -34,7 +34,7 @@ def write_run(
     parameters: Mapping[str, pa.Field],
     result: Result,
 ) -> None:
-    """Write the record to ``path`` and the accounts of units and channels beside it.
+    """Write the record to ``path`` and the accounts of units and FIFOs beside it.
 
     Raises
     ------

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
 from stepsim.errors import SweepError
 from stepsim.results.columns import COUNTINGS, MEASURES
@@ -87,7 +88,9 @@ class SyntheticTraces(_Section):
 class TraceSelection(_Section):
     """Where the traces come from, and which of their layer-steps or windows are run."""
 
-    files: list[str] = Field(default=[], description="files of traces; relative to the spec")
+    files: list[str] = Field(
+        default=[], description="files of traces, relative to the spec, or data sets"
+    )
     synthetic: SyntheticTraces | None = Field(default=None, description="drawn tables")
     column: str | None = Field(default=None, description="column of lengths in CSV files")
     layers: _Indices | None = Field(default=None, description="layers to run; all if absent")
@@ -307,12 +310,18 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
     return Draft(spec, where, lines, problems, wrong)
 
 
+def _file(folder: Path, name: str) -> str:
+    """A file beside the specification; the name of a data set stays as it is."""
+    path = folder / name
+    return name if in_known_group(name) and not path.exists() else str(path)
+
+
 def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
     """Files of workloads, models, traces and machines relative to the folder of the YAML file."""
     changes: dict[str, Any] = {}
     for key, selection in (("traces", spec.traces), ("lengths", spec.lengths)):
         if selection is not None and selection.files:
-            files = [str(folder / name) for name in selection.files]
+            files = [_file(folder, name) for name in selection.files]
             changes[key] = selection.model_copy(update={"files": files})
 
     def located(key: str, value: Any) -> Any:

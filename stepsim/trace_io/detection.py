@@ -37,6 +37,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
+from stepsim.data import locate
 from stepsim.errors import TraceError
 from stepsim.trace_io.array_files import archive_names, open_array
 from stepsim.trace_io.decode_steps import refuse_decode_steps
@@ -55,11 +56,12 @@ _RECORDS = 16
 
 
 def detect_trace_format(path: Path) -> str:
-    """The name of the format, a key of `FORMATS` or `OWN_REQUESTS`.
+    """The name of the format of a file or data set, a key of `FORMATS` or `OWN_REQUESTS`.
 
     Raises:
         TraceError: the file is unreadable, holds the steps of a replay, or fits no format.
     """
+    path = locate(path)
     if path.is_dir() and megatron.trace_files(path):
         return "megatron"
     kind = detect_format(path)
@@ -90,6 +92,7 @@ def is_routing_table(path: Path) -> bool:
     Raises:
         TraceError: as `detect_trace_format`.
     """
+    path = locate(path)
     found = detect_trace_format(path)
     kind = detect_format(path) if found == "parquet" else None
     if kind is None:

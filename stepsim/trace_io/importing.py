@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
 from stepsim.trace_io.files import detect_format
@@ -79,7 +80,7 @@ def import_trace(
     """Convert a foreign trace into a Parquet file of our routing or request schema.
 
     Args:
-        source: a file, or a folder of Megatron traces.
+        source: a file, a folder of Megatron traces, or the name of a data set.
         out: the Parquet file to write; it appears complete or not at all.
         format: a key of `FORMATS`; None: told by the content, see `detect_trace_format`.
         experts, k: as in `read_routing`.
@@ -96,7 +97,7 @@ def import_trace(
         ArgError: an argument is out of range, or ``out`` is the source.
         OutputError: the file cannot be written; an existing one is then left as it was.
     """
-    path, target = Path(source), Path(out)
+    path, target = locate(source), Path(out)
     if target.exists() and path.exists() and target.samefile(path):
         raise ArgError(f"import_trace: {target} is the source itself; name another file to write")
     found = _format(path, format)
@@ -161,7 +162,7 @@ def summarize_routing(
     Raises:
         TraceError: as `import_trace`, or nothing is left to count.
     """
-    path = Path(source)
+    path = locate(source)
     found = _format(path, format)
     if found.holds != "routing":
         raise TraceError(
@@ -195,7 +196,7 @@ def load_requests(
     Raises:
         TraceError: the source is unreadable, holds no requests, or an invalid value.
     """
-    path = Path(source)
+    path = locate(source)
     name = detect_trace_format(path) if format is None else format
     if name == OWN_REQUESTS:
         return read_requests(path)
@@ -220,7 +221,7 @@ def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]
     Raises:
         TraceError: as `load_requests`.
     """
-    path = Path(source)
+    path = locate(source)
     name = detect_trace_format(path)
     if name == OWN_REQUESTS:
         return read_context_tokens(path)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.arrow_pieces import Pieces, open_pieces
 from stepsim.trace_io.decode_steps import DecodeStepFile
@@ -104,7 +105,7 @@ def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None
     Raises:
         TraceError: the file is unreadable, or holds no lengths.
     """
-    path = Path(source)
+    path = locate(source)
     name, kind = str(path), detect_format(path)
     if kind in ("npy", "npz"):
         if column is not None:
@@ -136,7 +137,8 @@ def read_kv_lengths(
     Args:
         source: a .npy file, a .npz file (its only array, or the one called ``lengths`` or
             ``data``), text with one length per line and an optional header, a request
-            trace (the lengths of its prompts), the steps of a replay, or a NumPy array.
+            trace (the lengths of its prompts), the steps of a replay, the name of a data set
+            (see `stepsim.data`), or a NumPy array.
         column: which column of a .csv file with a header to read.
         requests: number of lengths expected; with ``window``, how many it has.
         step: which step of a replay.

@@ -9,6 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stepsim.data import locate
+
 __all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
 
 ORIGIN_KEY: Final = b"origin"
@@ -30,7 +32,7 @@ def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
     and, if it was given, ``experts``.
     """
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(locate(path)).metadata or {}
         found = json.loads(metadata.get(ORIGIN_KEY, b"{}"))
     except (OSError, ValueError, pa.ArrowException):
         return {}

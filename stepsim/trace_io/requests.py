@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.arrow_columns import ListColumn, count_column, list_column
 from stepsim.trace_io.arrow_pieces import Pieces, check_single, open_pieces, table_pieces
@@ -206,7 +207,7 @@ def read_requests(source: object) -> RequestTrace:
         TraceError: the source is unreadable, of another schema, or holds an invalid value.
     """
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = locate(source)
         name, kind = str(path), detect_format(path)
         if kind not in ("parquet", "ipc file", "ipc stream"):
             raise TraceError(

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.array_parts import array_parts, file_parts
 from stepsim.trace_io.arrow_parts import LABELS, ArrowParts
@@ -55,6 +56,7 @@ def read_routing(
               ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb, ...): column ``experts``, a
               list of k ids, and as far as known the other columns of
               :func:`stepsim.trace_io.routing_schema`;
+            * the name of a data set, see `stepsim.data`;
             * a NumPy array as in a .npy file.
 
             The content of a file decides its format, not its name.
@@ -189,7 +191,7 @@ def _select(source: object, labels: Labels) -> tuple[str, list[Part]]:
     if isinstance(source, np.ndarray):
         return "array", array_parts(source, labels)
     if isinstance(source, str | os.PathLike):
-        return _open_file(Path(source), labels)
+        return _open_file(locate(source), labels)
     raise TraceError(
         f"{type(source).__name__}: cannot be read as a routing table, expected a path, a NumPy "
         "array or an object with __arrow_c_stream__; convert it to a NumPy array"

@@ -1,0 +1,71 @@
+"""``stepsim data``: public data sets, fetched once and then named wherever a trace may stand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List and fetch public traces, which are then named like a trace file.")
+
+_Chosen = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Names, groups (as step), or all."),
+]
+
+
+@app.command(name="list")
+def list_(names: _Chosen = None, json: Json = False) -> None:
+    """List data sets: what each holds, its size, and whether it is fetched."""
+    from stepsim.data import choose, data_folder, is_fetched, place
+
+    chosen = choose(names or ["all"])
+    if json:
+        listed = [asdict(d) | {"fetched": is_fetched(d), "path": str(place(d))} for d in chosen]
+        print_json({"folder": str(data_folder()), "datasets": listed})
+        return
+    from rich.table import Table
+
+    for source in dict.fromkeys(d.source for d in chosen):
+        own = [d for d in chosen if d.source == source]
+        table = Table(box=None, pad_edge=False)
+        table.add_column("name", no_wrap=True)
+        table.add_column("bytes", justify="right", no_wrap=True)
+        table.add_column("fetched", no_wrap=True)
+        table.add_column("content")
+        for d in own:
+            table.add_row(d.name, f"{d.bytes:,}", "yes" if is_fetched(d) else "-", d.about)
+        show(f"{source}; license: {own[0].license}", table, "")
+    show(f"data folder: {data_folder()}")
+
+
+@app.command()
+def fetch(names: _Chosen = None) -> None:
+    """Fetch data sets that are not in the data folder yet, and check their digests."""
+    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.data import choose, data_folder, fetch_datasets
+
+    chosen = choose(names or [])
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("looking for what is there")
+        fetched = fetch_datasets(chosen, notice=heartbeat.phase)
+    for dataset in fetched:
+        note(f"fetched {dataset.name} ({dataset.bytes:,} bytes)")
+    note(f"{len(chosen)} data set{'s are' if len(chosen) > 1 else ' is'} in {data_folder()}")
+
+
+@app.command()
+def path(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set.")],
+) -> None:
+    """Print where the file of a fetched data set lies."""
+    from stepsim.data import choose, locate
+
+    for dataset in choose([name]):
+        show(str(locate(dataset.name)))

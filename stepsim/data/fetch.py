@@ -1,0 +1,147 @@
+"""Fetching data sets: each file arrives complete and with the published digest, or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from stepsim.data.folder import data_folder, is_fetched, place
+from stepsim.data.registry import Dataset
+from stepsim.errors import DataError, OutputError
+
+__all__ = ["fetch_datasets"]
+
+_MIRROR: Final = "STEPSIM_DATA_MIRROR"
+
+
+def fetch_datasets(
+    chosen: Sequence[Dataset], *, notice: Callable[[str], None] = lambda text: None
+) -> list[Dataset]:
+    """Fetch what is not in the data folder yet; returns the data sets that were fetched.
+
+    One process fetches at a time into a folder, others wait. A download that was cut short is
+    taken up again, by the next call too.
+
+    Parameters
+    ----------
+    notice : hears what is going on.
+
+    Raises
+    ------
+    DataError : a file cannot be had from its server, or is not the published one; the message has
+        its address, its digest and where to put it by hand.
+    OutputError : the data folder cannot be written.
+    """
+    if all(map(is_fetched, chosen)):
+        return []
+    folder = data_folder()
+    with _writing(folder):
+        (folder / "traces").mkdir(parents=True, exist_ok=True)
+        with _alone(folder, notice):
+            missing = [dataset for dataset in chosen if not is_fetched(dataset)]
+            for number, dataset in enumerate(missing, 1):
+                _fetch(dataset, f"fetching {dataset.name} ({number} of {len(missing)})", notice)
+    return missing
+
+
+def _fetch(dataset: Dataset, doing: str, notice: Callable[[str], None]) -> None:
+    import pooch
+    import requests
+
+    from stepsim.data.download import ResumingDownloader, WrongContent
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    target = place(dataset)
+    address = _address(dataset)
+    traces = target.parents[len(Path(dataset.file).parts) - 1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    notice(doing)
+    downloader = ResumingDownloader(
+        dataset,
+        target.with_name(f".{target.name}.part"),
+        lambda size: notice(f"{doing}: {size:,} of {dataset.bytes:,} bytes"),
+    )
+    store = pooch.create(
+        path=traces,
+        base_url="",
+        registry={dataset.file: f"sha256:{dataset.sha256}"},
+        urls={dataset.file: address},
+    )
+    try:
+        store.fetch(dataset.file, downloader=downloader)
+    except requests.RequestException as error:
+        raise _refused(dataset, address, _reason(error)) from error
+    except WrongContent as error:
+        reason = f"what it gives is not the published file: {error}"
+        raise _refused(dataset, address, reason) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a request failed, in one line: the innermost cause is the plainest."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server says {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.Timeout):
+        return "the server does not respond in time"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection was cut; the next call continues where it stopped"
+    if isinstance(error, requests.ConnectionError):
+        return "the server cannot be reached"
+    return " ".join(str(error).split())
+
+
+def _address(dataset: Dataset) -> str:
+    mirror = os.environ.get(_MIRROR)
+    if not mirror:
+        return dataset.address
+    if not mirror.startswith(("http://", "https://")):
+        raise DataError(
+            f"{_MIRROR}: expected an address that begins with http:// or https://, found "
+            f"{mirror!r}; correct it or unset it"
+        )
+    return f"{mirror.rstrip('/')}/{quote(dataset.file)}"
+
+
+def _refused(dataset: Dataset, address: str, reason: str) -> DataError:
+    other = f"from {dataset.address}" if address != dataset.address else "in another way"
+    return DataError(
+        f"{dataset.name}: cannot be fetched from {address}: {reason}. Get the file {other}, or "
+        f"name a mirror with {_MIRROR}. Put it at {place(dataset)}; its SHA-256 must be "
+        f"{dataset.sha256} ({dataset.bytes:,} bytes)"
+    )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (DataError, OutputError):  # OSErrors too, but they say what is wrong already
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename or folder}: cannot be written ({error.strerror or error}); make "
+            "room, or name another folder for data sets with STEPSIM_DATA_DIR"
+        ) from error
+
+
+@contextmanager
+def _alone(folder: Path, notice: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of the folder; it goes with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this platform; downloads at the same time may then fail
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            notice(f"waiting for another process that fetches into {folder}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,101 @@
+"""The folder of fetched data sets, and the way from a name to a file in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path, PurePath
+
+from stepsim.data.registry import Dataset, find, in_known_group
+from stepsim.errors import ArgError, TraceError
+
+__all__ = ["data_folder", "found_digest", "is_fetched", "locate", "place"]
+
+
+def data_folder() -> Path:
+    """Folder of the fetched data sets, which may not exist yet.
+
+    It is ``STEPSIM_DATA_DIR``; without that, ``data`` below ``STEPSIM_CACHE_DIR`` or below the
+    user's cache folder, as that of the compiled engine.
+    """
+    own = os.environ.get("STEPSIM_DATA_DIR")
+    if own:
+        return Path(own)
+    root = os.environ.get("STEPSIM_CACHE_DIR")
+    if root is None:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        root = str(Path(home) / "stepsim")
+    return Path(root) / "data"
+
+
+def place(dataset: Dataset) -> Path:
+    """Where the file of a data set lies once it is fetched."""
+    return data_folder() / "traces" / dataset.file
+
+
+def locate(source: str | os.PathLike[str]) -> Path:
+    """The file that is meant where a trace may stand: a path, or the name of a data set.
+
+    A path that exists is always meant as one. Names are ``group/name``; anything else is returned
+    as a path, there or not. Data sets are never fetched here.
+
+    Raises
+    ------
+    TraceError : the name has the group of a data set but is not known, or its file is not fetched
+        yet or is not what was published.
+    """
+    path = Path(source)
+    name = PurePath(source).as_posix()
+    if path.exists() or not in_known_group(name):
+        return path
+    try:
+        dataset = find(name)
+    except ArgError as error:
+        raise TraceError(str(error)) from None
+    file = place(dataset)
+    if not file.is_file():
+        raise TraceError(
+            f"{name}: is not fetched yet ({dataset.bytes:,} bytes); run: stepsim data fetch {name}"
+        )
+    digest = found_digest(file)
+    if digest != dataset.sha256:
+        raise TraceError(
+            f"{file}: is not the published file of {name}, its SHA-256 is {digest}, expected "
+            f"{dataset.sha256}; run: stepsim data fetch {name}"
+        )
+    return file
+
+
+def is_fetched(dataset: Dataset) -> bool:
+    """Whether the file is there, with the published content.
+
+    Raises
+    ------
+    TraceError : the file cannot be read.
+    """
+    file = place(dataset)
+    return file.is_file() and found_digest(file) == dataset.sha256
+
+
+def found_digest(file: Path) -> str:
+    """SHA-256 of a file in hexadecimal digits.
+
+    Raises
+    ------
+    TraceError : the file cannot be read.
+    """
+    try:
+        state = file.stat()
+        return _digest(file, state.st_size, state.st_mtime_ns)
+    except OSError as error:
+        raise TraceError(
+            f"{file}: cannot be read ({error.strerror or error}); check its permissions"
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def _digest(file: Path, size: int, changed: int) -> str:
+    """The digest of a file in a state: a name is looked up several times in one command."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
