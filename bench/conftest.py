@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = Path(os.environ.get("STEPSIM_SHARED", ROOT.parent / "shared"))
+from tests.shared import NO_TRACES, TRACES
 
 
 @pytest.fixture(scope="session")
 def routing() -> dict[str, NDArray[np.int64]]:
     """Recorded routing tables of the tiling figures; skips when the folder is absent."""
-    folder = SHARED / "data" / "traces" / "expert_routing"
-    if not folder.is_dir():
-        pytest.skip(f"no recorded traces in {folder}; set STEPSIM_SHARED")
+    if not TRACES.is_dir():
+        pytest.skip(NO_TRACES)
+    folder = TRACES / "expert_routing"
     files = {
         "mixtral-8x7b": folder / "mixtral_b64" / "008_010.npz",
         "qwen3-30b-a3b": folder / "qwen_b64" / "032_012.npz",

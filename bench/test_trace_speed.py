@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.conftest import SHARED
 from stepsim.trace_io import import_trace
+from tests.shared import NO_TRACES, TRACES
 
 TOKENS = int(os.environ.get("STEPSIM_BENCH_TOKENS", 10_000_000))
 LAYERS, EXPERTS, K = 48, 128, 8
@@ -59,9 +59,9 @@ def write_routing_array(path: Path, tokens: int) -> None:
 
 
 def test_azure_import(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
-    source = SHARED / "data" / "traces" / "AzureLLMInferenceTrace_conv.csv"
-    if not source.is_file():
-        pytest.skip(f"no recorded traces in {source.parent}; set STEPSIM_SHARED")
+    if not TRACES.is_dir():
+        pytest.skip(NO_TRACES)
+    source = TRACES / "AzureLLMInferenceTrace_conv.csv"
     begin = time.perf_counter()
     summary = import_trace(source, tmp_path / "conv.parquet")
     assert time.perf_counter() - begin < 5

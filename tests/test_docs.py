@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from stepsim.cli.main import main
+from stepsim.data import datasets
 from stepsim.workloads import MOE_SHAPES
+from tests.data.server import serve
+from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -94,6 +97,26 @@ def _azure_trace(path: Path) -> None:
     lengths = np.random.default_rng(0).integers(0, 4000, 5000)
     rows = (f"2023-11-16 18:15:46,{length},10" for length in lengths)
     path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
+
+
+@needs_traces
+def test_data_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPSIM_DATA_DIR", str(tmp_path / "data"))
+    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    commands, _, figures = re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+    with serve(TRACES) as server:
+        monkeypatch.setenv("STEPSIM_DATA_MIRROR", server.address)
+        # One figure stands for all of them.
+        for command in [*commands.splitlines(), figures.replace("all", "15")]:
+            with pytest.raises(SystemExit) as ended:
+                main(shlex.split(command)[1:])
+            assert not ended.value.code, (command, capsys.readouterr().err)
+        assert run_examples("data.md")["table"].tokens == 64
+    groups = re.findall(r"^\| `(\w+)` \|.*\| (.+) \|$", text, flags=re.MULTILINE)
+    assert groups == list({d.name.split("/")[0]: d.license for d in datasets().values()}.items())
 
 
 def test_values_page() -> None:

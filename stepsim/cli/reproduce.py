@@ -21,6 +21,7 @@ __all__ = ["reproduce", "validate"]
 _NONE = "-"
 Rows = Sequence[Mapping[str, Any]]
 
+_FETCH_HELP = "Use the recorded traces, and fetch those that are missing; see `stepsim data`."
 _Jobs = Annotated[
     int | None, typer.Option(metavar="N", help="Processes. (default: one for each core)")
 ]
@@ -38,9 +39,10 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Recorded traces and published values; synthetic traces without it.",
+            help="Recorded traces; without it or --fetch they are synthetic.",
         ),
     ] = None,
+    fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
     jobs: _Jobs = None,
     closure_slack: Annotated[
         int, typer.Option(metavar="N", min=0, max=16, help="Of the machine; 0 is canonical.")
@@ -54,8 +56,8 @@ def reproduce(
         from stepsim.reproduce.reproduction import reproduce as run
 
         result = run(
-            figures, out, data=data, jobs=_processes(jobs), closure_slack=closure_slack,
-            notice=heartbeat.phase,
+            figures, out, data=data, fetch=fetch, jobs=_processes(jobs),
+            closure_slack=closure_slack, notice=heartbeat.phase,
         )  # fmt: skip
     _show(result)
     note(f"wrote {out / 'report.md'}, and tables and pictures beside it")
@@ -68,10 +70,12 @@ def reproduce(
 
 
 def validate(
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Recorded traces and published values.")
-    ],
     out: Annotated[Path, typer.Option(metavar="FILE.md", help="Where to write the page.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Recorded traces."),
+    ] = None,
+    fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
     jobs: _Jobs = None,
 ) -> None:
     """Simulate every recorded point, with several closure slacks, and write a page on it."""
@@ -83,7 +87,7 @@ def validate(
         heartbeat.phase("loading")
         from stepsim.reproduce.validation import write_validation
 
-        write_validation(out, data, jobs=_processes(jobs), notice=heartbeat.phase)
+        write_validation(out, data, fetch=fetch, jobs=_processes(jobs), notice=heartbeat.phase)
     note(f"wrote {out}")
 
 

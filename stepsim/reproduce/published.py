@@ -1,25 +1,22 @@
-"""The published values, read from a folder: points, canonical cycles, hardware, headlines."""
+"""The published values: points, canonical cycles, hardware, headlines, each row with its source.
+
+They are shipped as ``published.csv`` beside this file. Its rows are points and headlines; the
+columns of points keep the words of the publications.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
 
-from stepsim.errors import TraceError
 from stepsim.reproduce.points import Run, RunKey
 
-__all__ = ["HardwareRow", "HeadlineRow", "Published", "PublishedRow", "read_published"]
-
-Row = TypeVar("Row")
-
-POINTS: Final = "ground_truth.csv"
-CANONICAL: Final = "canonical_cycles.csv"
-HARDWARE: Final = "fig8_hdl.csv"
-HEADLINES: Final = "paper_headlines.csv"
+__all__ = ["HardwareRow", "HeadlineRow", "Published", "PublishedRow", "published", "table_rows"]
 
 _MODELS: Final = {
     "SimpleExample": "swiglu",
@@ -27,6 +24,9 @@ _MODELS: Final = {
     "Qwen3-30B-A3B": "qwen3-30b-a3b",
     "Qwen30B cfg (head_dim 64, 8 q/kv-head)": "qwen3-30b-a3b-step",
 }
+
+_HARDWARE: Final = "f8_hdl_"
+"""How the names of the points begin that the plotted figure 8 gives for the hardware."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,46 +105,23 @@ class Published:
         return next((r for r in self.rows if r.mean_of == wanted), None)
 
 
-def read_published(folder: Path, figures: Iterable[str]) -> Published:
-    """Read what is published of some figures.
+def table_rows(kind: str) -> list[dict[str, str]]:
+    """Rows of the shipped table as they stand there: those of ``point`` or of ``headline``."""
+    text = resources.files("stepsim.reproduce").joinpath("published.csv").read_text("utf-8")
+    return [row for row in csv.DictReader(text.splitlines(), strict=True) if row["row"] == kind]
 
-    Raises
-    ------
-    TraceError : a file is missing or unreadable; the message names it, and the line.
-    """
-    hardware: Mapping[tuple[int, int], HardwareRow] = {}
-    if "8" in figures:
-        hardware = dict(_read(folder / HARDWARE, _hardware_row))
+
+@cache
+def published() -> Published:
+    """Everything that the shipped table holds."""
+    points = table_rows("point")
+    canonical = {p["point_id"]: _whole(p["canonical_cycles"]) for p in points}
     return Published(
-        rows=tuple(_read(folder / POINTS, _point_row)),
-        canonical=dict(
-            _read(folder / CANONICAL, lambda r: (r["point_id"], int(r["canonical_cycles"])))
-        ),
-        hardware=hardware,
-        headlines=tuple(_read(folder / HEADLINES, _headline_row)),
+        rows=tuple(map(_point_row, points)),
+        canonical={name: cycles for name, cycles in canonical.items() if cycles is not None},
+        hardware=dict(_hardware_row(p) for p in points if p["point_id"].startswith(_HARDWARE)),
+        headlines=tuple(map(_headline_row, table_rows("headline"))),
     )
-
-
-def _read(path: Path, parse: Callable[[Mapping[str, str]], Row]) -> list[Row]:
-    parsed = []
-    line = 1
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            for row in reader:
-                line = reader.line_num
-                parsed.append(parse(row))
-    except FileNotFoundError as error:
-        raise TraceError(
-            f"{path}: is missing; expected a folder with the published values, see --data"
-        ) from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(f"{path}: is not readable as a CSV table ({error}); mend it") from error
-    except KeyError as error:
-        raise TraceError(f"{path}: has no column {error}; restore the table") from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise TraceError(f"{path}: line {line}: {error}; mend the line") from error
-    return parsed
 
 
 def _point_row(row: Mapping[str, str]) -> PublishedRow:
@@ -191,15 +168,14 @@ def _key(row: Mapping[str, str]) -> RunKey | None:
 
 
 def _hardware_row(row: Mapping[str, str]) -> tuple[tuple[int, int], HardwareRow]:
-    tiling = (int(row["tile_b"]), int(row["tile_inter"]))
-    megabytes = float(row["hdl_traffic_mb"])
-    return tiling, HardwareRow(int(row["hdl_cycles"]), round(megabytes * 1e6))
+    tiling = (int(row["tile_N"]), int(row["tile_F"]))
+    return tiling, HardwareRow(int(row["cycles"]), int(row["off_chip_bytes"]))
 
 
 def _headline_row(row: Mapping[str, str]) -> HeadlineRow:
     return HeadlineRow(
-        row["figure"], row["claim"], row["paper_value"], row["unit"],
-        row["recomputed_from_recovered_data"], row["agrees"], row["note"],
+        row["figure"], row["claim"], row["printed"], row["unit"], row["recomputed"],
+        row["agrees"], row["notes"],
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from stepsim._version import MODEL_VERSION, __version__
+from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
 from stepsim.machine import load_machine
 from stepsim.reproduce.compare import headline_rows
@@ -22,14 +23,22 @@ from stepsim.reproduce.files import csv_of, make_folder, write_file
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.pool import Pool, workers
-from stepsim.reproduce.published import Published, read_published
+from stepsim.reproduce.published import published
 from stepsim.reproduce.report import report
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.runs import Outcome, make
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES, points_schema
 from stepsim.results.writing import write_tables
 
-__all__ = ["Reproduction", "check_inputs", "choose_figures", "make_runs", "reproduce", "stem"]
+__all__ = [
+    "Reproduction",
+    "check_inputs",
+    "choose_figures",
+    "fetch_inputs",
+    "make_runs",
+    "reproduce",
+    "stem",
+]
 
 Row = dict[str, Any]
 Notice = Callable[[str], None]
@@ -83,6 +92,7 @@ def reproduce(
     out: Path,
     *,
     data: Path | None = None,
+    fetch: bool = False,
     jobs: int = 1,
     closure_slack: int = 0,
     notice: Notice = lambda text: None,
@@ -95,14 +105,18 @@ def reproduce(
     Parameters
     ----------
     figures : numbers, or ``all``.
-    data : folder with published values and recorded traces; synthetic traces when not given.
+    data : folder of recorded traces, with which the runs are compared with what is published;
+        synthetic traces when not given.
+    fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch what is
+        missing there.
     jobs : processes. No number depends on it.
     closure_slack : of the machines; 0 is canonical.
     notice : hears what is going on.
 
     Raises
     ------
-    ArgError : a figure is not known, or ``jobs`` is below 1.
+    ArgError : a figure is not known, ``jobs`` is below 1, or both ``data`` and ``fetch`` are given.
+    DataError : a trace cannot be fetched.
     TraceError : a file of ``data`` is missing or cannot be used.
     OutputError : the folder cannot be written, or matplotlib is missing.
     """
@@ -112,12 +126,14 @@ def reproduce(
         raise ArgError(f"jobs: expected a whole number from 1, found {jobs}")
     require_matplotlib()
     points = {figure: _points(figure, closure_slack) for figure in chosen}
-    inputs, published = check_inputs(data, chosen, [p.run for ps in points.values() for p in ps])
+    runs = [p.run for ps in points.values() for p in ps]
+    inputs = fetch_inputs(data, runs, notice) if fetch else check_inputs(data, runs)
+    known = None if inputs.folder is None else published()
     make_folder(out)
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
-        outcomes = make_runs(pool, [p.run for ps in points.values() for p in ps], inputs, notice)
-        rows = {f: figure_rows(ps, outcomes, published) for f, ps in points.items()}
+        outcomes = make_runs(pool, runs, inputs, notice)
+        rows = {f: figure_rows(ps, outcomes, known) for f, ps in points.items()}
         notice("drawing the figures")
         tasks = list(rows.items())
         drawn = dict(zip(rows, pool.map(draw, tasks), strict=True))
@@ -126,12 +142,12 @@ def reproduce(
                for f, ps in points.items()}  # fmt: skip
     result = Reproduction(
         figures=rows,
-        headlines=headline_rows([row for own in rows.values() for row in own], published),
+        headlines=headline_rows([row for own in rows.values() for row in own], known),
         seconds=seconds,
         elapsed=time.perf_counter() - begin,
         runs=len(outcomes),
         jobs=jobs,
-        compared=published is not None,
+        compared=known is not None,
         closure_slack=closure_slack,
         problems=_problems(points, outcomes),
     )
@@ -139,29 +155,41 @@ def reproduce(
     return result
 
 
-def check_inputs(
-    data: Path | None, figures: Sequence[str], runs: Iterable[Run]
-) -> tuple[Inputs, Published | None]:
-    """The traces and the published values, all of them there.
+def check_inputs(data: Path | None, runs: Iterable[Run]) -> Inputs:
+    """The traces of a folder, all of them there; synthetic ones without a folder.
 
     Raises
     ------
     TraceError : a file is missing; the message names the first one.
     """
     inputs = Inputs(data)
-    if data is None:
-        return inputs, None
-    if not data.is_dir():
-        raise TraceError(f"{data}: is no folder; name one with published values and traces")
-    published = read_published(data, figures)
+    if data is not None and not data.is_dir():
+        raise TraceError(f"{data}: is no folder; name one with a folder of recorded traces")
     missing = list(dict.fromkeys(path for run in runs for path in inputs.missing(run)))
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise TraceError(
             f"{missing[0]}: is missing{more}; the figures asked for need it. Restore it, ask for "
-            "other figures, or leave --data out to run on synthetic traces"
+            "other figures, leave --data out to run on synthetic traces, or fetch the recorded "
+            "ones with --fetch"
         )
-    return inputs, published
+    return inputs
+
+
+def fetch_inputs(data: Path | None, runs: Iterable[Run], notice: Notice) -> Inputs:
+    """The recorded traces of runs in the data folder; missing ones are fetched.
+
+    Raises
+    ------
+    ArgError : ``data`` names another folder.
+    DataError : a trace cannot be fetched.
+    OutputError : the data folder cannot be written.
+    """
+    if data is not None:
+        raise ArgError("--data and --fetch both say where the traces are; leave one out")
+    names = {name for run in runs for name in (run.routing, run.lengths)}
+    fetch_datasets([d for d in datasets().values() if d.file in names], notice=notice)
+    return Inputs(data_folder())
 
 
 def make_runs(

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepsim._version import MODEL_VERSION
+from stepsim.errors import ArgError
 from stepsim.reproduce.compare import hardware_agreement, headline_rows
 from stepsim.reproduce.families import FIGURES, archived_points, points_of
 from stepsim.reproduce.files import write_file
 from stepsim.reproduce.points import Run, RunKey
 from stepsim.reproduce.pool import workers
-from stepsim.reproduce.published import Published, PublishedRow
+from stepsim.reproduce.published import Published, PublishedRow, published
 from stepsim.reproduce.report import agreement, headline_cells, signed_percent
-from stepsim.reproduce.reproduction import Notice, check_inputs, make_runs
+from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, make_runs
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.runs import Outcome
 
@@ -77,40 +78,52 @@ class RecordedPoint:
     run: Run
 
 
-def recorded_points(published: Published) -> list[RecordedPoint]:
+def recorded_points(table: Published) -> list[RecordedPoint]:
     """Published points that we can run, in the order of their table, archived ones included."""
     known: dict[RunKey, Run] = {}
     points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
     for point in points:
         known.setdefault(point.run.key, point.run)
     return [
-        RecordedPoint(row, published.canonical.get(row.point_id), known[row.key])
-        for row in published.rows
+        RecordedPoint(row, table.canonical.get(row.point_id), known[row.key])
+        for row in table.rows
         if row.key in known and row.cycles is not None
     ]
 
 
 def write_validation(
-    path: Path, data: Path, *, jobs: int = 1, notice: Notice = lambda text: None
+    path: Path,
+    data: Path | None = None,
+    *,
+    fetch: bool = False,
+    jobs: int = 1,
+    notice: Notice = lambda text: None,
 ) -> None:
     """Run every recorded point with several closure slacks, and write the page.
 
+    The recorded traces are those of the folder ``data``, or fetched as `reproduce` does.
+
     Raises
     ------
+    ArgError : both of ``data`` and ``fetch`` are given, or neither.
+    DataError : a trace cannot be fetched.
     TraceError : a file of ``data`` is missing or cannot be used.
     OutputError : the page cannot be written.
     """
     figures = {figure: points_of(figure) for figure in FIGURES}
     plain = [point.run for points in figures.values() for point in points]
-    inputs, published = check_inputs(data, FIGURES, plain)
-    assert published is not None
-    recorded = recorded_points(published)
+    table = published()
+    recorded = recorded_points(table)
     runs = [replace(p.run, closure_slack=slack) for p in recorded for slack in _SLACKS]
+    needed = [*plain, *runs]
+    if data is None and not fetch:
+        raise ArgError("recorded traces are needed; give their folder with --data, or --fetch")
+    inputs = fetch_inputs(data, needed, notice) if fetch else check_inputs(data, needed)
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
-        outcomes = make_runs(pool, [*plain, *runs], inputs, notice)
-    rows = {figure: figure_rows(points, outcomes, published) for figure, points in figures.items()}
-    headlines = headline_rows([row for own in rows.values() for row in own], published)
+        outcomes = make_runs(pool, needed, inputs, notice)
+    rows = {figure: figure_rows(points, outcomes, table) for figure, points in figures.items()}
+    headlines = headline_rows([row for own in rows.values() for row in own], table)
     page = _HEAD.format(
         version=MODEL_VERSION,
         agreement=_agreement_table(rows, recorded, outcomes),

@@ -13,7 +13,7 @@ from stepsim.machine import load_machine
 from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows
 from stepsim.workloads import ATTENTION_SHAPES
 from tests.cli.conftest import Cli, Outcome
-from tests.cli.published import KV, canonical_cycles, needs_shared, truth
+from tests.cli.published import KV, canonical_cycles, needs_traces, truth
 from tests.cli.test_run import REQUIRED
 
 LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
@@ -298,7 +298,7 @@ POINTS = [
 ]
 
 
-@needs_shared
+@needs_traces
 @pytest.mark.parametrize(("point", "trace", "batch"), POINTS, ids=[p[0] for p in POINTS])
 def test_published_points(run, point: str, trace: str, batch: int | None) -> None:
     strategy = point.split("_")[-1].replace("interleave", "interleaved")
@@ -313,7 +313,7 @@ def test_published_points(run, point: str, trace: str, batch: int | None) -> Non
     assert "heads of 64 as in the published experiment" in outcome.err
 
 
-@needs_shared
+@needs_traces
 def test_two_published_micro_batches(run) -> None:
     trace = {"kv-lengths": KV / "b80" / "conv_stdev0986_3989_4068.npy", "strategy": "coarse"}
     outcome = run("--json", "--config", "published", **trace)

@@ -10,7 +10,7 @@ from stepsim.cli.decoder import DecoderChoice
 
 from stepsim.machine import load_machine
 from tests.cli.conftest import Cli, Outcome
-from tests.cli.published import KV, ROUTING, needs_shared
+from tests.cli.published import KV, ROUTING, needs_traces
 from tests.cli.test_run import REQUIRED
 
 LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
@@ -217,7 +217,7 @@ def test_inspect_has_numbers_when_both_files_are_given(run) -> None:
     assert half["formulas"] == found["formulas"]
 
 
-@needs_shared
+@needs_traces
 @pytest.mark.parametrize(
     ("variant", "allocated"), [("memory-matched", 918528), ("dynamic", 427008)]
 )

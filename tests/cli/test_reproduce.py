@@ -45,7 +45,10 @@ def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[object], message: s
 def test_validate_without_data(cli: Cli, tmp_path: Path) -> None:
     outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "page.md")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "ground_truth.csv: is missing" in outcome.err or "fig8_hdl.csv: is miss" in outcome.err
+    assert re.search(r"error: .*\.npz: is missing \(and \d+ more\)", outcome.err)
+    outcome = cli("validate", "--out", tmp_path / "page.md")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "recorded traces are needed; give their folder with --data, or --fetch" in outcome.err
     outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "no" / "page.md")
     assert outcome.code == 2
     assert "does not exist; make it first" in outcome.err

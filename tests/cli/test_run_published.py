@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.published import ROUTING, canonical_cycles, needs_shared, truth
+from tests.cli.published import ROUTING, canonical_cycles, needs_traces, truth
 
 QWEN = "qwen3-30b-a3b"
 
 
-@needs_shared
+@needs_traces
 @pytest.mark.parametrize(
     ("model", "file", "tile", "point"),
     [
@@ -33,7 +33,7 @@ def test_published_points(run, model: str, file: str, tile: object, point: str) 
     assert found["padded_flops"] == int(row["padded_flops"])
 
 
-@needs_shared
+@needs_traces
 def test_the_published_bandwidth_utilisation(run) -> None:
     """As printed, to two decimals of a percent; it follows the published counting of stores."""
     trace = ROUTING / "qwen_b64/032_012.npz"

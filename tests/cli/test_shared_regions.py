@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Cli, Outcome
-from tests.cli.published import ROUTING, canonical_cycles, needs_shared, truth
+from tests.cli.published import ROUTING, canonical_cycles, needs_traces, truth
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_inspect_counts_regions(cli: Cli) -> None:
     assert cli(*command, "--json").json()["regions"] == 16
 
 
-@needs_shared
+@needs_traces
 @pytest.mark.parametrize(
     ("tile", "regions"), [(32, 128), (32, 32), (32, 4), ("dynamic", 128), ("dynamic", 8)]
 )

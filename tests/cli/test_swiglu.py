@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Cli, Outcome
-from tests.cli.published import canonical_cycles, needs_shared
+from tests.cli.published import canonical_cycles
 from tests.cli.test_run import REQUIRED
 
 SIZES = ("--batch", 64, "--hidden", 256, "--intermediate", 512)
@@ -112,7 +112,6 @@ def test_inspect_has_numbers_at_once(cli: Cli, run) -> None:
     assert "matmul_gate" in cli(*command).out
 
 
-@needs_shared
 @pytest.mark.parametrize(("tile", "tile_inter"), [(16, 16), (16, 256), (64, 64), (64, 256)])
 def test_published_points(run, tile: int, tile_inter: int) -> None:
     outcome = run("--config", "published", "--json", tile=tile, tile_inter=tile_inter)

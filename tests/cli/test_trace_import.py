@@ -10,7 +10,7 @@ import pytest
 
 from stepsim.trace_io import ImportProgress, load_requests, read_requests, read_routing
 from tests.cli.conftest import Cli
-from tests.cli.published import KV, needs_shared
+from tests.cli.published import KV, needs_traces
 from tests.trace_io import foreign
 
 A = foreign.routing(6)
@@ -275,7 +275,7 @@ def test_select_by_first_request_and_by_deviation(cli: Cli, tmp_path: Path) -> N
         assert (outcome.code, says in outcome.err) == (2, True)
 
 
-@needs_shared
+@needs_traces
 def test_published_windows_are_written_under_their_names(cli: Cli, tmp_path: Path) -> None:
     trace = KV.parent / "AzureLLMInferenceTrace_conv.csv"
     for size in (16, 64, 80):

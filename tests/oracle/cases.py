@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
+from tests.shared import DATA
 
 __all__ = ["Case", "cases_folder", "load_case"]
 
@@ -47,9 +48,7 @@ def cases_folder() -> Path:
     """Folder of the case files: STEPSIM_CASES, else the shared data folder."""
     if "STEPSIM_CASES" in os.environ:
         return Path(os.environ["STEPSIM_CASES"])
-    root = Path(__file__).resolve().parents[2]
-    shared = Path(os.environ.get("STEPSIM_SHARED", root.parent / "shared"))
-    return shared / "data" / "random_cases"
+    return DATA / "random_cases"
 
 
 def load_case(path: Path) -> Case:

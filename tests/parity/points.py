@@ -1,12 +1,7 @@
-"""The published points: settings and values read from the shared data folder.
-
-The folder is ``$STEPSIM_SHARED``, by default ``shared`` next to the repository.
-"""
+"""The published points: settings and values of the shipped table, and recorded traces."""
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("STEPSIM_SHARED", ROOT.parent / "shared"))
-CYCLES = SHARED / "data" / "canonical_cycles.csv"
-VALUES = SHARED / "data" / "ground_truth.csv"
-TRACES = SHARED / "data" / "traces"
-
-needs_points = pytest.mark.skipif(
-    not (CYCLES.is_file() and VALUES.is_file()),
-    reason=f"no published points in {SHARED / 'data'}; set STEPSIM_SHARED",
-)
+from stepsim.reproduce.published import table_rows
+from tests.shared import TRACES
 
 
 @dataclass(frozen=True)
@@ -67,24 +54,17 @@ class Point:
 @cache
 def values() -> dict[str, dict[str, str]]:
     """Settings and values of every point by its name, cycles known or not."""
-    with VALUES.open(newline="") as file:
-        return {row["point_id"]: row for row in csv.DictReader(file)}
+    return {row["point_id"]: row for row in table_rows("point")}
 
 
 @cache
 def all_points() -> tuple[Point, ...]:
-    """Every point with canonical cycles; none when the data is absent."""
-    if not (CYCLES.is_file() and VALUES.is_file()):
-        return ()
-    rows = values()
-    with CYCLES.open(newline="") as file:
-        return tuple(
-            Point(
-                line["point_id"], rows[line["point_id"]],
-                int(line["published_cycles"]), int(line["canonical_cycles"]),
-            )
-            for line in csv.DictReader(file)
-        )  # fmt: skip
+    """Every point with canonical cycles."""
+    return tuple(
+        Point(name, row, int(row["cycles"]), int(row["canonical_cycles"]))
+        for name, row in values().items()
+        if row["canonical_cycles"]
+    )
 
 
 def points(choose: Callable[[Point], bool]) -> Any:

@@ -9,9 +9,10 @@ import pytest
 
 from stepsim import simulate
 from stepsim.workloads import attention, published_attention_config
-from tests.parity.points import TRACES, Point, kv_lengths, needs_points, points
+from tests.parity.points import Point, kv_lengths, points
+from tests.shared import TRACES, needs_traces
 
-pytestmark = needs_points
+pytestmark = needs_traces
 
 
 @points(lambda p: p.row["workload"].startswith("attention"))

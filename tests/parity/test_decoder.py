@@ -14,9 +14,10 @@ import pytest
 from stepsim import simulate
 from stepsim.workloads import DecoderWorkload, decoder_layer, published_decoder_config
 from stepsim.workloads.decoder import VARIANTS
-from tests.parity.points import TRACES, kv_lengths, needs_points, routing_indices, values
+from tests.parity.points import kv_lengths, routing_indices, values
+from tests.shared import TRACES, needs_traces
 
-pytestmark = needs_points
+pytestmark = needs_traces
 
 ROUTINGS = {"mixtral-8x7b": "mixtral_b64/008_010.npz", "qwen3-30b-a3b": "qwen_b64/032_012.npz"}
 LENGTHS = "b64/conv_stdev0996_4007_4070.npy"

@@ -14,9 +14,10 @@ from stepsim.workloads import (
     published_time_multiplexing_config,
     time_multiplexed_moe,
 )
-from tests.parity.points import Point, needs_points, points, routing_indices, values
+from tests.parity.points import Point, points, routing_indices, values
+from tests.shared import needs_traces
 
-pytestmark = needs_points
+pytestmark = needs_traces
 
 MODELS = {"Mixtral8x7B": "mixtral-8x7b", "Qwen3-30B-A3B": "qwen3-30b-a3b"}
 

@@ -6,9 +6,7 @@ import pytest
 
 from stepsim import simulate
 from stepsim.workloads import published_swiglu_config, swiglu_layer
-from tests.parity.points import Point, needs_points, points
-
-pytestmark = needs_points
+from tests.parity.points import Point, points
 
 
 @points(lambda p: p.row["workload"].startswith("SwiGLU"))

@@ -6,9 +6,10 @@ import pytest
 
 from stepsim import simulate
 from stepsim.workloads import published_time_multiplexing_config, time_multiplexed_moe
-from tests.parity.points import Point, needs_points, points, routing_indices
+from tests.parity.points import Point, points, routing_indices
+from tests.shared import needs_traces
 
-pytestmark = needs_points
+pytestmark = needs_traces
 
 
 def band(point: Point) -> float:

@@ -1,24 +1,11 @@
-"""The shared data folder, and outcomes that cost nothing."""
+"""Outcomes that cost nothing."""
 
 from __future__ import annotations
 
-import os
 import zlib
-from pathlib import Path
-
-import pytest
 
 from stepsim.reproduce.points import Run
 from stepsim.reproduce.runs import Outcome
-
-DATA = (
-    Path(os.environ.get("STEPSIM_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data"
-)
-
-needs_data = pytest.mark.skipif(
-    not (DATA / "ground_truth.csv").is_file(),
-    reason=f"no published points in {DATA}; set STEPSIM_SHARED",
-)
 
 
 def invented(run: Run) -> Outcome:

@@ -9,10 +9,10 @@ import pytest
 from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES, archived_points, points_of
 from stepsim.reproduce.families import KV_TRACES
-from stepsim.reproduce.published import read_published
+from stepsim.reproduce.published import published
 from stepsim.reproduce.reproduction import choose_figures
 from stepsim.reproduce.validation import recorded_points
-from tests.reproduce.conftest import DATA, needs_data
+from tests.shared import TRACES, needs_traces
 
 SIZES = {
     "8": 15, "9": 10, "10": 16, "12": 12, "13": 6, "14": 18, "15": 8, "17": 6, "19": 10, "20": 16,
@@ -77,12 +77,10 @@ def test_no_such_figure(names: list[str]) -> None:
         choose_figures(names)
 
 
-@needs_data
 def test_every_plotted_point_is_produced_under_its_name() -> None:
-    published = read_published(DATA, FIGURES)
     wanted = {
         (figure, row.point_id)
-        for row in published.rows
+        for row in published().rows
         if not row.archived and row.mean_of is None and row.key is not None
         for figure in row.figures
     }
@@ -90,23 +88,21 @@ def test_every_plotted_point_is_produced_under_its_name() -> None:
     found = set()
     for figure in FIGURES:
         for point in points_of(figure):
-            row = published.plotted(figure, point.run)
+            row = published().plotted(figure, point.run)
             if row is not None:
                 assert row.point_id == point.point_id
                 found.add((figure, row.point_id))
     assert found == wanted
 
 
-@needs_data
 def test_every_point_with_canonical_cycles_is_run() -> None:
-    published = read_published(DATA, FIGURES)
-    recorded = recorded_points(published)
-    assert {p.published.point_id for p in recorded} == set(published.canonical)
+    recorded = recorded_points(published())
+    assert {p.published.point_id for p in recorded} == set(published().canonical)
 
 
-@needs_data
+@needs_traces
 def test_all_traces_are_there() -> None:
     points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
     for run in {p.run for p in points}:
         for name in filter(None, (run.routing, run.lengths)):
-            assert (DATA / "traces" / name).is_file()
+            assert (TRACES / name).is_file()

@@ -16,17 +16,17 @@ from stepsim.reproduce.headlines import (
     correlation,
     mean_error,
 )
-from stepsim.reproduce.published import Published, read_published
+from stepsim.reproduce.published import Published, published
 from stepsim.reproduce.rows import figure_rows, geometric_mean
-from tests.reproduce.conftest import DATA, invented, needs_data
+from tests.reproduce.conftest import invented
 
 
-def rows_of(figures: tuple[str, ...], published: Published | None = None) -> list[dict[str, Any]]:
+def rows_of(figures: tuple[str, ...], compared: Published | None = None) -> list[dict[str, Any]]:
     rows = []
     for figure in figures:
         points = points_of(figure)
         outcomes = {p.run: invented(p.run) for p in points}
-        rows += figure_rows(points, outcomes, published)
+        rows += figure_rows(points, outcomes, compared)
     return rows
 
 
@@ -93,22 +93,18 @@ def test_missing_points() -> None:
     assert hardware_agreement(rows_of(("8",))) == []
 
 
-@needs_data
 def test_every_headline_of_the_table_is_recomputed() -> None:
-    published = read_published(DATA, FIGURES)
     known = {(h.figure, h.claim) for h in HEADLINES}
     assert len(known) == len(HEADLINES)
-    table = {(h.figure, h.claim) for h in published.headlines}
+    table = {(h.figure, h.claim) for h in published().headlines}
     assert known <= table
     left = [claim for _, claim in table - known]
     assert all("wall time" in claim or claim == "graph diagram only" for claim in left)
 
 
-@needs_data
 def test_published_values_give_the_published_headlines() -> None:
-    published = read_published(DATA, FIGURES)
-    numbers = Numbers(rows_of(FIGURES, published), "published_")
-    table = {(h.figure, h.claim): h for h in published.headlines}
+    numbers = Numbers(rows_of(FIGURES, published()), "published_")
+    table = {(h.figure, h.claim): h for h in published().headlines}
     checked = 0
     for headline in HEADLINES:
         try:
@@ -124,13 +120,11 @@ def test_published_values_give_the_published_headlines() -> None:
     assert checked > 25
 
 
-@needs_data
 def test_hardware_is_compared_on_the_same_tilings() -> None:
-    published = read_published(DATA, ["8"])
-    rows = rows_of(("8",), published)
+    rows = rows_of(("8",), published())
     for row in rows:
         row["cycles"] = row.get("published_cycles") or row["cycles"]
-    found = [row for row in headline_rows(rows, published) if row["figure"] == "8"]
+    found = [row for row in headline_rows(rows, published()) if row["figure"] == "8"]
     assert [row["deviation"] for row in found] == [0, 0]
     ours, theirs = hardware_agreement(rows)
     assert ours.removeprefix("ours") == theirs.removeprefix("published simulator")

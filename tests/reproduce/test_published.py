@@ -1,30 +1,18 @@
-"""Reading published values: what they are, and messages on damaged tables."""
+"""The published values that are shipped: what they are, and that they are those collected."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+import csv
 
 import pytest
 
-from stepsim.errors import TraceError
-from stepsim.reproduce.published import read_published
-from tests.reproduce.conftest import DATA, needs_data
-
-NAMES = ("ground_truth.csv", "canonical_cycles.csv", "fig8_hdl.csv", "paper_headlines.csv")
+from stepsim.reproduce.published import published, table_rows
+from tests.reproduce.published_table import TABLE, table
+from tests.shared import DATA, needs_data
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in NAMES:
-        shutil.copy(DATA / name, tmp_path / name)
-        (tmp_path / name).chmod(0o644)
-    return tmp_path
-
-
-@needs_data
 def test_values_of_points() -> None:
-    rows = {row.point_id: row for row in read_published(DATA, ["8"]).rows}
+    rows = {row.point_id: row for row in published().rows}
     row = rows["f12_static_32"]
     assert row.figures == {"12", "13"}
     assert not row.archived
@@ -41,50 +29,26 @@ def test_values_of_points() -> None:
     assert rows["f21_b16_high_coarse_geomean"].mean_of == (16, "high", "coarse")
 
 
-@needs_data
-def test_hardware_only_where_figure_8_is_asked_for(folder: Path) -> None:
-    (folder / "fig8_hdl.csv").unlink()
-    assert read_published(folder, ["9"]).hardware == {}
-    with pytest.raises(TraceError, match=r"fig8_hdl\.csv: is missing; expected a folder"):
-        read_published(folder, ["8", "9"])
+def test_every_row_names_its_source() -> None:
+    for kind in ("point", "headline"):
+        rows = table_rows(kind)
+        assert len(rows) > 50
+        for row in rows:
+            assert row["source"].strip(" :"), row
 
 
 @needs_data
-@pytest.mark.parametrize("name", NAMES)
-def test_missing_table(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    with pytest.raises(TraceError, match=f"{name}: is missing"):
-        read_published(folder, ["8"])
+def test_table_is_what_was_collected() -> None:
+    assert TABLE.read_text(encoding="utf-8") == table()
 
 
 @needs_data
-def test_damaged_number(folder: Path) -> None:
-    path = folder / "canonical_cycles.csv"
-    lines = path.read_text().splitlines()
-    lines[3] = lines[3].rsplit(",", 1)[0] + ",many"
-    path.write_text("\n".join(lines))
-    with pytest.raises(TraceError, match=r"canonical_cycles\.csv: line 4: .*'many'; mend the line"):
-        read_published(folder, ["8"])
-
-
-@needs_data
-def test_missing_column(folder: Path) -> None:
-    path = folder / "ground_truth.csv"
-    path.write_text(path.read_text().replace("tile_N", "tile", 1))
-    with pytest.raises(TraceError, match=r"ground_truth\.csv: has no column 'tile_N'"):
-        read_published(folder, ["8"])
-
-
-@needs_data
-def test_short_line(folder: Path) -> None:
-    path = folder / "ground_truth.csv"
-    path.write_text(path.read_text() + "8,f8_step_1_1\n")
-    with pytest.raises(TraceError, match=r"ground_truth\.csv: line \d+: .*; mend the line"):
-        read_published(folder, ["8"])
-
-
-@needs_data
-def test_not_text(folder: Path) -> None:
-    (folder / "paper_headlines.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(TraceError, match=r"paper_headlines\.csv: is not readable"):
-        read_published(folder, ["8"])
+def test_hardware_is_that_of_figure_8() -> None:
+    with (DATA / "fig8_hdl.csv").open(newline="") as file:
+        collected = {
+            (int(row["tile_b"]), int(row["tile_inter"])): (
+                int(row["hdl_cycles"]), round(float(row["hdl_traffic_mb"]) * 1e6),
+            )
+            for row in csv.DictReader(file)
+        }  # fmt: skip
+    assert published().hardware == collected

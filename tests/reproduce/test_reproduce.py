@@ -12,7 +12,7 @@ import pytest
 from stepsim.errors import ArgError, OutputError, TraceError
 from stepsim.reproduce.reproduction import reproduce
 from stepsim.reproduce.schema import COMPARED, TIMES, points_schema
-from tests.reproduce.conftest import DATA, needs_data
+from tests.shared import TRACES, needs_traces
 
 COMPARED_NAMES = {field.name for field in COMPARED}
 TIME_NAMES = {field.name for field in TIMES}
@@ -95,9 +95,9 @@ def test_notices_count_the_runs(tmp_path: Path) -> None:
     assert heard[-1] == "writing"
 
 
-@needs_data
+@needs_traces
 def test_comparison(tmp_path: Path) -> None:
-    result = reproduce(["15", "8"], tmp_path, data=DATA)
+    result = reproduce(["15", "8"], tmp_path, data=TRACES.parent)
     assert result.compared
     table = pq.read_table(tmp_path / "fig08.parquet")
     assert set(table.schema.names) >= COMPARED_NAMES
@@ -116,10 +116,7 @@ def test_comparison(tmp_path: Path) -> None:
     assert {row["figure"] for row in headlines} >= {"8", "15", "abstract", "setup"}
 
 
-@needs_data
 def test_missing_trace_is_named(tmp_path: Path) -> None:
-    for name in ("ground_truth.csv", "canonical_cycles.csv", "paper_headlines.csv"):
-        (tmp_path / name).write_bytes((DATA / name).read_bytes())
     expected = r"azure_trace/b64/conv_stdev0996_4007_4070\.npy: is missing; the figures asked"
     with pytest.raises(TraceError, match=expected):
         reproduce(["15"], tmp_path / "out", data=tmp_path)
@@ -129,8 +126,10 @@ def test_missing_trace_is_named(tmp_path: Path) -> None:
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(ArgError, match="jobs: expected a whole number from 1, found 0"):
         reproduce(["8"], tmp_path, jobs=0)
-    with pytest.raises(TraceError, match="nowhere: is no folder; name one with published values"):
+    with pytest.raises(TraceError, match="nowhere: is no folder; name one with a folder of rec"):
         reproduce(["8"], tmp_path, data=tmp_path / "nowhere")
+    with pytest.raises(ArgError, match="--data and --fetch both say where the traces are"):
+        reproduce(["8"], tmp_path, data=tmp_path, fetch=True)
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be used as a folder for results"):
         reproduce(["8"], tmp_path / "file" / "out")

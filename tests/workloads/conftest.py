@@ -1,13 +1,13 @@
-"""Recorded routings, read from the shared data folder when it is there."""
+"""Recorded routings, where they are at hand."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.shared import NO_TRACES, TRACES
 
 FILES = {
     ("mixtral-8x7b", 64): "mixtral_b64/008_010.npz",
@@ -20,11 +20,9 @@ FILES = {
 @pytest.fixture(scope="session")
 def routing_trace() -> Callable[[str, int], np.ndarray]:
     """Index array ``[batch, K]`` of a recorded routing."""
-    root = Path(__file__).resolve().parents[2]
-    shared = Path(os.environ.get("STEPSIM_SHARED", root.parent / "shared"))
-    folder = shared / "data" / "traces" / "expert_routing"
-    if not folder.is_dir():
-        pytest.skip(f"no recorded routings at {folder}; set STEPSIM_SHARED")
+    if not TRACES.is_dir():
+        pytest.skip(NO_TRACES)
+    folder = TRACES / "expert_routing"
 
     def read(model: str, batch: int) -> np.ndarray:
         with np.load(folder / FILES[model, batch]) as file:
