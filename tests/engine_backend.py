@@ -106,7 +106,9 @@ def _payload(image: Image, execution: Execution, slot: Any) -> Any:
         width, chosen = image.selectors[slot["value"]]
         return {"selector": list(chosen), "width": width, "rd": int(slot["rd"])}
     if kind is Payload.TILE:
-        body = [int(slot[field]) for field in ("rows", "cols", "bpe", "rd", "off")]
+        bits = int(slot["bits"])
+        width = bits / 8 if bits % 8 else bits // 8
+        body = [int(slot["rows"]), int(slot["cols"]), width, int(slot["rd"]), int(slot["off"])]
         # Metadata and addresses are the integer tiles: 8 bytes wide, with content.
         return {"tile": body, "value": int(slot["value"])} if body[2] == 8 else {"tile": body}
     first = int(slot["value"])

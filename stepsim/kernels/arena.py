@@ -50,7 +50,7 @@ def copy_payload(source, target):
     target.rows = source.rows
     target.cols = source.cols
     target.off = source.off
-    target.bpe = source.bpe
+    target.bits = source.bits
     target.kind = source.kind
     target.rd = source.rd
 

@@ -59,7 +59,8 @@ def _area(rows, cols):
 
 @kernel
 def tile_bytes(x):
-    return _area(x.rows, x.cols) * x.bpe
+    # Elements narrower than a byte are packed over the whole tile.
+    return ceil_div(_area(x.rows, x.cols) * x.bits, 8)
 
 
 @kernel
@@ -77,12 +78,12 @@ def _pack(rows, cols):
 
 
 @kernel
-def _shape(y, rows, cols, off, bpe):
+def _shape(y, rows, cols, off, bits):
     y.kind = _TILE
     y.rows = rows
     y.cols = cols
     y.off = off
-    y.bpe = bpe
+    y.bits = bits
     y.value = 0
 
 
@@ -105,18 +106,19 @@ def unary(un, fn, bw, x, y):
         return -1
     area = _area(x.rows, x.cols)
     if fn == _SILU:
-        _shape(y, x.rows, x.cols, x.off, x.bpe)
+        _shape(y, x.rows, x.cols, x.off, x.bits)
         return _cost(un, 8 * area, bw)
     if fn == _EXP:
-        _shape(y, x.rows, x.cols, x.off, x.bpe)
+        _shape(y, x.rows, x.cols, x.off, x.bits)
         return _cost(un, 4 * area, bw)
-    _shape(y, x.rows, 1, x.off, x.bpe)
+    _shape(y, x.rows, 1, x.off, x.bits)
     return _cost(un, area, bw)
 
 
 @kernel
-def _product_columns(un, transposed, x1, x2):
-    # Columns of x1 @ x2, or -1 after a failure.
+def _product(un, transposed, result_bits, x1, x2, y):
+    # Fill y with the shape of x1 @ x2; FLOPs, or -1 after a failure. Operands are equally wide
+    # unless the width of the result is given.
     if transposed != 0:
         inner = x2.cols
         n = x2.rows
@@ -126,10 +128,11 @@ def _product_columns(un, transposed, x1, x2):
     if x1.cols != inner:
         abort(un, _INNER_DIMS, x1.cols, inner)
         return -1
-    if x1.bpe != x2.bpe:
-        abort(un, _ELEMENT_WIDTH, x1.bpe, x2.bpe)
+    if result_bits == 0 and x1.bits != x2.bits:
+        abort(un, _ELEMENT_WIDTH, x1.bits, x2.bits)
         return -1
-    return n
+    _shape(y, x1.rows, n, x1.off, x1.bits if result_bits == 0 else result_bits)
+    return 2 * _area(x1.rows, x1.cols) * n
 
 
 @kernel
@@ -143,17 +146,15 @@ def _broadcast_side(a, b):
 
 
 @kernel
-def binary(un, fn, transposed, stride, bw, x1, x2, y):
+def binary(un, fn, transposed, stride, result_bits, bw, x1, x2, y):
     """y = f(x1, x2)."""
     if x1.kind != _TILE or x2.kind != _TILE:
         abort(un, _PAYLOAD, x1.kind, x2.kind)
         return -1
     if fn == _MATMUL or fn == _DYN_MATMUL:
-        n = _product_columns(un, transposed, x1, x2)
-        if n < 0:
+        flops = _product(un, transposed, result_bits, x1, x2, y)
+        if flops < 0:
             return -1
-        flops = 2 * _area(x1.rows, x1.cols) * n
-        _shape(y, x1.rows, n, x1.off, x1.bpe)
         return _cost(un, flops, bw)
     if fn == _ELEMENTWISE:
         rows = _broadcast_side(x1.rows, x2.rows)
@@ -167,7 +168,7 @@ def binary(un, fn, transposed, stride, bw, x1, x2, y):
             off = x2.off
         else:
             off = x1.off
-        _shape(y, rows, cols, off, x1.bpe)
+        _shape(y, rows, cols, off, x1.bits)
         return _cost(un, _area(rows, cols), bw)
     if fn == _APPEND_ROW:
         if x1.cols != x2.cols:
@@ -176,15 +177,15 @@ def binary(un, fn, transposed, stride, bw, x1, x2, y):
         if x1.off + x2.rows > x1.rows:
             abort(un, _NO_ROOM, x1.off, x1.rows)
             return -1
-        _shape(y, x1.rows, x1.cols, x1.off + x2.rows, x1.bpe)
+        _shape(y, x1.rows, x1.cols, x1.off + x2.rows, x1.bits)
         return 1
     if fn == _SET_OFFSET:
         if x2.value < 0 or x2.value > x1.rows:
             abort(un, _OFFSET_RANGE, x2.value, x1.rows)
             return -1
-        _shape(y, x1.rows, x1.cols, x2.value, x1.bpe)
+        _shape(y, x1.rows, x1.cols, x2.value, x1.bits)
         return 1
-    _shape(y, 1, 1, 1, 8)
+    _shape(y, 1, 1, 1, 64)
     y.value = x1.value * stride + x2.value
     return 1
 
@@ -201,7 +202,7 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         if rows < 0 or cols < 0:
             abort(un, _NOT_BROADCASTABLE, _pack(x.rows, x.cols), _pack(acc.rows, acc.cols))
             return -1
-        _shape(y, rows, cols, rows, x.bpe)
+        _shape(y, rows, cols, rows, x.bits)
         y.rd = wb
         return _cost(un, _area(rows, cols), bw)
     if fn == _RETILE_ROW:
@@ -215,7 +216,7 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         if acc.rows + x.rows > MAX_TILE_SIDE:
             abort(un, _TOO_LARGE, acc.rows + x.rows, MAX_TILE_SIDE)
             return -1
-        _shape(y, acc.rows + x.rows, x.cols, acc.off + x.off, x.bpe)
+        _shape(y, acc.rows + x.rows, x.cols, acc.off + x.off, x.bits)
         y.rd = x.rd
         return 0
     if fn == _RETILE_COL:
@@ -226,29 +227,27 @@ def accumulate(un, fn, bw, x, acc, y, wb):
         if acc.cols + x.cols > MAX_TILE_SIDE:
             abort(un, _TOO_LARGE, acc.cols + x.cols, MAX_TILE_SIDE)
             return -1
-        _shape(y, x.rows, acc.cols + x.cols, x.off, x.bpe)
+        _shape(y, x.rows, acc.cols + x.cols, x.off, x.bits)
         y.rd = x.rd
         return 0
-    _shape(y, 1, 1, 1, 8)
+    _shape(y, 1, 1, 1, 64)
     y.value = 1
     y.rd = wb
     return 1
 
 
 @kernel
-def map_accumulate(un, fn, transposed, bw, x1, x2, acc, y, wb):
+def map_accumulate(un, fn, transposed, result_bits, bw, x1, x2, acc, y, wb):
     """y = acc + x1 @ x2; the addition is free."""
     if x1.kind != _TILE or x2.kind != _TILE:
         abort(un, _PAYLOAD, x1.kind, x2.kind)
         return -1
-    n = _product_columns(un, transposed, x1, x2)
-    if n < 0:
+    flops = _product(un, transposed, result_bits, x1, x2, y)
+    if flops < 0:
         return -1
     empty = fn == _DYN_MATMUL and (acc.rows == 0 or acc.cols == 0)
-    if not empty and (acc.rows != x1.rows or acc.cols != n):
-        abort(un, _ACC_SHAPE, _pack(acc.rows, acc.cols), _pack(x1.rows, n))
+    if not empty and (acc.rows != y.rows or acc.cols != y.cols):
+        abort(un, _ACC_SHAPE, _pack(acc.rows, acc.cols), _pack(y.rows, y.cols))
         return -1
-    flops = 2 * _area(x1.rows, x1.cols) * n
-    _shape(y, x1.rows, n, x1.off, x1.bpe)
     y.rd = wb
     return _cost(un, flops, bw)

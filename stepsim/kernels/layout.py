@@ -45,7 +45,7 @@ SLOT = np.dtype(
         ("cols", np.int32),
         ("off", np.int32),  # valid rows; references held, in a block header
         ("level", np.int16),  # fused stop level, 0 = plain
-        ("bpe", np.int16),  # bytes per element
+        ("bits", np.int16),  # bits per element
         ("kind", np.int8),  # Payload
         ("rd", np.int8),  # lies in on-chip memory: a consumer pays a load
     ],

@@ -23,7 +23,7 @@ from stepsim.kernels.memory.ports import MEMORY_MODELS
 from stepsim.kernels.units import flatmaps
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
-from stepsim.lowering.registry import REGISTRY, Row
+from stepsim.lowering.registry import REGISTRY, Row, element_bits
 
 __all__ = ["ImageBuilder", "build_image"]
 
@@ -75,20 +75,21 @@ class ImageBuilder:
         self._states.append((spec.name, field, value))
 
     def _token(self, spec: UnitSpec, token: Mapping[str, Any]) -> tuple[int, ...]:
-        """One row of SLOT without its times: value, rows, cols, off, level, bpe, kind, rd."""
+        """One row of SLOT without its times: value, rows, cols, off, level, bits, kind, rd."""
         level = int(token.get("level", 0))
         self._check_range(spec, "stop level of a token", level, 0, _MAX_LEVEL)
         if "tile" in token:
-            rows, cols, bpe, rd, off = (int(n) for n in token["tile"])
-            self._check_tile(spec, rows, cols, bpe)
+            rows, cols, rd, off = (int(token["tile"][i]) for i in (0, 1, 3, 4))
+            self._check_sides(spec, rows, cols)
+            bits = element_bits(spec, token["tile"][2])
             value = int(token.get("value", 0))
             self._check_range(spec, "valid rows of a tile", off, 0, rows)
             self._check_range(spec, "value of a token", value, -_MAX_VALUE, _MAX_VALUE)
-            return (value, rows, cols, off, level, bpe, Payload.TILE, rd)
+            return (value, rows, cols, off, level, bits, Payload.TILE, rd)
         if "selector" in token:
             width = int(token["width"])
             chosen = self.selector_id(width, token["selector"])
-            return (chosen, 1, width, 1, level, 1, Payload.SELECTOR, int(token.get("rd", 0)))
+            return (chosen, 1, width, 1, level, 8, Payload.SELECTOR, int(token.get("rd", 0)))
         if "buffer" in token:
             return (self._buffer(spec, token), 0, 0, 0, level, 0, Payload.BUFFER, 0)
         raise LoweringError(f"{spec.op} '{spec.name}': unknown token {dict(token)}")
@@ -121,15 +122,11 @@ class ImageBuilder:
             )
 
     @staticmethod
-    def _check_tile(spec: UnitSpec, rows: int, cols: int, bpe: int) -> None:
+    def _check_sides(spec: UnitSpec, rows: int, cols: int) -> None:
         if not (0 <= rows <= MAX_TILE_SIDE and 0 <= cols <= MAX_TILE_SIDE):
             raise LoweringError(
                 f"{spec.op} '{spec.name}': a tile of {rows}x{cols} does not fit; "
                 f"sides up to {MAX_TILE_SIDE} are supported; split the tile"
-            )
-        if not 1 <= bpe <= 1024:
-            raise LoweringError(
-                f"{spec.op} '{spec.name}': {bpe} bytes per element, expected 1..1024"
             )
 
     def build(self) -> Image:
@@ -148,7 +145,7 @@ class ImageBuilder:
         table = self._selector_table()
         channels, arena_top = self._channels(producers, consumers)
         slots = np.zeros(arena_top, SLOT)
-        fields = ["value", "rows", "cols", "off", "level", "bpe", "kind", "rd"]
+        fields = ["value", "rows", "cols", "off", "level", "bits", "kind", "rd"]
         if self._slots:
             columns = np.array(self._slots, np.int64).T
             for field, column in zip(fields, columns, strict=True):
@@ -221,7 +218,7 @@ class ImageBuilder:
         self._slots.extend([(0,) * 8] * row.hands)
         if "tile" in spec.params:
             rows, cols = (n if isinstance(n, int) else 1 for n in spec.params["tile"])
-            self._check_tile(spec, rows, cols, 1)
+            self._check_sides(spec, rows, cols)
         try:
             params = row.encode(self, spec)
             if row.port is not None:

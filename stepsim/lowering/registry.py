@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["REGISTRY", "Row"]
+__all__ = ["REGISTRY", "Row", "element_bits"]
 
 _Encoder = Callable[["ImageBuilder", "UnitSpec"], list[int]]
 
@@ -103,6 +103,27 @@ def _bandwidth(spec: UnitSpec, fn: Fn) -> int:
     return max(bw, 0)
 
 
+def element_bits(spec: UnitSpec, width: float) -> int:
+    """Bits of an element that is ``width`` bytes wide: networks speak of bytes, the engine of bits.
+
+    Raises
+    ------
+    LoweringError
+        The width is neither whole bytes up to 1024 nor half a byte.
+    """
+    if width != 0.5 and not (1 <= width <= 1024 and width == int(width)):
+        raise LoweringError(
+            f"{spec.op} '{spec.name}': {width} bytes per element, expected 0.5 or 1..1024"
+        )
+    return int(8 * width)
+
+
+def _result_bits(spec: UnitSpec) -> int:
+    """Width of a product's elements; 0 when operands are equally wide and the result too."""
+    width = spec.params.get("result_bpe")
+    return 0 if width is None else element_bits(spec, width)
+
+
 def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> _Encoder:
     def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
         tokens = spec.params["tokens"]
@@ -160,13 +181,14 @@ def _trailing_ends(index: int, dims: list[int]) -> int:
 
 def _unary_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
     fn, transposed = _function(spec, {**_UNARY, **_BINARY})
-    return [fn, _bandwidth(spec, fn), int(spec.params["wb"]), transposed]
+    return [fn, _bandwidth(spec, fn), int(spec.params["wb"]), transposed, _result_bits(spec)]
 
 
 def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
     fn, transposed = _function(spec, _BINARY)
     stride = int(spec.params.get("stride", 0))
-    return [fn, _bandwidth(spec, fn), int(spec.params["wb"]), transposed, stride]
+    wb = int(spec.params["wb"])
+    return [fn, _bandwidth(spec, fn), wb, transposed, stride, _result_bits(spec)]
 
 
 def _reduction(table: Mapping[str, Fn]) -> _Encoder:
@@ -177,7 +199,7 @@ def _reduction(table: Mapping[str, Fn]) -> _Encoder:
         initial = {"tile": [rows, cols, spec.params["bpe"], wb, rows]}
         builder.set_hand(spec, 0, initial)
         builder.set_hand(spec, 2, initial)
-        return [fn, _bandwidth(spec, fn), wb, transposed, _rank(spec, 1)]
+        return [fn, _bandwidth(spec, fn), wb, transposed, _rank(spec, 1), _result_bits(spec)]
 
     return encode
 
@@ -290,11 +312,11 @@ def _tile(spec: UnitSpec) -> list[int]:
 def _load(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
     view = [int(dim) for dim in spec.params["view"]]
     top = len(view) if spec.inputs or spec.params.get("lead", True) else len(view) - 1
-    return [*_tile(spec), int(spec.params["bpe"]), top, prod(view), len(view), *view]
+    return [*_tile(spec), element_bits(spec, spec.params["bpe"]), top, prod(view), len(view), *view]
 
 
 def _random_load(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    return [*_tile(spec), int(spec.params["bpe"])]
+    return [*_tile(spec), element_bits(spec, spec.params["bpe"])]
 
 
 def _store(builder: ImageBuilder, spec: UnitSpec) -> list[int]:

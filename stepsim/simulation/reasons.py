@@ -60,7 +60,7 @@ def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
             f"{a} tiles do not form a rectangular buffer of rank {b}; inner dims must be regular"
         ),
         Abort.TILE_SHAPE: lambda: f"a tile of {a}x{b} arrived; the store declares another shape",
-        Abort.ELEMENT_WIDTH: lambda: f"element widths differ: {a} and {b} bytes",
+        Abort.ELEMENT_WIDTH: lambda: f"element widths differ: {a} and {b} bits",
         Abort.INNER_DIMS: lambda: f"inner dims differ: {a} and {b}",
         Abort.NOT_BROADCASTABLE: lambda: f"tiles {_shape(a)} and {_shape(b)} cannot be broadcast",
         Abort.NO_ROOM: lambda: f"no room for another row: {a} of {b} rows are valid",

@@ -20,10 +20,19 @@ EMPTY = {"tile": [*WIDE, 0], "level": 0}
 LEVELS = (tile_tokens(WIDE, [0, 0]), tile_tokens(WIDE, [0, 1]))
 SHAPES = ([*tile_tokens(WIDE, [0]), *tile_tokens(NARROW, [0])], tile_tokens(WIDE, [0, 0]))
 PRODUCT: dict[str, Any] = {"fn": ["Mul"], "bw": 64, "wb": False}
+MATMUL: dict[str, Any] = {"fn": ["Matmul", True], "bw": 64, "wb": False}
+WIDTHS = (tile_tokens(WIDE, [0, 0]), [*tile_tokens(WIDE, [0]), *tile_tokens([4, 16, 0.5, 0], [0])])
 
 
 def sealed(op: str, params: dict[str, Any], sources: tuple[list[Any], ...]) -> Network:
     """``op``, whose result waits in a FIFO of one token that nobody ever takes."""
+    b = fed(op, params, sources)
+    b.unit("stuck", "BinaryMap", ["out", "own"], ["own"], **PRODUCT)
+    return b.network()
+
+
+def fed(op: str, params: dict[str, Any], sources: tuple[list[Any], ...]) -> NetBuilder:
+    """``op`` between its sources and channel ``out``."""
     b = NetBuilder(capacity=1)
     names = [f"in{i}" for i in range(len(sources))]
     for name, tokens in zip(names, sources, strict=True):
@@ -32,8 +41,7 @@ def sealed(op: str, params: dict[str, Any], sources: tuple[list[Any], ...]) -> N
         b.unit("pairs", "Zip", names, ["pairs"])
         names = ["pairs"]
     b.unit("unit", op, names, ["out"], **params)
-    b.unit("stuck", "BinaryMap", ["out", "own"], ["own"], **PRODUCT)
-    return b.network()
+    return b
 
 
 @pytest.mark.parametrize(
@@ -43,8 +51,10 @@ def sealed(op: str, params: dict[str, Any], sources: tuple[list[Any], ...]) -> N
         ("BinaryMap", PRODUCT, SHAPES),
         ("Zip", {}, LEVELS),
         ("UnaryMap", PRODUCT, SHAPES),
+        ("BinaryMap", MATMUL, WIDTHS),
+        ("UnaryMap", MATMUL, WIDTHS),
     ],
-    ids=["levels", "shapes", "zip", "pair"],
+    ids=["levels", "shapes", "zip", "pair", "widths", "widths of a pair"],
 )
 def test_a_bad_input_fails_although_there_is_no_room(op, params, sources) -> None:
     network = sealed(op, params, sources)
@@ -53,6 +63,16 @@ def test_a_bad_input_fails_although_there_is_no_room(op, params, sources) -> Non
     assert len(interpreter.tokens["out"]) == 1
     assert_same(engine, interpreter, accounts=True)
     check_all(network, engine)
+
+
+@pytest.mark.parametrize("op", ["BinaryMap", "UnaryMap"])
+def test_widths_may_differ_where_that_of_the_result_is_given(op: str) -> None:
+    b = fed(op, {**MATMUL, "result_bpe": 1}, WIDTHS)
+    b.unit("sink", "Consumer", ["out"], [])
+    network = b.network()
+    engine, interpreter = run_engine(network), interpret(network)
+    assert [token[2]["tile"][2] for token in engine.tokens["out"]] == [1, 1]
+    assert_same(engine, interpreter, accounts=True)
 
 
 def test_a_token_that_expands_to_nothing_is_taken() -> None:

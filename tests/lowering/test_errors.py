@@ -166,10 +166,10 @@ def test_the_largest_tile_fits() -> None:
     build_image(one_unit("OffChipLoad", inputs, outputs, **{**params, "tile": tile}))
 
 
-@pytest.mark.parametrize("bpe", [0, 1025])
-def test_bytes_per_element(bpe: int) -> None:
+@pytest.mark.parametrize("bpe", [0, 0.25, 1.5, 1025])
+def test_bytes_per_element(bpe: float) -> None:
     text = refused(one_unit("Accum", **{**ACCUM, "bpe": bpe}))
-    assert text == f"Accum 'u': {bpe} bytes per element, expected 1..1024"
+    assert text == f"Accum 'u': {bpe} bytes per element, expected 0.5 or 1..1024"
 
 
 def test_large_parameters() -> None:

@@ -28,15 +28,17 @@ def _broadcast(a: int, b: int) -> int:
     return max(a, b)
 
 
-def _matmul(x1: Payload, x2: Payload, transposed: bool, bw: int, wb: bool) -> Result:
+def _matmul(
+    x1: Payload, x2: Payload, transposed: bool, bw: int, wb: bool, result_bpe: float | None
+) -> Result:
     m, k, bpe1, _, off1 = x1["tile"]
     r2, c2, bpe2, _, _ = x2["tile"]
     inner, n = (c2, r2) if transposed else (r2, c2)
     if k != inner:
         raise Abort(f"matmul: inner dims {k} and {inner} differ")
-    if bpe1 != bpe2:
+    if result_bpe is None and bpe1 != bpe2:
         raise Abort(f"matmul: operands have {bpe1} and {bpe2} bytes per element")
-    return ceil_div(2 * m * k * n, bw), tile(m, n, bpe1, wb, off1)
+    return ceil_div(2 * m * k * n, bw), tile(m, n, result_bpe or bpe1, wb, off1)
 
 
 def apply_unary(name: str, x: Payload, bw: int, wb: bool) -> Result:
@@ -60,7 +62,7 @@ def apply_binary(
     r1, c1, bpe1, _, off1 = x1["tile"]
     r2, c2, _, _, off2 = x2["tile"]
     if name in ("Matmul", "DynMatmul"):
-        return _matmul(x1, x2, transposed, bw, wb)
+        return _matmul(x1, x2, transposed, bw, wb, params.get("result_bpe"))
     if name in ("Mul", "Div", "Add"):
         rows, cols = _broadcast(r1, r2), _broadcast(c1, c2)
         mixed = off2 if r1 == 1 else off1
@@ -86,12 +88,18 @@ def initial(params: dict[str, Any]) -> Payload:
 
 
 def map_accumulate(
-    fn: list[Any], x1: Payload, x2: Payload, acc: Payload, bw: int, wb: bool
+    fn: list[Any],
+    x1: Payload,
+    x2: Payload,
+    acc: Payload,
+    bw: int,
+    wb: bool,
+    params: dict[str, Any],
 ) -> Result:
     """``g(x1, x2, acc)`` of BinaryMapAccum; adding into the accumulator is free."""
     name = fn[0]
     transposed = bool(fn[1]) if len(fn) > 1 else False
-    comp, y = _matmul(x1, x2, transposed, bw, wb)
+    comp, y = _matmul(x1, x2, transposed, bw, wb, params.get("result_bpe"))
     shape = acc["tile"][:2]
     unchecked = name == "DynMatmul" and 0 in shape
     if shape != y["tile"][:2] and not unchecked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import ceil
 
 from stepsim.lowering.network import TimingParams
 from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
@@ -86,9 +87,9 @@ class MemoryNode:
         self.clk += 1
 
 
-def request_count(rows: int, cols: int, bpe: int, request_bytes: int) -> int:
+def request_count(rows: int, cols: int, bpe: float, request_bytes: int) -> int:
     """Requests of a tile: every row is rounded up to whole requests."""
-    return rows * ceil_div(cols * bpe, request_bytes)
+    return rows * ceil_div(ceil(cols * bpe), request_bytes)
 
 
 def access(u: Unit, n: int) -> Steps:
@@ -145,7 +146,7 @@ def random_off_chip_load(u: Unit) -> Steps:
         yield from u.emit(u.outs[0], tile(rows, cols, u.p["bpe"], 1, rows), token.level)
 
 
-def _check_stored(u: Unit, shape: list[int], bpe: int, expected_bpe: int) -> None:
+def _check_stored(u: Unit, shape: list[int], bpe: float, expected_bpe: float) -> None:
     if shape != list(_declared(u)) or bpe != expected_bpe:
         raise Abort(
             f"unit {u.name}: expected tiles {list(_declared(u))} of {expected_bpe} B elements, "
@@ -154,7 +155,7 @@ def _check_stored(u: Unit, shape: list[int], bpe: int, expected_bpe: int) -> Non
 
 
 def off_chip_store(u: Unit) -> Steps:
-    first_bpe: int | None = None
+    first_bpe: float | None = None
     while (token := (yield from u.head(u.ins[0]))) is not CLOSED:
         rows, cols, bpe, _, _ = token.payload["tile"]
         first_bpe = bpe if first_bpe is None else first_bpe

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import ceil, prod
 
 from tests.oracle.fabric import Abort, Payload
 
@@ -34,7 +34,7 @@ def ceil_div(a: int, b: int) -> int:
     return 0 if a == 0 else 1 + (a - 1) // b
 
 
-def tile(rows: int, cols: int, bpe: int, rd: int, off: int) -> Payload:
+def tile(rows: int, cols: int, bpe: float, rd: int, off: int) -> Payload:
     """A tile without content."""
     return {"tile": [rows, cols, bpe, int(rd), off]}
 
@@ -58,7 +58,7 @@ def nbytes(x: Payload) -> int:
     """Bytes a payload occupies: padding counts, a selector has one byte per entry."""
     if "tile" in x:
         rows, cols, bpe, _, _ = x["tile"]
-        return rows * cols * bpe
+        return ceil(rows * cols * bpe)
     if "selector" in x:
         return x["width"]
     if "tuple" in x:

@@ -36,7 +36,7 @@ class Grower:
         self.draw = draw
         self.loops = loops
         self.timing = timing
-        self.bpe: int = draw(st.sampled_from([2, 4]))
+        self.bpe: float = draw(st.sampled_from([2, 4, 0.5, 1]))
         self.open: list[Wire] = []
         self.units: list[UnitSpec] = []
         self.channels: list[ChannelSpec] = []
@@ -126,7 +126,7 @@ class Grower:
             levels = self.draw(level_lists())
         content: Content
         if kind == "float":
-            content = self.draw(float_tokens(levels, self.bpe, **hints))
+            content = self.draw(float_tokens(levels, **{"bpe": self.bpe, **hints}))
         elif kind == "int":
             content = self.draw(integer_tokens(levels, **hints))
         else:

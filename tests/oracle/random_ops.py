@@ -70,6 +70,21 @@ def binary_map(g: Grower, w: Wire) -> bool:
     return bool(g.add("BinaryMap", _map_params(g, found[0]), found[1], ["float"]))
 
 
+def binary_map_mixed(g: Grower, w: Wire) -> bool:
+    """A product of operands of different widths, whose result is as wide as its unit says."""
+    shape = shape_of(w)
+    if not (w.exact and shape):
+        return False
+    params = {**_map_params(g, ["Matmul", False]), "result_bpe": g.bpe}
+    mate = g.fresh("float", w.levels, **_weights(g, w, (shape[1], g.pick([1, 8, 16]))))
+    return bool(g.add("BinaryMap", params, [w, mate], ["float"]))
+
+
+def _weights(g: Grower, w: Wire, shape: tuple[int, int]) -> dict[str, Any]:
+    """Hints for a second operand that may be narrower or wider than the elements of the others."""
+    return {"shapes": [shape] * len(w.levels), "bpe": g.pick([0.5, 1, 2, 4])}
+
+
 def binary_map_open(g: Grower, w: Wire) -> bool:
     """Two wires that are already there and happen to fit: paths that part and meet again."""
     others = [v for v in g.open if v is not w and v.kind == "float" and v.levels == w.levels]
@@ -108,7 +123,10 @@ def binary_map_accum(g: Grower, w: Wire) -> bool:
     params["rank"] = g.integer(1, max(1, w.top))
     params["init"] = [0 if name == "DynMatmul" and g.flag() else rows, n]
     params["bpe"] = g.bpe
-    mate = g.fresh("float", w.levels, shapes=[other] * len(w.levels))
+    hints: dict[str, Any] = {"shapes": [other] * len(w.levels)}
+    if g.flag():
+        params["result_bpe"], hints = g.bpe, _weights(g, w, other)
+    mate = g.fresh("float", w.levels, **hints)
     return bool(g.add("BinaryMapAccum", params, [w, mate], ["float"]))
 
 
@@ -376,8 +394,8 @@ def random_store(g: Grower, w: Wire) -> bool:
 
 
 _FLOAT: list[Rule] = [
-    unary_map, binary_map, binary_map, reshape, broadcast, accum, repeat_static, reshape,
-    partition, reassemble, bufferize, dyn_load, dyn_buffers, flatten, promote,
+    unary_map, binary_map, binary_map_mixed, binary_map, reshape, broadcast, accum, repeat_static,
+    reshape, partition, reassemble, bufferize, dyn_load, dyn_buffers, flatten, promote,
     retile_streamify, flat_map, expand_ref,
     expand_data, parallelize, scan, zip_, binary_map_accum, binary_map_open, random_store,
     bufferize, reshape,

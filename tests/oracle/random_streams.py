@@ -169,7 +169,7 @@ tile_shapes = st.tuples(st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 8
 
 @st.composite
 def float_tokens(
-    draw: Draw, levels: list[int], bpe: int, shapes: list[tuple[int, int]] | None = None
+    draw: Draw, levels: list[int], bpe: float, shapes: list[tuple[int, int]] | None = None
 ) -> Content:
     """Float tiles for the given levels; some streams are partly padded, some lie in memory."""
     if shapes is None:

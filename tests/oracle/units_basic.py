@@ -164,7 +164,7 @@ def binary_map_accum(u: Unit) -> Steps:
     start = acc = initial(u.p)
     while (pair := (yield from head_both(u))) is not None:
         x1, x2, level = pair[0].payload, pair[1].payload, pair[0].level
-        comp, y = map_accumulate(list(u.p["fn"]), x1, x2, acc, bw, wb)
+        comp, y = map_accumulate(list(u.p["fn"]), x1, x2, acc, bw, wb, u.p)
         load = load_cycles(x1, onchip) + load_cycles(x2, onchip)
         if level < b:
             acc = y

@@ -132,7 +132,7 @@ def step_bufferize(un, C, S, P, W, g, F):
         token.rows = 0
         token.cols = 0
         token.off = 0
-        token.bpe = 0
+        token.bits = 0
         token.rd = 0
         un.a = -1
         un.b = 0

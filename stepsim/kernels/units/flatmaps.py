@@ -53,7 +53,7 @@ def _address(y, value):
     y.rows = 1
     y.cols = 1
     y.off = 1
-    y.bpe = 8
+    y.bits = 64
     y.rd = 0
     y.value = value
 
@@ -96,7 +96,7 @@ def step_retile(un, C, S, P, W, g, F):
             y.rows = 1
             y.cols = width
             y.off = 1 if i <= x.off else 0
-            y.bpe = x.bpe
+            y.bits = x.bits
             y.rd = x.rd
             y.value = 0
             emit_move(un, out, S, W, g, 0, x.level if (i == pieces or ends) else 0, y)
@@ -236,7 +236,7 @@ def step_last_tile(un, C, S, P, W, g, F):
             y.rows = 1
             y.cols = 2
             y.off = 1
-            y.bpe = 1
+            y.bits = 8
             y.rd = 0
             y.value = last if ends else more
             emit_move(un, out, S, W, g, 0, un.c + 1 if ends else 0, y)
@@ -303,7 +303,7 @@ def step_flat_map(un, C, S, P, W, g, F):
             y.rows = _side(x, P[par + 1])
             y.cols = _side(x, P[par + 2])
             y.off = y.rows
-            y.bpe = x.bpe
+            y.bits = x.bits
             y.rd = x.rd
             y.value = 0
             work(un, cycles)

@@ -64,7 +64,7 @@ def ready_pair(un, C, S, c1, c2, g):
 
 @kernel
 def step_unary_map(un, C, S, P, W, g, F):
-    """Parameters: fn, bw, wb, transposed. A tuple token feeds a two-operand function."""
+    """Parameters: fn, bw, wb, transposed, result bits. A tuple feeds a two-operand function."""
     par = un.par
     fn = P[par]
     bw = P[par + 1]
@@ -83,7 +83,7 @@ def step_unary_map(un, C, S, P, W, g, F):
         if x.kind == _TUPLE:
             x1 = S[x.value + 1]
             x2 = S[x.value + 2]
-            cycles = binary(un, fn, P[par + 3], 0, bw, x1, x2, y)
+            cycles = binary(un, fn, P[par + 3], 0, P[par + 4], bw, x1, x2, y)
             load = load_cycles(x1, g.onchip) + load_cycles(x2, g.onchip)
         elif fn > _LAST_UNARY:
             return abort(un, _PAYLOAD, x.kind, _TUPLE)
@@ -109,13 +109,14 @@ def step_unary_map(un, C, S, P, W, g, F):
 
 @kernel
 def step_binary_map(un, C, S, P, W, g, F):
-    """Parameters: fn, bw, wb, transposed, stride."""
+    """Parameters: fn, bw, wb, transposed, stride, result bits."""
     par = un.par
     fn = P[par]
     bw = P[par + 1]
     wb = P[par + 2]
     transposed = P[par + 3]
     stride = P[par + 4]
+    result_bits = P[par + 5]
     c1 = P[un.in0]
     c2 = P[un.in0 + 1]
     d = P[un.out0]
@@ -132,7 +133,7 @@ def step_binary_map(un, C, S, P, W, g, F):
         if x1.level != x2.level:
             return abort(un, _LEVELS, x1.level, x2.level)
         spent = un.flops
-        cycles = binary(un, fn, transposed, stride, bw, x1, x2, y)
+        cycles = binary(un, fn, transposed, stride, result_bits, bw, x1, x2, y)
         if cycles < 0:
             return _FAILED
         status = room(un, out, d, S, F, g)
@@ -187,7 +188,7 @@ def step_zip(un, C, S, P, W, g, F):
         y.rows = 0
         y.cols = 0
         y.off = 0
-        y.bpe = 0
+        y.bits = 0
         y.rd = 0
         un.fires += 1
         emit_move(un, out, S, W, g, 0, x1.level, y)

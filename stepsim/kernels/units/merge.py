@@ -121,7 +121,7 @@ def step_eager_merge(un, C, S, P, W, g, F):
             token.rows = 1
             token.cols = un.nin
             token.off = 1
-            token.bpe = 1
+            token.bits = 8
             token.rd = 0
             un.pc = 3
         if un.pc == 3:

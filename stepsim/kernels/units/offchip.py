@@ -32,29 +32,29 @@ _PAYLOAD = int(Abort.PAYLOAD)
 
 
 @kernel
-def _tile_requests(rows, cols, bpe, request_bytes):
+def _tile_requests(rows, cols, bits, request_bytes):
     """Requests of one tile; every row is rounded up on its own."""
-    return rows * ceil_div(cols * bpe, request_bytes)
+    return rows * ceil_div(cols * bits, 8 * request_bytes)
 
 
 @kernel
-def _access(un, rows, cols, bpe, g):
+def _access(un, rows, cols, bits, g):
     # Ask for one tile; False when it needs no request.
-    n = _tile_requests(rows, cols, bpe, g.request_bytes)
+    n = _tile_requests(rows, cols, bits, g.request_bytes)
     un.need = n
     un.requests += n
-    un.traffic += rows * cols * bpe
+    un.traffic += ceil_div(rows * cols * bits, 8)
     return n > 0
 
 
 @kernel
-def _send_tile(un, out, S, W, g, level, rows, cols, bpe):
+def _send_tile(un, out, S, W, g, level, rows, cols, bits):
     token = emit(un, out, S, W, g, 0, level)
     token.kind = _TILE
     token.rows = rows
     token.cols = cols
     token.off = rows
-    token.bpe = bpe
+    token.bits = bits
     token.rd = 1
     token.value = 0
 
@@ -78,14 +78,14 @@ def _view_level(index, P, dims, ndims):
 def step_load(un, C, S, P, W, g, F):
     """Linear load, driven by a reference stream when there is an input.
 
-    Parameters: tile rows, cols, element bytes, highest level, tiles per view, number of view dims,
+    Parameters: tile rows, cols, element bits, highest level, tiles per view, number of view dims,
     view dims. ``a`` tile of the view, ``b`` level of the reference. Resume points: 0 next view,
     1 next tile, 2 tile arrived.
     """
     par = un.par
     rows = P[par]
     cols = P[par + 1]
-    bpe = P[par + 2]
+    bits = P[par + 2]
     top = P[par + 3]
     tiles = P[par + 4]
     ndims = P[par + 5]
@@ -112,7 +112,7 @@ def step_load(un, C, S, P, W, g, F):
                 continue
             un.fires += 1
             un.pc = 2
-            if _access(un, rows, cols, bpe, g):
+            if _access(un, rows, cols, bits, g):
                 return _WAIT_MEMORY
             un.a = tiles
             un.pc = 0
@@ -123,18 +123,18 @@ def step_load(un, C, S, P, W, g, F):
         level = _view_level(un.a, P, par + 6, ndims)
         if level == ndims:
             level = top + un.b
-        _send_tile(un, out, S, W, g, level, rows, cols, bpe)
+        _send_tile(un, out, S, W, g, level, rows, cols, bits)
         un.a += 1
         un.pc = 1
 
 
 @kernel
 def step_random_load(un, C, S, P, W, g, F):
-    """Parameters: tile rows, cols, element bytes. ``b`` level of the address."""
+    """Parameters: tile rows, cols, element bits. ``b`` level of the address."""
     par = un.par
     rows = P[par]
     cols = P[par + 1]
-    bpe = P[par + 2]
+    bits = P[par + 2]
     c = P[un.in0]
     d = P[un.out0]
     ch = C[c]
@@ -148,18 +148,18 @@ def step_random_load(un, C, S, P, W, g, F):
             un.fires += 1
             take(un, ch, S, F, W, g)
             un.pc = 1
-            if _access(un, rows, cols, bpe, g):
+            if _access(un, rows, cols, bits, g):
                 return _WAIT_MEMORY
         status = room(un, out, d, S, F, g)
         if status != 0:
             return status
-        _send_tile(un, out, S, W, g, un.b, rows, cols, bpe)
+        _send_tile(un, out, S, W, g, un.b, rows, cols, bits)
         un.pc = 0
 
 
 @kernel
 def step_store(un, C, S, P, W, g, F):
-    """Linear store. Parameters: tile rows, cols. ``b`` element bytes of the run, 0 before."""
+    """Linear store. Parameters: tile rows, cols. ``b`` element bits of the run, 0 before."""
     par = un.par
     c = P[un.in0]
     ch = C[c]
@@ -173,9 +173,9 @@ def step_store(un, C, S, P, W, g, F):
                 return abort(un, _PAYLOAD, x.kind, _TILE)
             if x.rows != P[par] or x.cols != P[par + 1]:
                 return abort(un, _SHAPE, x.rows, x.cols)
-            if un.b != 0 and x.bpe != un.b:
-                return abort(un, _WIDTH, un.b, x.bpe)
-            un.b = x.bpe
+            if un.b != 0 and x.bits != un.b:
+                return abort(un, _WIDTH, un.b, x.bits)
+            un.b = x.bits
             un.fires += 1
             un.pc = 1
             if _access(un, P[par], P[par + 1], un.b, g):
@@ -208,7 +208,7 @@ def step_random_store(un, C, S, P, W, g, F):
             un.b = x1.level if P[par + 2] != 0 else x2.level
             un.fires += 1
             un.pc = 1
-            if _access(un, P[par], P[par + 1], x2.bpe, g):
+            if _access(un, P[par], P[par + 1], x2.bits, g):
                 return _WAIT_MEMORY
         status = room(un, out, d, S, F, g)
         if status != 0:
@@ -219,7 +219,7 @@ def step_random_store(un, C, S, P, W, g, F):
         token.rows = 0
         token.cols = 0
         token.off = 0
-        token.bpe = 0
+        token.bits = 0
         token.rd = 0
         take(un, ch1, S, F, W, g)
         take(un, ch2, S, F, W, g)

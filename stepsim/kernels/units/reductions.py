@@ -4,7 +4,7 @@ The accumulator is the private slot ``hand``, the result waiting to be sent ``ha
 initial accumulator ``hand + 2``. The final firing charges the store of the *initial* accumulator,
 as the published simulator does; Scan charges the store of each state.
 
-Parameters: fn, bw, wb, transposed, rank.
+Parameters: fn, bw, wb, transposed, rank, result bits (0: operands are equally wide).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def step_map_accum(un, C, S, P, W, g, F):
     wb = P[par + 2]
     transposed = P[par + 3]
     rank = P[par + 4]
+    result_bits = P[par + 5]
     c1 = P[un.in0]
     c2 = P[un.in0 + 1]
     d = P[un.out0]
@@ -83,7 +84,9 @@ def step_map_accum(un, C, S, P, W, g, F):
         if x1.level != x2.level:
             return abort(un, _LEVELS, x1.level, x2.level)
         level = x1.level
-        comp = map_accumulate(un, fn, transposed, bw, x1, x2, S[un.hand], S[un.hand + 1], wb)
+        comp = map_accumulate(
+            un, fn, transposed, result_bits, bw, x1, x2, S[un.hand], S[un.hand + 1], wb
+        )
         if comp < 0:
             return _FAILED
         load = load_cycles(x1, g.onchip) + load_cycles(x2, g.onchip)
