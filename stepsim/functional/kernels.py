@@ -106,7 +106,7 @@ def _append(tile: TileValue, row: TileValue, node: Node) -> TileValue:
     if last > tile.rows:
         node.fail(f"no room for another row: {tile.valid} of {tile.rows} rows are valid")
     data = tile.data.copy()
-    data[tile.valid : last] = row.data
+    data[tile.valid : last] = node.rounded(row.data)
     return TileValue(data, last, tile.width)
 
 

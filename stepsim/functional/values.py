@@ -1,7 +1,7 @@
 """What streams carry in a functional run: tiles with values, selections, buffers, tokens.
 
-Floating point values are held as float32 and rounded to the scalar type of their stream after every
-operator; addresses and metadata are exact uint64.
+Values to compute with are held as float32 and rounded to the scalar type of their stream after
+every operator; addresses and metadata are exact uint64.
 """
 
 from __future__ import annotations
@@ -133,34 +133,60 @@ class World:
     scalar: DType | None
 
 
-_WIDE: dict[DType, np.dtype[Any]] = {
-    DType.u32: np.dtype(np.uint32),
-    DType.u64: np.dtype(np.uint64),
-    DType.bool_: np.dtype(bool),
-    DType.f32: np.dtype(np.float32),
-    DType.f16: np.dtype(np.float16),
+_NUMPY: dict[DType, str] = {
+    DType.u32: "uint32",
+    DType.u64: "uint64",
+    DType.bool_: "bool",
+    DType.f32: "float32",
+    DType.f16: "float16",
+    DType.i8: "int8",
 }
+_ML_DTYPES: dict[DType, str] = {
+    DType.bf16: "bfloat16",
+    DType.f8e4m3: "float8_e4m3fn",
+    DType.f8e5m2: "float8_e5m2",
+    DType.f4: "float4_e2m1fn",
+    DType.i4: "int4",
+}
+_LARGEST: dict[DType, tuple[float, float]] = {
+    DType.f8e4m3: (-448, 448),
+    DType.f8e5m2: (-57344, 57344),
+    DType.f4: (-6, 6),
+    DType.i8: (-128, 127),
+    DType.i4: (-8, 7),
+}
+"""Ranges of the types that saturate: larger values become the largest, as in hardware."""
 
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """The numpy type of stored tensors."""
-    if dtype is not DType.bf16:
-        return _WIDE[dtype]
+    if dtype in _NUMPY:
+        return np.dtype(_NUMPY[dtype])
     try:
         import ml_dtypes
     except ImportError:
         raise EvaluationError(
-            "bf16 values need the package ml_dtypes. Install it with pip install "
+            f"{dtype} values need the package ml_dtypes. Install it with pip install "
             "'stepsim[values]', or build the program with dtype f32"
         ) from None
-    brain: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return brain
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    return found
 
 
 def rounded(data: Array, dtype: DType) -> Array:
-    """Floating point data as float32, every scalar representable in ``dtype``."""
+    """Data as float32, every scalar rounded to the nearest that ``dtype`` can represent.
+
+    Values beyond the range of types of 8 and 4 bits saturate. Where a type has no NaN, NaN becomes
+    zero.
+    """
     wide = np.asarray(data, np.float32)
     if dtype is DType.f32:
         return wide
+    if dtype in _LARGEST:
+        wide = np.clip(wide, *_LARGEST[dtype])
+    if dtype in (DType.i8, DType.i4, DType.f4):
+        wide = np.nan_to_num(wide, nan=0.0)
+    if dtype in (DType.i8, DType.i4):
+        return np.rint(wide)
     with np.errstate(over="ignore", invalid="ignore"):
         return wide.astype(numpy_dtype(dtype)).astype(np.float32)

@@ -122,25 +122,29 @@ def _tiles(name: str, types: Sequence[ElementType]) -> list[Tile]:
     return tiles
 
 
-def _floats(name: str, types: Sequence[ElementType]) -> list[Tile]:
+def _numbers(name: str, types: Sequence[ElementType]) -> list[Tile]:
     tiles = _tiles(name, types)
-    if any(not t.dtype.is_float for t in tiles):
+    if any(not t.dtype.is_arithmetic for t in tiles):
         found = ", ".join(str(t) for t in types)
-        raise DTypeError(f"{name} works on tiles of floating point scalars, found {found}")
+        known = ", ".join(d.text for d in DType if d.is_arithmetic)
+        raise DTypeError(f"{name} works on tiles of {known}, found {found}")
     return tiles
 
 
 def _matmul(types: Sequence[ElementType], same: Same, *, transposed: bool) -> Tile:
-    a, b = _floats("matmul", types)
+    a, b = _numbers("matmul", types)
     inner, out = (b.cols, b.rows) if transposed else (b.rows, b.cols)
-    if a.dtype is not b.dtype:
-        raise DTypeError(f"matmul multiplies tiles of one scalar type, found {a} and {b}")
+    if a.dtype is not b.dtype and b.dtype.bits >= a.dtype.bits:
+        raise DTypeError(
+            "matmul multiplies tiles of one scalar type, or by a second operand of a narrower one "
+            f"that is converted to the first's, found {a} and {b}"
+        )
     same(a.cols, inner, f"inner sizes of {a} and {b}{' transposed' if transposed else ''}")
     return Tile(a.dtype, a.rows, out)
 
 
 def _broadcast(types: Sequence[ElementType], same: Same, *, name: str) -> Tile:
-    a, b = _floats(name, types)
+    a, b = _numbers(name, types)
     sides = []
     for left, right, what in ((a.rows, b.rows, "rows"), (a.cols, b.cols, "columns")):
         if not (left.is_one() or right.is_one()):
@@ -150,7 +154,7 @@ def _broadcast(types: Sequence[ElementType], same: Same, *, name: str) -> Tile:
 
 
 def _unary(types: Sequence[ElementType], same: Same, *, name: str, cols: int | None = None) -> Tile:
-    (a,) = _floats(name, types)
+    (a,) = _numbers(name, types)
     return a if cols is None else Tile(a.dtype, a.rows, Dim(cols))
 
 
@@ -162,7 +166,7 @@ def _set_offset(types: Sequence[ElementType], same: Same) -> Tile:
 
 
 def _append(types: Sequence[ElementType], same: Same) -> Tile:
-    a, b = _floats("append_row", types)
+    a, b = _numbers("append_row", types)
     same(a.cols, b.cols, f"columns of {a} and {b}")
     if not b.rows.is_one():
         raise DimError(f"append_row appends one row, found {b}")
@@ -234,7 +238,7 @@ def accum_result(
     reduced = stream.shape[len(stream.shape) - rank :]
     if fn.accum_unit == "SignalReqAllRead":
         return U64_TILE, init or zero((1, 1), DType.u64)
-    (tile,) = _floats(fn.name, (element,))
+    (tile,) = _numbers(fn.name, (element,))
     if fn.accum_unit in ("RetileRow", "RetileCol"):
         rows = fn.accum_unit == "RetileRow"
         kept = tile.cols if rows else tile.rows

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import RankError
-from stepsim.graph.dims import Dim, cardinality, format_dims, total_over
-from stepsim.graph.sizes import Size, product
-from stepsim.graph.types import ElementType, Tile
+from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.sizes import Size
+from stepsim.graph.types import ElementType
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
@@ -26,7 +26,6 @@ __all__ = [
     "SplitPadding",
     "StreamHandle",
     "blurred",
-    "stream_elements",
 ]
 
 
@@ -171,11 +170,3 @@ class StreamHandle:
 
     def __repr__(self) -> str:
         return f"{self.describe()} <- {self.producer.title(self.output)}"
-
-
-def stream_elements(stream: StreamHandle) -> Size:
-    """Scalars that pass through a stream of tiles: every tile at its own, possibly ragged, size."""
-    tile = stream.type
-    assert isinstance(tile, Tile)
-    first, second = (tile.cols, tile.rows) if tile.cols.is_ragged else (tile.rows, tile.cols)
-    return product((total_over(first, stream.elements()), second.bound))

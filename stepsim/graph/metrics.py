@@ -5,7 +5,7 @@ width, the formulas of the STeP paper (tables 3 to 7), and on-chip memory of tho
 that get data. ``paper`` is the same with the memory of all operators. ``published`` reproduces the
 published figures to the byte: one tile buffer per off-chip operator, and the element width quirk of
 those runs (loads and random accesses count a tile's own width, everything else counts 4 bytes for
-any floating point scalar); ``published2`` doubles its buffers.
+any scalar to compute with); ``published2`` doubles its buffers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
+from stepsim.dtypes import DType, packed_bytes
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.binding import number_of, substitution, symbols_of
 from stepsim.graph.dims import Dim
 from stepsim.graph.formulas import fold_sum, shorten
-from stepsim.graph.handle import StreamHandle, stream_elements
-from stepsim.graph.sizes import Size, active, plain, product
-from stepsim.graph.types import Buffer, DType, ElementType, IndexSelector, MultiHot, Tile, TupleType
+from stepsim.graph.handle import StreamHandle
+from stepsim.graph.sizes import Size, active, ceil_div, plain, product
+from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTINGS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetrics", "measure"]
 
 COUNTINGS = ("executed", "published", "published2", "paper")
-PUBLISHED_FLOAT_BYTES = 4
+PUBLISHED_SCALAR_BYTES = 4
 
 FORMULA_COLUMNS = 100
 """Widest formula in the repr of metrics."""
@@ -55,20 +56,22 @@ class Accounting:
         """Tiles that an off-chip operator holds."""
         return 1 if self.counting == "published" else 2
 
-    def width(self, dtype: DType) -> int:
-        """Bytes per scalar of everything but loads and random accesses."""
-        if not self.by_paper and dtype.is_float:
-            return PUBLISHED_FLOAT_BYTES
-        return dtype.width_bytes
+    def scalar_bytes(self, scalars: Size, dtype: DType) -> Size:
+        """Bytes of a tile of ``scalars`` of everything but loads and random accesses."""
+        if not self.by_paper and dtype.is_arithmetic:
+            return product((scalars, PUBLISHED_SCALAR_BYTES))
+        if dtype.bits % 8 == 0:
+            return product((scalars, dtype.bits // 8))
+        return ceil_div(scalars, 8 // dtype.bits)
 
     def load_bytes(self, tile: Tile) -> int:
         """Bytes of a tile as loads and random accesses count it."""
-        return int(tile.rows) * int(tile.cols) * tile.dtype.width_bytes
+        return packed_bytes(int(tile.rows) * int(tile.cols), tile.dtype.bits)
 
     def type_bytes(self, element: ElementType) -> Size:
         """Bytes that one element needs on chip; ragged sizes count with their bound."""
         if isinstance(element, Tile):
-            return product((element.elements(), self.width(element.dtype)))
+            return self.scalar_bytes(element.elements(), element.dtype)
         if isinstance(element, MultiHot):
             return element.width
         if isinstance(element, IndexSelector):
@@ -80,9 +83,8 @@ class Accounting:
         return 1
 
     def stream_bytes(self, stream: StreamHandle) -> Size:
-        """Bytes of all elements of a stream of tiles."""
-        assert isinstance(stream.type, Tile)
-        return product((stream_elements(stream), self.width(stream.type.dtype)))
+        """Bytes of all elements of a stream of tiles of static size."""
+        return product((stream.elements(), self.type_bytes(stream.type)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from stepsim.dtypes import DType, dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.dims import Dim, DimLike
 from stepsim.graph.sizes import Size, product
@@ -27,44 +27,6 @@ __all__ = [
     "dtype_of",
     "spec",
 ]
-
-
-class DType(enum.Enum):
-    """Scalar types with their width in bytes."""
-
-    f16 = ("f16", 2, True)
-    bf16 = ("bf16", 2, True)
-    f32 = ("f32", 4, True)
-    u32 = ("u32", 4, False)
-    u64 = ("u64", 8, False)
-    bool_ = ("bool", 1, False)
-
-    def __init__(self, text: str, width: int, is_float: bool) -> None:
-        self.text = text
-        self.width_bytes = width
-        self.is_float = is_float
-
-    @property
-    def is_address(self) -> bool:
-        """Unsigned integers can address tiles."""
-        return self in (DType.u32, DType.u64)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-_BY_NAME = {d.text: d for d in DType} | {"float16": DType.f16, "float32": DType.f32}
-
-
-def dtype_of(value: DType | str) -> DType:
-    """A DType from itself or its name."""
-    if isinstance(value, DType):
-        return value
-    try:
-        return _BY_NAME[value]
-    except KeyError:
-        known = ", ".join(str(d) for d in DType)
-        raise DTypeError(f"unknown scalar type {value!r}; use one of {known}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +131,7 @@ class TensorSpec:
 
     @property
     def size_bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.width_bytes
+        return packed_bytes(math.prod(self.shape), self.dtype.bits)
 
     def __str__(self) -> str:
         dims = "x".join(str(d) for d in self.shape)
@@ -185,16 +147,15 @@ def spec(*shape: int, dtype: DType | str = DType.bf16, name: str | None = None) 
     return TensorSpec(dims, dtype_of(dtype), name)
 
 
-_NUMPY = {"float16": DType.f16, "float32": DType.f32, "uint32": DType.u32, "uint64": DType.u64}
-
-
 def as_spec(tensor: TensorSpec | np.ndarray[Any, Any]) -> TensorSpec:
-    """The spec of a tensor given as a spec or as an array."""
+    """The spec of a tensor given as a spec or as an array of numpy or ml_dtypes."""
     if isinstance(tensor, TensorSpec):
         return tensor
     array = np.asarray(tensor)
-    if array.dtype.name not in _NUMPY:
+    try:
+        dtype = dtype_of(array.dtype.name)
+    except DTypeError:
         raise DTypeError(
             f"arrays of {array.dtype.name} cannot be loaded; convert to float32 or float16"
-        )
-    return TensorSpec(tuple(array.shape), _NUMPY[array.dtype.name], None, array)
+        ) from None
+    return TensorSpec(tuple(array.shape), dtype, None, array)

@@ -8,8 +8,8 @@ from stepsim.results.result import Result
 from stepsim.results.schema import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 
 __all__ = [
-    "FIFOS_SCHEMA",
     "COLUMNS",
+    "FIFOS_SCHEMA",
     "MEASURES",
     "RUN_SCHEMA",
     "SCHEMA_VERSION",

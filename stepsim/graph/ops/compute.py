@@ -60,6 +60,15 @@ class Compute(Operator):
             types += stream.type.parts if isinstance(stream.type, TupleType) else [stream.type]
         return [t for t in types if isinstance(t, Tile)]
 
+    def result_width(self) -> dict[str, Any]:
+        """The unit parameter that lets a matmul take operands of different widths; else nothing."""
+        tiles = self.operands()
+        if self.fn.name not in ("matmul", "matmul_t") or tiles[0].dtype is tiles[1].dtype:
+            return {}
+        out = self.outputs[0].type
+        assert isinstance(out, Tile)
+        return {"result_bpe": out.dtype.element_bytes}
+
     def total_flops(self) -> Size:
         tiles = self.operands()
         out = self.outputs[0].type
@@ -81,8 +90,9 @@ def matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size
     a = op.inputs[0].type
     if not isinstance(a, Tile):
         return 0
-    width = account.width(a.dtype) if in_bytes else 1
-    return product((MATMUL_ROWS * width, a.cols.bound)) + account.type_bytes(op.inputs[1].type)
+    rows = product((MATMUL_ROWS, a.cols.bound))
+    first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
+    return first + account.type_bytes(op.inputs[1].type)
 
 
 def same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:

@@ -89,8 +89,8 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
 
 def _float_tile(site: Site, x: Stream) -> Tile:
     tile = x.type
-    if not (isinstance(tile, Tile) and tile.dtype.is_float):
-        site.fail(DTypeError, f"in1 must carry tiles of floating point scalars, found {tile}")
+    if not (isinstance(tile, Tile) and tile.dtype.is_arithmetic):
+        site.fail(DTypeError, f"in1 must carry tiles of scalars to compute with, found {tile}")
     return tile
 
 

@@ -61,7 +61,7 @@ class Map(Compute):
         params["fn"] = [unit, self.fn.transposed]
         if self.fn.stride is not None:
             params["stride"] = self.fn.stride
-        return params
+        return params | self.result_width()
 
     def memory(self, account: Accounting) -> Size:
         matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
@@ -103,7 +103,7 @@ class Accum(Compute):
             "bw": self.unit_bw(),
             "rank": self.rank,
             "init": [self.init.rows, self.init.cols],
-            "bpe": out.dtype.width_bytes,
+            "bpe": out.dtype.element_bytes,
             "wb": self.write_back,
         }
 
@@ -147,9 +147,9 @@ class MapAccum(Compute):
             "bw": self.unit_bw(),
             "rank": self.rank,
             "init": [self.init.rows, self.init.cols],
-            "bpe": out.dtype.width_bytes,
+            "bpe": out.dtype.element_bytes,
             "wb": self.write_back,
-        }
+        } | self.result_width()
 
     def memory(self, account: Accounting) -> Size:
         out = account.type_bytes(self.outputs[0].type)

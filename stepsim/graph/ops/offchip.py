@@ -14,7 +14,7 @@ from stepsim.graph.dims import Dim
 from stepsim.graph.limits import FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, product
-from stepsim.graph.types import Ack, TensorSpec, Tile, as_spec
+from stepsim.graph.types import Ack, DType, TensorSpec, Tile, as_spec
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
@@ -59,7 +59,7 @@ class LinearLoad(Operator):
             "tile": _rows_cols(self.tile),
             "view": list(self.shape),
             "par": self.par_dispatch or self.program.par_dispatch,
-            "bpe": self.tile.dtype.width_bytes,
+            "bpe": self.tile.dtype.element_bytes,
         }
         if not self.inputs:
             params["lead"] = False
@@ -109,7 +109,7 @@ class RandomLoad(Operator):
         return {
             "tile": _rows_cols(self.tile),
             "par": self.par_dispatch or self.program.par_dispatch,
-            "bpe": self.tile.dtype.width_bytes,
+            "bpe": self.tile.dtype.element_bytes,
         }
 
     def traffic(self, account: Accounting) -> Size:
@@ -136,7 +136,7 @@ class RandomStore(Operator):
         return {
             "tile": _rows_cols(self.tile),
             "par": self.par_dispatch or self.program.par_dispatch,
-            "bpe": self.tile.dtype.width_bytes,
+            "bpe": self.tile.dtype.element_bytes,
             "ack_addr": self.ack == "addr",
         }
 
@@ -176,11 +176,12 @@ def _tiling(
             f"tile {tile[0]}x{tile[1]} does not divide the {size} {what} of {tensor}",
             "choose a tile side that divides the tensor, or pad the tensor",
         )
+    arithmetic = ", ".join(d.text for d in DType if d.is_arithmetic)
     site.require(
-        tensor.dtype.is_float or not floats,
+        tensor.dtype.is_arithmetic or not floats,
         DTypeError,
         f"{tensor} cannot be loaded",
-        "loads read f16, bf16 or f32 tensors; use metadata() or selector() for integers",
+        f"loads read tensors of {arithmetic}; use metadata() or selector() for indices",
     )
     rows, cols = tensor.shape[-2:]
     grid = [*tensor.shape[:-2], rows // tile[0], cols // tile[1]]
@@ -336,7 +337,7 @@ def random_store(
     _address(site, addr)
     tile = _static_tile(site, data, "data")
     site.require(
-        tile.dtype is given.dtype or tile.dtype.width_bytes == given.dtype.width_bytes,
+        tile.dtype.bits == given.dtype.bits,
         DTypeError,
         f"data carries {tile}, the tensor is {given}",
     )

@@ -83,7 +83,7 @@ class Reshape(_Shape):
         }
         tile = self.inputs[0].type
         if isinstance(tile, Tile):
-            params["bpe"] = tile.dtype.width_bytes
+            params["bpe"] = tile.dtype.element_bytes
             if self.pad is not None:
                 params["pad"] = [int(tile.rows), int(tile.cols)]
         return params
