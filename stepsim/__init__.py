@@ -17,30 +17,59 @@ if TYPE_CHECKING:
     from stepsim.graph import *  # noqa: F403
     from stepsim.machine import Machine, list_machines, load_machine
     from stepsim.results import Result
-    from stepsim.simulation import Limits, Prepared, Progress, prepare, simulate
+    from stepsim.simulation import Case, Limits, Prepared, Progress, make_case, prepare, simulate
     from stepsim.trace_io import read_routing, synthetic_routing
-    from stepsim.workloads import moe_layer
+    from stepsim.workloads import (
+        KV_LENGTHS,
+        ROUTING,
+        Attention,
+        Built,
+        Data,
+        Decoder,
+        Model,
+        Moe,
+        Param,
+        Swiglu,
+        Workload,
+    )
 
 _ROOMS = {
     "stepsim.machine": ("Machine", "list_machines", "load_machine"),
     "stepsim.results": ("Result",),
-    "stepsim.simulation": ("Limits", "Prepared", "Progress", "prepare", "simulate"),
+    "stepsim.simulation": (
+        "Case", "Limits", "Prepared", "Progress", "make_case", "prepare", "simulate",
+    ),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
-    "stepsim.workloads": ("moe_layer",),
-}
+    "stepsim.workloads": (
+        "KV_LENGTHS", "ROUTING", "Attention", "Built", "Data", "Decoder", "Model", "Moe", "Param",
+        "Swiglu", "Workload",
+    ),
+}  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "KV_LENGTHS",
     "MODEL_VERSION",
+    "ROUTING",
+    "Attention",
+    "Built",
+    "Case",
+    "Data",
+    "Decoder",
     "Limits",
     "Machine",
+    "Model",
+    "Moe",
+    "Param",
     "Prepared",
     "Progress",
     "Result",
+    "Swiglu",
+    "Workload",
     "__version__",
     "list_machines",
     "load_machine",
-    "moe_layer",
+    "make_case",
     "prepare",
     "read_routing",
     "simulate",

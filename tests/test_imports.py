@@ -15,8 +15,6 @@ ROOT = Path(stepsim.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 UNDONE = {
-    "workloads": "build reads the parameters that call it",
-    "cli": "the commands take their exit codes from main, which registers them",
     "reproduce": "reproduction writes the report, which reads the reproduction",
 }
 

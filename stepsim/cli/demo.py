@@ -10,6 +10,7 @@ import typer
 
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
+from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ def demo(
     note("bytes and FLOPs are those that each run executed and needed")
     note(f"wrote {table} and {picture}")
     if any(row["status"] != "ok" for row in rows):
-        from stepsim.cli.main import RUN_FAILED
-
         raise typer.Exit(RUN_FAILED)
 
 

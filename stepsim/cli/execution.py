@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.errors import ArgError
 
@@ -78,8 +79,6 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
     for sentence in case.built.notes:
         note(sentence)
     if result.status != "ok":
-        from stepsim.cli.main import RUN_FAILED
-
         note(f"run failed, status {result.status}: {result.diagnosis}")
         raise typer.Exit(RUN_FAILED)
 

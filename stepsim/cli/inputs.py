@@ -12,7 +12,8 @@ import typer
 
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
-from stepsim.workloads.parameters import DEFAULT_ROWS, Data, Workload
+from stepsim.workloads.parameters import DEFAULT_ROWS, Data
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np

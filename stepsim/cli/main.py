@@ -30,15 +30,10 @@ from stepsim.cli import (
     system,
     trace,
 )
+from stepsim.cli.exit_codes import BAD_INPUT, RUN_FAILED
 from stepsim.errors import StepSimError, UserCodeError
 
-__all__ = ["BAD_INPUT", "RUN_FAILED", "app", "main"]
-
-RUN_FAILED = 1
-"""Exit code of a run that ended in a deadlock, with a failed unit or at a limit."""
-
-BAD_INPUT = 2
-"""Exit code for an option, file, trace or machine that cannot be used."""
+__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="stepsim",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepsim.cli.console import note, show
+from stepsim.cli.exit_codes import RUN_FAILED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,8 +63,6 @@ def reproduce(
     _show(result)
     note(f"wrote {out / 'report.md'}, and tables and pictures beside it")
     if result.problems:
-        from stepsim.cli.main import RUN_FAILED
-
         for text in result.problems:
             note(f"run failed: {text}")
         raise typer.Exit(RUN_FAILED)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Json
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def sweep(
     else:
         _show_summary(summary, out, runs_left(plan, out, resume=True))
     if summary.failures or not summary.complete:
-        from stepsim.cli.main import RUN_FAILED
-
         raise typer.Exit(RUN_FAILED)
 
 

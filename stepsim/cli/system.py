@@ -31,7 +31,7 @@ _VARIABLES = ("STEPSIM_", "NUMBA_", "NO_COLOR", "XDG_CACHE_HOME")
 
 
 def environment() -> dict[str, Any]:
-    """Versions and settings that a bug report needs; an absent package has version None."""
+    """What a bug report needs: versions (None for an absent package), plugins and settings."""
     return {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
@@ -39,6 +39,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
+        "plugins": _plugins(),
         "variables": {
             name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)
         },
@@ -46,7 +47,7 @@ def environment() -> dict[str, Any]:
 
 
 def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print the versions and settings that a bug report needs."""
+    """Print versions, plugins and settings: what a bug report needs."""
     found = environment()
     if json:
         print_json(found)
@@ -75,6 +76,18 @@ def warmup() -> None:
 
         warm_up()
     note(f"engine ready after {time.perf_counter() - start:.1f} s")
+
+
+def _plugins() -> dict[str, str]:
+    """What other packages add, by group and name: the package, or why it cannot be used."""
+    from stepsim import plugins
+
+    return {
+        f"{group} {plugin.name}": f"{plugin.package} {plugin.version}"
+        + ("" if plugin.error is None else f", cannot be used: {plugin.error}")
+        for group in plugins.GROUPS
+        for plugin in plugins.found(group)
+    }
 
 
 def _version(package: str) -> str | None:

@@ -174,7 +174,10 @@ def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
 def _experts_of_rows(summary: RoutingSummary) -> int | None:
     if len(summary.models) != 1:
         return None
-    from stepsim.workloads import MOE_SHAPES
+    from stepsim.workloads.models import Model
 
-    shape = MOE_SHAPES.get(summary.models[0])
-    return shape.experts if shape is not None and shape.experts >= summary.experts else None
+    try:
+        experts = Model.parse(summary.models[0]).moe.experts
+    except ArgError:  # a name that is not known here, which is no mistake
+        return None
+    return experts if experts >= summary.experts else None

@@ -19,9 +19,9 @@ from stepsim.workloads.parameters import (
     ROUTING,
     Field,
     ParameterError,
-    Workload,
     fields_of,
 )
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.simulation.case import Case, make_case
 from stepsim.simulation.image_run import ImageRun
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
@@ -11,12 +12,14 @@ from stepsim.simulation.values import run_functional
 from stepsim.simulation.warm_up import ensure_compiled, warm_up
 
 __all__ = [
+    "Case",
     "ImageRun",
     "Limits",
     "Prepared",
     "Progress",
     "Totals",
     "ensure_compiled",
+    "make_case",
     "prepare",
     "run_functional",
     "simulate",

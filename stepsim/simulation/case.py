@@ -17,17 +17,18 @@ import pyarrow as pa
 
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph.metrics import Metrics
-from stepsim.machine import Machine
+from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
 from stepsim.results.columns import COLUMNS, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
-from stepsim.workloads.loading import Source, user_code
-from stepsim.workloads.parameters import Counted, Data, Workload, fields_of
-from stepsim.workloads.resolve import Resolved
+from stepsim.workloads.loading import Source, find_workload, user_code
+from stepsim.workloads.parameters import Counted, Data, fields_of
+from stepsim.workloads.resolve import Resolved, resolve
+from stepsim.workloads.workload import Workload
 
-__all__ = ["Case", "counting_of", "describe", "parameter_columns", "routing_load"]
+__all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
 
 _COUNTED = (
     "offchip_bytes",
@@ -55,6 +56,42 @@ def counting_of(given: str | None, config: str | None) -> str:
     return given or ("published" if config == "published" else "executed")
 
 
+def make_case(
+    workload: str,
+    data: Data | None = None,
+    *,
+    machine: Machine | str | None = None,
+    config: str | None = None,
+    counting: str | None = None,
+    **given: Any,
+) -> Case:
+    """A workload on data and a machine, as ``stepsim run`` builds it.
+
+    Parameters
+    ----------
+    workload : name, or file and name as in ``gemm.py:gemm``.
+    data : what it is fed with; nothing by default.
+    machine : name, file or machine; by default that of the published experiment with ``config``,
+        else ``sda-1024``.
+    config : ``published`` takes what is not given from the published experiment.
+    counting : ``executed``, ``published`` or ``paper``; published by default with ``config``.
+    given : parameters of the workload.
+
+    Raises
+    ------
+    WorkloadError : there is no such workload.
+    ParameterError : parameters are wrong or do not fit the data.
+    MachineError : the machine is unknown or invalid.
+    """
+    source = find_workload(workload)
+    kind = source.load()
+    fed = Data() if data is None else data
+    name = machine or (kind.published_machine if config == "published" else None) or "sda-1024"
+    target = name if isinstance(name, Machine) else load_machine(name)
+    resolved = resolve(kind, given, machine=target, config=config, data=[fed])
+    return Case(source, resolved, fed, target, counting_of(counting, config))
+
+
 def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
     """Columns of the parameters of a workload, by name.
 
@@ -79,7 +116,7 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
 
 
 def describe(
-    source: Source, resolved: Resolved, machine: Machine, counting: str, data: Data | None
+    source: Source, resolved: Resolved[Workload], machine: Machine, counting: str, data: Data | None
 ) -> dict[str, Any]:
     """What is run, by column; what is nested stands as JSON text."""
     values = resolved.workload.columns()
@@ -118,7 +155,12 @@ class Case:
     """
 
     def __init__(
-        self, source: Source, resolved: Resolved, data: Data, machine: Machine, counting: str
+        self,
+        source: Source,
+        resolved: Resolved[Workload],
+        data: Data,
+        machine: Machine,
+        counting: str,
     ) -> None:
         self.source = source
         self.resolved = resolved

@@ -49,7 +49,7 @@ class Point:
     machine: Machine
     counting: str
 
-    def resolved(self) -> Resolved:
+    def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
         return Resolved(self.source.load()(**self.values), self.origins, self.config)
 

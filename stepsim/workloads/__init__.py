@@ -12,10 +12,10 @@ from stepsim.workloads.parameters import (
     Data,
     Param,
     ParameterError,
-    Workload,
 )
 from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.swiglu import Swiglu
+from stepsim.workloads.workload import Workload
 
 __all__ = [
     "KV_LENGTHS",

@@ -8,7 +8,8 @@ from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from stepsim.errors import WorkloadError
-from stepsim.workloads.parameters import Built, Data, Input, Workload, fields_of
+from stepsim.workloads.parameters import Built, Data, Input, fields_of
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.graph import Program

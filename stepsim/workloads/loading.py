@@ -22,7 +22,7 @@ from typing import Any
 from stepsim import plugins
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError, did_you_mean
 from stepsim.workloads.functions import of_function, of_program, returns_program
-from stepsim.workloads.parameters import Workload
+from stepsim.workloads.workload import Workload
 
 __all__ = ["BUILT_IN", "Source", "find_workload", "user_code", "workload_names"]
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepsim.errors import did_you_mean
-from stepsim.workloads.parameters import Data, Field, ParameterError, Workload, fields_of
+from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
+    from stepsim.workloads.workload import Workload
 
 __all__ = ["CONFIGS", "Resolved", "parameter_problems", "resolve"]
+
+W = TypeVar("W", bound="Workload", covariant=True)
 
 CONFIGS = ("published",)
 """What ``config`` can be: whose settings hold for parameters that are not given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Generic[W]):
     """A workload with all its parameters.
 
     Attributes
@@ -29,7 +32,7 @@ class Resolved:
     config : the configuration that was asked for.
     """
 
-    workload: Workload
+    workload: W
     origins: Mapping[str, str]
     config: str | None = None
 
@@ -53,13 +56,13 @@ def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> li
 
 
 def resolve(
-    workload: type[Workload],
+    workload: type[W],
     given: Mapping[str, Any],
     *,
     machine: Machine | None = None,
     config: str | None = None,
     data: Sequence[Data] = (),
-) -> Resolved:
+) -> Resolved[W]:
     """A workload from the parameters that are given, as values of Python or YAML.
 
     Parameters

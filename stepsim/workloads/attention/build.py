@@ -9,15 +9,17 @@ then cyclic).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepsim.graph import Program, Stream, linear_load, metadata, parallelize, spec
 from stepsim.workloads.attention.graph import AttentionGraph, Lengths, Work
-from stepsim.workloads.attention.parameters import BLOCK, Attention
 from stepsim.workloads.models import AttentionShape
 from stepsim.workloads.parameters import Built, Counted, Data
+
+if TYPE_CHECKING:
+    from stepsim.workloads.attention.parameters import Attention
 
 __all__ = ["BuiltAttention", "build_attention", "cache_padding_flops", "reserved"]
 
@@ -45,7 +47,7 @@ class BuiltAttention(Built):
         if len(lanes) < workload.regions:
             notes.append(
                 f"{len(lanes)} of {workload.regions} regions built: {len(lengths)} requests make "
-                f"no more blocks of {workload.block or BLOCK}; --block changes their size"
+                f"no more blocks of {workload.requests_per_block}; --block changes their size"
             )
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))
@@ -53,7 +55,7 @@ class BuiltAttention(Built):
             program,
             parameters={
                 "max_length": reserved(workload.max_length, lengths, workload.kv_tile),
-                "block": (workload.block or BLOCK) if workload.strategy == "coarse" else None,
+                "block": workload.requests_per_block if workload.strategy == "coarse" else None,
                 "regions_built": len(lanes),
             },
             notes=notes,
@@ -92,7 +94,7 @@ def build_attention(workload: Attention, data: Data) -> BuiltAttention:
         graph = AttentionGraph(program, heads, lengths, workload.kv_tile, rows)
         loads = _Loads(graph)
         if strategy == "coarse":
-            lanes = coarse_lanes(groups, workload.regions, workload.block or BLOCK)
+            lanes = coarse_lanes(groups, workload.regions, workload.requests_per_block)
             sizes = loads.coarse(lanes)
         else:
             lanes = round_robin(len(lengths), workload.regions)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.workloads.checks import reserved_tokens, sharing
 from stepsim.workloads.models import Model
-from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError, Workload
+from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.workloads.attention.build import BuiltAttention
 
-__all__ = ["BLOCK", "Attention"]
+__all__ = ["Attention"]
 
-BLOCK = 16
-"""Requests of a contiguous block when no other number is given."""
+_BLOCK = 16
 
 _PUBLISHED = "qwen3-30b-a3b"
 _RESERVED = {16: (4672, 6528, 8000), 80: (6528,)}
@@ -43,7 +43,7 @@ class Attention(Workload):
     ] = 4
     kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
     block: Annotated[
-        int | None, Param("requests of a block of coarse", "requests", otherwise=str(BLOCK))
+        int | None, Param("requests of a block of coarse", "requests", otherwise=str(_BLOCK))
     ] = None
     micro_batches: Annotated[
         tuple[int, ...] | None,
@@ -95,6 +95,11 @@ class Attention(Workload):
     def heads(self) -> Model:
         """The model whose heads are taken."""
         return self.shape or self.model
+
+    @property
+    def requests_per_block(self) -> int:
+        """Requests of a contiguous block of coarse."""
+        return self.block or _BLOCK
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from sharing("regions", self.strategy, self.regions, data.rows)

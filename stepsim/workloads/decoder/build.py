@@ -1,17 +1,17 @@
 """The program of a decoder layer: QKV generation, decode attention and mixture of experts.
 
-The graph of figure 17 of the STeP paper is not published. This one has what is known of it: the batch split four
-ways for QKV generation and attention, expert parallelism, and the compute of every stage. It keeps
-QKV generation and attention apart from the experts by a barrier: activations are loaded for the
-experts when the last region has computed its last output. Norms, rotary embedding, the output
-projection and residual sums are left out, as in the figure.
+The graph of figure 17 of the STeP paper is not published. This one has what is known of it: the
+batch split four ways for QKV generation and attention, expert parallelism, and the compute of every
+stage. It keeps QKV generation and attention apart from the experts by a barrier: activations are
+loaded for the experts when the last region has computed its last output. Norms, rotary embedding,
+the output projection and residual sums are left out, as in the figure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,11 +31,12 @@ from stepsim.graph import (
 from stepsim.graph import map as map_stream
 from stepsim.workloads.attention.build import cache_padding_flops, reserved
 from stepsim.workloads.attention.graph import AttentionGraph, RegionResult, Work
-from stepsim.workloads.decoder.parameters import Decoder
 from stepsim.workloads.moe.build import combine, dispatch, padding_flops, routed_experts
-from stepsim.workloads.moe.parameters import DYNAMIC
 from stepsim.workloads.moe.regions import shared_experts
-from stepsim.workloads.parameters import Built, Counted, Data
+from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+
+if TYPE_CHECKING:
+    from stepsim.workloads.decoder.parameters import Decoder
 
 __all__ = ["BuiltDecoder", "build_decoder"]
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.workloads.checks import divides, reserved_tokens, sharing
 from stepsim.workloads.models import Model
-from stepsim.workloads.moe.parameters import DYNAMIC, Moe, check_experts
+from stepsim.workloads.moe.parameters import Moe, check_experts
 from stepsim.workloads.parameters import (
+    DYNAMIC,
     KV_LENGTHS,
     ROUTING,
     Data,
     Input,
     Param,
     ParameterError,
-    Workload,
 )
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.workloads.decoder.build import BuiltDecoder

@@ -1,5 +1,5 @@
 """Mixture-of-experts layers."""
 
-from stepsim.workloads.moe.parameters import DYNAMIC, Moe
+from stepsim.workloads.moe.parameters import Moe
 
-__all__ = ["DYNAMIC", "Moe"]
+__all__ = ["Moe"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,10 @@ from stepsim.graph import (
 )
 from stepsim.graph import map as map_stream
 from stepsim.workloads.models import MoEShape
-from stepsim.workloads.moe.parameters import DYNAMIC, Moe
-from stepsim.workloads.parameters import Built, Counted, Data
+from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
+
+if TYPE_CHECKING:
+    from stepsim.workloads.moe.parameters import Moe
 
 __all__ = ["BuiltMoe", "build_moe", "combine", "dispatch", "padding_flops", "routed_experts"]
 

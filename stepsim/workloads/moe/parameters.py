@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.workloads.checks import divides
 from stepsim.workloads.models import Model
-from stepsim.workloads.parameters import ROUTING, Data, Input, Param, ParameterError, Workload
+from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.workloads.moe.build import BuiltMoe
 
-__all__ = ["DYNAMIC", "Moe", "check_experts"]
-
-DYNAMIC = "dynamic"
+__all__ = ["Moe", "check_experts"]
 
 _PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
 _PUBLISHED_SHARED = ("qwen3-30b-a3b",)

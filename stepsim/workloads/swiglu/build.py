@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stepsim.graph import Program, fn, linear_load, linear_store, map_accum, spec
 from stepsim.graph import map as map_stream
 from stepsim.graph.types import dtype_of
 from stepsim.workloads.parameters import Built, Counted, Data
-from stepsim.workloads.swiglu.parameters import Swiglu
+
+if TYPE_CHECKING:
+    from stepsim.workloads.swiglu.parameters import Swiglu
 
 __all__ = ["BuiltSwiglu", "build_swiglu"]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.workloads.checks import divides
-from stepsim.workloads.parameters import Data, Param, Workload
+from stepsim.workloads.parameters import Data, Param
+from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from stepsim.workloads.swiglu.build import BuiltSwiglu

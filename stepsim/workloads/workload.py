@@ -1,0 +1,137 @@
+"""Workload: what a program is built from and how, declared once.
+
+A field of a workload is at once a Python argument, an option of the command line, a key of a sweep
+specification, an axis of a sweep, and a column of the results::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Gemm(Workload):
+        '''Tiled matrix product.'''
+
+        m: Annotated[int, Param("rows of the product", unit="rows")] = 1024
+        tile: Annotated[int | Literal["dynamic"], Param("rows per tile", unit="rows")]
+
+        def build(self, data: Data) -> Built: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+from stepsim.workloads.parameters import Built, Data, Input, ParameterError, fields_of
+from stepsim.workloads.resolve import resolve
+
+__all__ = ["Workload"]
+
+
+class Workload:
+    """Base of workloads: frozen dataclasses whose fields are the parameters.
+
+    Attributes
+    ----------
+    name : by which the command line and sweeps know it.
+    inputs : traces that it needs.
+    published_machine : machine of the published experiments; None if it is the usual one.
+    """
+
+    name: ClassVar[str] = ""
+    inputs: ClassVar[tuple[Input, ...]] = ()
+    published_machine: ClassVar[str | None] = None
+
+    @classmethod
+    def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Experts, and experts per token, of the routing that the parameters need, if known."""
+        return None
+
+    @classmethod
+    def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
+        """Values that published experiments set when they are not given.
+
+        Raises
+        ------
+        ParameterError : ``config`` asks for an experiment that was not published.
+        """
+        if config == "published":
+            raise ParameterError(
+                [("config", f"there is no published experiment of {cls.name}; leave it out")]
+            )
+        return {}
+
+    def check(self, data: Data) -> Iterable[tuple[str, str]]:
+        """What does not go together, as name of the parameter and text; nothing if all fits."""
+        return ()
+
+    def program_key(self, data: Data) -> Hashable:
+        """Equal for data that one program serves: what of the data decides the program."""
+        arrays = [getattr(data, one.name) for one in self.shaping()]
+        return data.rows, *(None if array is None else array.tobytes() for array in arrays)
+
+    @classmethod
+    def shaping(cls) -> tuple[Input, ...]:
+        """Those of the inputs whose content decides the program; their number of rows always does.
+
+        The others are bound to it for every run, which is faster. By default the program may depend
+        on all of them.
+        """
+        return cls.inputs
+
+    def build(self, data: Data) -> Built:
+        """The program.
+
+        Raises
+        ------
+        ParameterError : see `check`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        data: Data | None = None,
+        machine: Any = None,
+        config: str | None = None,
+        **given: Any,
+    ) -> Self:
+        """The workload for given parameters; see `stepsim.workloads.resolve`.
+
+        Raises
+        ------
+        ParameterError : a parameter is unknown, missing, mistyped or out of range.
+        """
+        batches = () if data is None else (data,)
+        return resolve(cls, given, machine=machine, config=config, data=batches).workload
+
+    def __post_init__(self) -> None:
+        problems: list[tuple[str, str]] = []
+        known = fields_of(type(self))
+        for name, field in known.items():
+            try:
+                object.__setattr__(self, name, field.checked(getattr(self, name)))
+            except ParameterError as error:
+                problems += error.problems
+        if problems:
+            raise ParameterError(problems)
+        for name, field in known.items():
+            if field.param.like is not None and getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(self, field.param.like))
+
+    def checked(self, data: Data) -> None:
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        ParameterError : with all problems.
+        """
+        problems = list(self.check(data))
+        if problems:
+            raise ParameterError(problems)
+
+    def values(self) -> dict[str, Any]:
+        """Every parameter by name."""
+        return {name: getattr(self, name) for name in fields_of(type(self))}
+
+    def columns(self) -> dict[str, Any]:
+        """Every parameter as it stands in the results."""
+        known = fields_of(type(self))
+        return {name: known[name].column_value(value) for name, value in self.values().items()}
