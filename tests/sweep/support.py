@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 
+from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
@@ -24,10 +26,11 @@ QWEN_TILES: dict[str, Any] = {
     "name": "qwen-tiles",
     "workload": "moe",
     "model": "qwen3-30b-a3b",
-    "traces": {"synthetic": {"tokens": 64, "layers": 10, "steps": 20, "seed": 1}},
+    "traces": {"synthetic": {"tokens": 64, "layers": 4, "steps": 10, "seed": 1}},
     "grid": {"tile": [8, 16, 32, 64, "dynamic"]},
+    "chunk": 5,
 }
-"""1 000 runs of a whole model in 50 chunks, the size that sweeps are measured at."""
+"""200 runs of a whole model in 40 chunks, long enough for two workers to have a part in it."""
 
 TINY: dict[str, Any] = {
     "workload": "moe",
@@ -42,6 +45,38 @@ TINY: dict[str, Any] = {
 def tiny(**changes: Any) -> dict[str, Any]:
     """The small specification with other keys; 24 runs in 8 chunks as it stands."""
     return {**TINY, **changes}
+
+
+MANY = tiny(
+    traces={"synthetic": {"tokens": 12, "layers": 5, "steps": 10, "seed": 1}},
+    grid={"tile": [1, 2, 4, "dynamic"]},
+    chunk=1,
+)
+"""200 runs, each a chunk of its own."""
+
+
+def saved(folder: Path) -> set[str]:
+    """Keys of the runs on disk; fails when a file is not whole."""
+    return set(open_table(folder).to_table(columns=["run"])["run"].to_pylist())
+
+
+def disturb_after(folder: Path, chunks: int) -> None:
+    """A sweep that stops after some chunks."""
+
+    def stop(progress: Any) -> None:
+        nonlocal chunks
+        chunks -= 1
+        if not chunks:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(tiny(), folder, progress=stop)
+
+
+def assert_as_undisturbed(folder: Path) -> None:
+    other = folder.with_name(folder.name + "-undisturbed")
+    run_sweep(tiny(), other)
+    assert rows_of(folder) == rows_of(other)
 
 
 def rows_of(folder: Path) -> dict[str, bytes]:

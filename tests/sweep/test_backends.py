@@ -1,4 +1,4 @@
-"""What holds for all backends: arguments, and that all workers run the same software."""
+"""What holds for all backends, as that all workers run the same software."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ from stepsim.sweep.backends import LocalBackend
 from stepsim.sweep.plan import Chunk, versions
 from stepsim.sweep.work import ChunkRows, execute_chunk
 from tests.sweep.support import of_another_version, rows_of, timings, tiny
-
-
-def test_arguments_of_backends(tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match="the local backend has none"):
-        run_sweep(tiny(), tmp_path / "a", address="tcp://127.0.0.1:1")
-    with pytest.raises(SweepError, match="unknown backend 'slurm'; known are local, dask, ray"):
-        run_sweep(tiny(), tmp_path / "b", backend="slurm")
-    with pytest.raises(SweepError, match="jobs is 0"):
-        run_sweep(tiny(), tmp_path / "c", jobs=0)
 
 
 @pytest.mark.parametrize(("backend", "package"), [("dask", "distributed"), ("ray", "ray")])

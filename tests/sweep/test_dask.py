@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
         made.close()
 
 
-def test_thousand_runs_lose_a_worker_half_way_and_are_those_of_a_local_sweep(
+def test_a_sweep_that_loses_a_worker_half_way_is_as_a_local_one(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
     local, folder = tmp_path / "local", tmp_path / "dask"
@@ -48,14 +48,14 @@ def test_thousand_runs_lose_a_worker_half_way_and_are_those_of_a_local_sweep(
     command = sweep_command(QWEN_TILES, folder, "--backend", "dask", "--address", cluster.address)
     with subprocess.Popen(command) as sweep:
         try:
-            wait_until(lambda: len(timings(folder)) >= 25 or sweep.poll() is not None, 300)
+            wait_until(lambda: len(timings(folder)) >= 20 or sweep.poll() is not None, 300)
             killed, held = cluster.kill_a_worker_at_work()
             saved = timings(folder)
             assert sweep.wait(300) == 0
         finally:
             sweep.kill()
     # It was half way, and the one that died had done its part and was at work.
-    assert 25 <= len(saved) <= 40
+    assert 20 <= len(saved) < 40
     assert {record["process"] for record in saved} == both
     assert held
     assert held.isdisjoint(record["chunk"] for record in saved)
@@ -63,10 +63,10 @@ def test_thousand_runs_lose_a_worker_half_way_and_are_those_of_a_local_sweep(
     (survivor,) = cluster.workers().values()
     assert {killed, survivor} == both
     done = {record["chunk"]: record["process"] for record in timings(folder)}
-    assert len(timings(folder)) == len(done) == 50
+    assert len(timings(folder)) == len(done) == 40
     assert {done[chunk] for chunk in held} == {survivor}
     runs = open_table(folder).to_table(columns=["run"])["run"].to_pylist()
-    assert len(runs) == len(set(runs)) == 1000
+    assert len(runs) == len(set(runs)) == 200
     assert rows_of(folder) == rows_of(local)
     assert len(rows_of(folder)) == 10
     assert (folder / "summary.json").read_bytes() == (local / "summary.json").read_bytes()

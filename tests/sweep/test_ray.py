@@ -29,12 +29,6 @@ from tests.sweep.support import QWEN_TILES, ROOT, rows_of, sweep_command, timing
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed; it has wheels for few platforms", allow_module_level=True)
 
-MANY = QWEN_TILES | {
-    "traces": {"synthetic": {"tokens": 64, "layers": 4, "steps": 10, "seed": 1}},
-    "chunk": 5,
-}
-"""200 runs in 40 chunks, long enough for both workers to have a part in it."""
-
 NOWHERE = "http://127.0.0.1:9"
 
 # A sweep whose workers do something else, with so many CPUs.
@@ -139,7 +133,7 @@ def head() -> Iterator[Head]:
 
 def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> None:
     local, folder = tmp_path / "local", tmp_path / "ray"
-    command = sweep_command(MANY, folder, "--backend", "ray", "--jobs", "2", "--json")
+    command = sweep_command(QWEN_TILES, folder, "--backend", "ray", "--jobs", "2", "--json")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as sweep:
         try:
             wait_until(lambda: half_way(folder) or sweep.poll() is not None, 120)
@@ -164,7 +158,7 @@ def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> N
     # Nothing but what stepsim itself has to say.
     assert json.loads(out)["simulated"] == 200
     assert chatter(err.decode()) == []
-    assert run_sweep(MANY, local, jobs=2).complete
+    assert run_sweep(QWEN_TILES, local, jobs=2).complete
     assert rows_of(folder) == rows_of(local)
     wait_until(lambda: not processes_in(place), 90)
 
@@ -228,11 +222,11 @@ def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: P
     used, lost, local = tmp_path / "used", tmp_path / "lost", tmp_path / "local"
     options = ["--backend", "ray", "--address", head.address]
     wait_until(lambda: answers(head.address))
-    subprocess.run(sweep_command(MANY, used, *options), check=True)
-    assert run_sweep(MANY, local, jobs=2).complete
+    subprocess.run(sweep_command(QWEN_TILES, used, *options), check=True)
+    assert run_sweep(QWEN_TILES, local, jobs=2).complete
     assert rows_of(used) == rows_of(local)
     # It still runs, until it is killed.
-    command = sweep_command(MANY, lost, *options)
+    command = sweep_command(QWEN_TILES, lost, *options)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sweep:
         try:
             wait_until(lambda: len(timings(lost)) >= 10 or sweep.poll() is not None, 120)
@@ -244,7 +238,7 @@ def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: P
     assert sweep.returncode == 2, err
     assert "error: ray: lost the cluster" in err
     assert "continue with --resume" in err
-    assert 0 < run_sweep(MANY, lost, resume=True).computed < 200
+    assert 0 < run_sweep(QWEN_TILES, lost, resume=True).computed < 200
     assert rows_of(lost) == rows_of(local)
 
 
