@@ -19,6 +19,11 @@ from tests.sweep.support import QWEN_TILES
 
 _TURNS = 3
 
+_THOUSAND_RUNS = QWEN_TILES | {
+    "traces": {"synthetic": {"tokens": 64, "layers": 10, "steps": 20, "seed": 1}},
+    "chunk": 20,
+}
+
 
 class _Memory:
     """Resident memory of this process after every chunk, in MiB."""
@@ -37,7 +42,7 @@ def _sweep(folder: Path, jobs: int) -> tuple[float, float, _Memory]:
     begin = time.perf_counter()
     backend = LocalBackend(jobs, inline=False)
     try:
-        summary = run_sweep(plan_sweep(QWEN_TILES), folder, backend=backend, progress=memory)
+        summary = run_sweep(plan_sweep(_THOUSAND_RUNS), folder, backend=backend, progress=memory)
     finally:
         backend.close()
     seconds = time.perf_counter() - begin

@@ -17,7 +17,7 @@ from stepsim.simulation import ensure_compiled
 __all__ = ["Pool", "workers"]
 
 Task = TypeVar("Task")
-Answer = TypeVar("Answer")
+Outcome = TypeVar("Outcome")
 
 
 class Pool:
@@ -28,13 +28,13 @@ class Pool:
 
     def map(
         self,
-        work: Callable[[Task], Answer],
+        work: Callable[[Task], Outcome],
         tasks: Sequence[Task],
         done: Callable[[Task], None] | None = None,
-    ) -> list[Answer]:
-        """Answers in the order of the tasks, which are started in that order.
+    ) -> list[Outcome]:
+        """What the work returns, in the order of the tasks, which are started in that order.
 
-        ``done`` hears of each task as it ends. The first error ends it all and is raised.
+        ``done`` is called with each task as it ends. The first error is raised at once.
 
         Raises
         ------
@@ -42,11 +42,11 @@ class Pool:
         """
         notice = done or (lambda task: None)
         if self._processes is None:
-            answers = []
+            outcomes = []
             for task in tasks:
-                answers.append(work(task))
+                outcomes.append(work(task))
                 notice(task)
-            return answers
+            return outcomes
         futures = [self._processes.submit(work, task) for task in tasks]
         which = dict(zip(futures, tasks, strict=True))
         try:
@@ -55,7 +55,7 @@ class Pool:
                 notice(which[future])
         except BrokenExecutor as error:
             raise StepSimError(
-                "a worker process was killed, most likely for want of memory; use fewer jobs"
+                "a worker process was killed, most likely because memory ran out; use fewer jobs"
             ) from error
         return [future.result() for future in futures]
 
