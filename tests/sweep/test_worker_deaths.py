@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +27,10 @@ from tests.sweep.support import (
     die_while_sending_once,
     rows_of,
     saved,
+    sweep_command,
+    timings,
     tiny,
+    wait_until,
 )
 
 
@@ -86,6 +91,28 @@ def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     assert 0 < len(saved(folder)) < 200
     run_sweep(MANY, folder, jobs=2, resume=True)
     assert rows_of(folder) == rows_of(tmp_path / "undisturbed")
+
+
+def test_an_interrupt_from_the_keyboard_ends_all_processes_quietly(tmp_path: Path) -> None:
+    folder, temporary = tmp_path / "out", tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        sweep_command(MANY, folder, "--jobs", "2"), env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        wait_until(lambda: bool(timings(folder)) or process.poll() is not None)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        # As a terminal does: to all of them.
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("interrupted; what was finished is kept, continue with")
+    assert len(workers) >= 2
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+    assert not list(temporary.glob("stepsim-*"))
+    assert 0 < len(saved(folder)) < 200
 
 
 def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
