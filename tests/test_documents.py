@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepsim.documents import (
     MOST_DEEP,
@@ -17,6 +21,7 @@ from stepsim.documents import (
     parse_yaml_value,
 )
 from stepsim.errors import MachineError, StepSimError, SweepError, TraceError
+from tests.property_profile import profile
 
 MORE = "See the manual."
 CURE = f"Write 'key: value' lines, indented by spaces. {MORE}"
@@ -58,6 +63,30 @@ def test_data_and_lines_of_json() -> None:
 @pytest.mark.parametrize("text", ["[1, 2]", "3", '"x"', "[]", "{}"])
 def test_documents_that_are_no_mappings(text: str) -> None:
     assert parse_json(text, "f", SweepError).data == parse_yaml(text, "f", SweepError).data
+
+
+def plain(texts: st.SearchStrategy[str]) -> st.SearchStrategy[object]:
+    leaves = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | texts
+    return st.recursive(
+        leaves | st.floats(allow_nan=False),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+        max_leaves=12,
+    )
+
+
+@profile(200)
+@given(plain(st.text(max_size=8)))
+def test_what_other_programs_write_is_read_back(data: object) -> None:
+    assert parse_yaml(yaml.safe_dump(data), "file", MachineError).data == data
+    assert parse_json(json.dumps(data), "file", MachineError).data == data
+
+
+@profile(100)
+@given(plain(st.text(st.characters(max_codepoint=0x7E), max_size=4)))
+def test_both_readers_find_the_same_lines(data: object) -> None:
+    text = json.dumps(data, indent=1)
+    lines = parse_json(text, "file", MachineError).lines
+    assert parse_yaml(text, "file", MachineError).lines == lines
 
 
 def test_aliases_and_merges_are_copies() -> None:
