@@ -174,10 +174,9 @@ def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
 def _experts_of_rows(summary: RoutingSummary) -> int | None:
     if len(summary.models) != 1:
         return None
-    from stepsim.workloads.models import Model
+    from stepsim.workloads.models import MODELS
 
-    try:
-        experts = Model.parse(summary.models[0]).moe.experts
-    except ArgError:  # a name that is not known here, which is no mistake
+    model = MODELS.get(summary.models[0])
+    if model is None or model.experts is None or model.experts.count < summary.experts:
         return None
-    return experts if experts >= summary.experts else None
+    return model.experts.count

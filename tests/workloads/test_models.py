@@ -1,19 +1,12 @@
-"""The registered shapes are consistent and can be built."""
+"""The built-in models are consistent, and shapes out of range are refused."""
 
 from __future__ import annotations
 
 import pytest
 
+from stepsim.dtypes import DType
 from stepsim.errors import ArgError
-from stepsim.workloads import (
-    ATTENTION_SHAPES,
-    MOE_SHAPES,
-    AttentionShape,
-    MoEShape,
-    attention,
-    moe_layer,
-    moe_shape,
-)
+from stepsim.workloads.models import MODELS, AttentionShape, MoEShape, read_model
 
 # layers with experts and billions of parameters in all, from the model cards
 CARDS = {
@@ -22,40 +15,52 @@ CARDS = {
     "llama-4-scout": (48, 109), "glm-4.5": (89, 355),
 }  # fmt: skip
 
+# experts, active, model_dim, inner_dim, shared_inner; heads, kv_heads, head_dim, width of values
+SHAPES = {
+    "mixtral-8x7b": ((8, 2, 4096, 14336, 0), (32, 8, 128, 128)),
+    "qwen3-30b-a3b": ((128, 8, 2048, 768, 0), (32, 4, 128, 128)),
+    "qwen3-30b-a3b-step": (None, (32, 4, 64, 64)),
+    "qwen3-235b-a22b": ((128, 8, 4096, 1536, 0), (64, 4, 128, 128)),
+    "deepseek-v3": ((256, 8, 7168, 2048, 2048), (128, 1, 576, 512)),
+    "deepseek-r1": ((256, 8, 7168, 2048, 2048), (128, 1, 576, 512)),
+    "gpt-oss-120b": ((128, 4, 2880, 2880, 0), (64, 8, 64, 64)),
+    "llama-4-scout": ((16, 1, 5120, 8192, 8192), (40, 8, 128, 128)),
+    "glm-4.5": ((160, 8, 5120, 1536, 1536), (96, 8, 128, 128)),
+}
 
-def test_every_expert_model_has_attention():
-    assert set(MOE_SHAPES) <= set(ATTENTION_SHAPES)
-    for name, shape in MOE_SHAPES.items():
-        assert shape.model_dim == ATTENTION_SHAPES[name].model_dim
+
+def test_every_model_has_its_shapes():
+    assert set(MODELS) == set(SHAPES)
 
 
-@pytest.mark.parametrize("name", sorted(MOE_SHAPES))
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_shapes(name):
+    model, (experts, heads) = read_model(name), SHAPES[name]
+    attention = model.attention
+    assert model.source
+    assert str(model) == attention.name == name
+    assert (
+        attention.heads, attention.kv_heads, attention.head_dim, attention.value_width,
+    ) == heads  # fmt: skip
+    assert {model.weight_dtype, model.activation_dtype, model.kv_dtype} == {DType.bf16}
+    if experts is None:
+        with pytest.raises(ArgError, match=f"{name}: the model has no experts: it is the att"):
+            _ = model.moe
+        return
+    moe = model.moe
+    assert moe.name == name
+    assert moe.model_dim == attention.model_dim
+    assert (
+        moe.experts, moe.active, moe.model_dim, moe.inner_dim, moe.shared_inner,
+    ) == experts  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(CARDS))
 def test_experts_are_nearly_all_of_the_model(name):
-    shape = moe_shape(name)
-    layers, billions = CARDS[name]
-    inner = shape.experts * shape.inner_dim + shape.shared_inner
-    share = layers * 3 * shape.model_dim * inner / 10**9 / billions
-    assert 0.93 < share < 1
-    assert shape.source
-
-
-@pytest.mark.parametrize("name", sorted(ATTENTION_SHAPES))
-def test_attention_shapes_build(name):
-    shape = ATTENTION_SHAPES[name]
-    assert shape.source
-    work = attention(shape, [100] * 4, "interleaved")
-    rows = 4 * 2 * (shape.queries_per_kv_head + 1) * (shape.head_dim + shape.value_width)
-    caches = 5 * 4 * 32 * 2 * (shape.head_dim + shape.value_width)
-    assert work.metrics(memory="paper").off_chip_traffic == rows + caches
-
-
-@pytest.mark.parametrize("name", sorted(MOE_SHAPES))
-def test_expert_shapes_build(name):
-    shape = moe_shape(name)
-    work = moe_layer(shape, 2, "dynamic", shape.inner_dim // 4)
-    assert (work.routing.rows, work.routing.k, work.routing.experts) == (
-        2, shape.active, shape.experts,
-    )  # fmt: skip
+    model, (layers, billions) = read_model(name), CARDS[name]
+    assert model.expert_layers == layers
+    inner = model.moe.experts * model.moe.inner_dim + model.moe.shared_inner
+    assert 0.93 < layers * 3 * model.model_dim * inner / 10**9 / billions < 1
 
 
 @pytest.mark.parametrize(

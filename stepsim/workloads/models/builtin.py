@@ -1,0 +1,62 @@
+"""The table of built-in models, by name.
+
+All are described in bf16, in which the published experiments count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+
+__all__ = ["MODELS"]
+
+_DEEPSEEK_V3 = Model(
+    "deepseek-v3", 7168, Experts(256, 8, 2048, 2048), LatentHeads(128, 512, 128, 64, 128, 1536),
+    dense=Dense(18432, 3), layers=61, vocabulary=129280,
+    source="config.json of deepseek-ai/DeepSeek-V3",
+)  # fmt: skip
+
+_ALL = (
+    Model(
+        "mixtral-8x7b", 4096, Experts(8, 2, 14336), GroupedHeads(32, 8, 128),
+        layers=32, vocabulary=32000, source="config.json of mistralai/Mixtral-8x7B-v0.1",
+    ),
+    Model(
+        "qwen3-30b-a3b", 2048, Experts(128, 8, 768), GroupedHeads(32, 4, 128),
+        layers=48, vocabulary=151936, source="config.json of Qwen/Qwen3-30B-A3B",
+    ),
+    Model(
+        "qwen3-30b-a3b-step", 2048, heads=GroupedHeads(32, 4, 64),
+        source="STeP paper, section 5.5: heads half as wide as those of the model",
+        absent=(("experts", "it is the attention of a published experiment; use qwen3-30b-a3b"),),
+    ),
+    Model(
+        "qwen3-235b-a22b", 4096, Experts(128, 8, 1536), GroupedHeads(64, 4, 128),
+        layers=94, vocabulary=151936, source="config.json of Qwen/Qwen3-235B-A22B",
+    ),
+    _DEEPSEEK_V3,
+    replace(
+        _DEEPSEEK_V3, name="deepseek-r1", source="config.json of deepseek-ai/DeepSeek-R1"
+    ),
+    Model(
+        "gpt-oss-120b", 2880, Experts(128, 4, 2880), GroupedHeads(64, 8, 64),
+        layers=36, vocabulary=201088,
+        source="config.json of openai/gpt-oss-120b (its full-attention layers)",
+    ),
+    Model(
+        "llama-4-scout", 5120, Experts(16, 1, 8192, 8192), GroupedHeads(40, 8, 128),
+        layers=48, vocabulary=202048,
+        source="config.json (text_config) of meta-llama/Llama-4-Scout-17B-16E",
+    ),
+    Model(
+        "glm-4.5", 5120, Experts(160, 8, 1536, 1536), GroupedHeads(96, 8, 128),
+        dense=Dense(12288, 3), layers=92, vocabulary=151552,
+        source="config.json of zai-org/GLM-4.5",
+    ),
+)  # fmt: skip
+
+MODELS: Mapping[str, Model] = MappingProxyType({model.name: model for model in _ALL})
+"""Every built-in model by its name."""

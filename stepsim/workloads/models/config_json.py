@@ -1,0 +1,193 @@
+"""Models from the config.json that lies in every folder of a Hugging Face model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stepsim.dtypes import DType
+from stepsim.errors import ArgError
+from stepsim.workloads.models.families import FAMILIES, USUAL, Family
+from stepsim.workloads.models.keys import Keys, latent_heads, shown
+from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
+from stepsim.workloads.models.quantization import quantized
+
+__all__ = ["read_config"]
+
+_NESTED = ("text_config", "llm_config", "language_config")
+_HIDDEN = ("hidden_size", "n_embd", "d_model")
+_LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+_HEADS = ("num_attention_heads", "n_head")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+_ACTIVE = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k")
+_DTYPES = ("dtype", "torch_dtype")
+_MOST_LAYERS, _MOST_WORDS = 1 << 14, 1 << 32
+
+
+def read_config(path: Path, text: str) -> Model:
+    """The model of a config.json; a multimodal one gives its language model.
+
+    Raises
+    ------
+    ArgError
+        The text is not JSON, or keys are missing or have wrong values; all are named.
+    """
+    raw = _loaded(path, text)
+    nest = next((name for name in _NESTED if isinstance(raw.get(name), dict)), None)
+    inner: Mapping[str, Any] = raw if nest is None else raw[nest]
+    kind = inner.get("model_type", raw.get("model_type"))
+    family = FAMILIES.get(kind, USUAL) if isinstance(kind, str) else USUAL
+    keys = Keys({**family.defaults, **_given(inner)}, "" if nest is None else f"{nest}.")
+    outer = Keys(raw, problems=keys.problems)
+    hidden = keys.number("the hidden size", *_HIDDEN)
+    layers = keys.number("", *_LAYERS, default=0, most=_MOST_LAYERS) or None
+    experts = _experts(keys, family)
+    dense_layers = _dense_layers(keys, layers, experts)
+    weights, activations, cache = _types(keys, outer)
+    found: dict[str, Any] = {
+        "model_dim": hidden,
+        "experts": experts,
+        "heads": _heads(keys, hidden),
+        "dense": _dense(keys, family, experts, dense_layers),
+        "layers": layers,
+        "vocabulary": keys.number("", "vocab_size", default=0, most=_MOST_WORDS) or None,
+        "weight_dtype": weights,
+        "activation_dtype": activations,
+        "kv_dtype": cache,
+    }
+    known = isinstance(kind, str) and kind in FAMILIES
+    keys.refuse(str(path), "" if known else _unknown(kind))
+    label = f"model_type {shown(kind)}"
+    absent = (
+        ("experts", f"none of the keys {', '.join(keys.path + n for n in _EXPERTS)} is in the file "
+         f"({label}). Give the config.json of a mixture-of-experts model, or a YAML file"),
+        ("attention", f"none of the keys {', '.join(keys.path + n for n in _HEADS)} is in the file "
+         f"({label}). Give the config.json of a transformer, or a YAML file"),
+    )  # fmt: skip
+    try:
+        return Model(_name(path), **found, source=str(path), absent=absent)
+    except ArgError as error:
+        raise ArgError(f"{path}: {error}") from None
+
+
+def _loaded(path: Path, text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ArgError(
+            f"{path}: is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
+        ) from None
+    except (RecursionError, ValueError):
+        raise ArgError(f"{path}: is not the JSON of a model; it is nested too deeply") from None
+    if not isinstance(raw, dict):
+        raise ArgError(f"{path}: expected the keys and values of a model, found {shown(raw)}")
+    return raw
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that have a value; null means the default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _unknown(kind: object) -> str:
+    what = "It has no model_type" if kind is None else f"Its model_type {shown(kind)} is unknown"
+    return f"{what}, so the usual keys were tried; a YAML file can describe any model."
+
+
+def _name(path: Path) -> str:
+    """The folder's name; that of the model in a cache of snapshots."""
+    if path.name != "config.json":
+        return path.stem
+    folder = path.resolve().parent
+    if folder.parent.name == "snapshots":
+        return folder.parent.parent.name.rsplit("--", 1)[-1]
+    return folder.name or path.stem
+
+
+def _experts(keys: Keys, family: Family) -> Experts | None:
+    if not any(keys.values.get(name, 0) != 0 for name in _EXPERTS):
+        return None
+    count = keys.number("the number of experts", *_EXPERTS)
+    active = keys.number("the number of experts of a token", *_ACTIVE)
+    inner = keys.number("the inner dimension of an expert", *family.expert_inner)
+    if family.shares_one:
+        shared = inner
+    elif family.shared_inner:
+        shared = keys.number(
+            "the inner dimension of the shared expert", *family.shared_inner, least=0
+        )
+    elif keys.has("shared_expert_intermediate_size"):
+        shared = keys.number("", "shared_expert_intermediate_size", least=0)
+    else:
+        shared = inner * keys.number("", "n_shared_experts", default=0, least=0)
+    if active > count and not keys.problems:
+        keys.problem(f"expected at most the {count} experts for each token, found {active}")
+    return Experts(count, active, inner, shared)
+
+
+def _dense_layers(keys: Keys, layers: int | None, experts: Experts | None) -> int | None:
+    """Layers without experts; None when the file does not say how many layers there are."""
+    if experts is None:
+        return layers
+    first = keys.number("", "first_k_dense_replace", default=0, least=0, most=_MOST_LAYERS)
+    if layers is None:
+        return None
+    frequency = keys.values.get("moe_layer_freq", 1)
+    if isinstance(frequency, list):
+        return sum(1 for flag in frequency[:layers] if not flag)
+    every = keys.number("", "moe_layer_freq", default=1)
+    step = keys.number("", "decoder_sparse_step", "interleave_moe_layer_step", default=1)
+    plain = keys.values.get("mlp_only_layers", [])
+    if not isinstance(plain, list) or not all(type(index) is int for index in plain):
+        keys.problem(
+            f"{keys.path}mlp_only_layers: expected indices of layers, found {shown(plain)}"
+        )
+        plain = []
+    skipped = set(plain)
+    return sum(1 for i in range(layers) if i < first or i % every or (i + 1) % step or i in skipped)
+
+
+def _dense(keys: Keys, family: Family, experts: Experts | None, layers: int | None) -> Dense | None:
+    if experts is not None and not layers:
+        return None
+    if experts is None and not keys.has(*family.dense_inner):
+        return None
+    inner = keys.number("the inner dimension of layers without experts", *family.dense_inner)
+    return Dense(inner, layers)
+
+
+def _heads(keys: Keys, hidden: int) -> GroupedHeads | LatentHeads | None:
+    if not keys.has(*_HEADS):
+        return None
+    heads = keys.number("", *_HEADS)
+    if keys.has("kv_lora_rank"):
+        return latent_heads(keys, heads)
+    groups = keys.number("", "num_key_value_heads", default=heads)
+    if keys.problems:
+        return None
+    if heads % groups:
+        keys.problem(
+            f"{keys.path}num_key_value_heads: expected a divisor of the {heads} heads, "
+            f"found {groups}"
+        )
+        groups = heads
+    if not keys.has("head_dim") and hidden % heads:
+        keys.problem(
+            f"the width of a head is missing: expected the key '{keys.path}head_dim', since "
+            f"{heads} heads do not divide the hidden size {hidden}"
+        )
+    return GroupedHeads(heads, groups, keys.number("", "head_dim", default=max(1, hidden // heads)))
+
+
+def _types(keys: Keys, outer: Keys) -> tuple[DType, DType, DType]:
+    """Element types of weights, activations and cache; bf16 when the file names none."""
+    plain = keys.dtype(*_DTYPES, default=outer.dtype(*_DTYPES, default=DType.bf16))
+    for place in (keys, outer):
+        for name in ("quantization_config", "quantization"):
+            part = place.inside(name)
+            if part is not None:
+                weights, cache = quantized(part, plain)
+                return weights, plain, cache
+    return plain, plain, plain

@@ -1,0 +1,73 @@
+"""Where the families of models keep their dimensions in a Hugging Face config.json.
+
+Most keys are shared by all families. Here stands what differs, and the defaults of the classes of
+`transformers` that the files of a family leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["FAMILIES", "USUAL", "Family"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Keys of one family.
+
+    Attributes
+    ----------
+    expert_inner : inner dimension of a routed expert, first found first.
+    dense_inner : that of layers without experts.
+    shared_inner : that of all shared experts together; a family with such a key has shared experts.
+    shares_one : every layer has one shared expert, as large as a routed one.
+    defaults : values of keys that the files of the family may leave out.
+    """
+
+    expert_inner: tuple[str, ...] = ("moe_intermediate_size", "intermediate_size")
+    dense_inner: tuple[str, ...] = ("intermediate_size",)
+    shared_inner: tuple[str, ...] = ()
+    shares_one: bool = False
+    defaults: Mapping[str, int] = field(default_factory=dict)
+
+
+USUAL = Family()
+"""What a family is read by that is not in the table."""
+
+_ONE_SIZE = Family(expert_inner=("intermediate_size",))
+_OWN_SIZE = Family(expert_inner=("moe_intermediate_size",))
+_GEMMA3 = Family(
+    defaults={
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262208,
+    }
+)  # fmt: skip
+_LLAMA4 = Family(
+    expert_inner=("intermediate_size",), dense_inner=("intermediate_size_mlp",), shares_one=True
+)
+_GRANITE_SHARED = Family(
+    expert_inner=("intermediate_size",), shared_inner=("shared_intermediate_size",)
+)
+
+FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(
+        ("llama", "mistral", "ministral", "mistral3", "qwen2", "phi3", "olmo", "olmo2", "olmo3"),
+        USUAL,
+    ),
+    **dict.fromkeys(("granite", "glm4"), USUAL),
+    "qwen3": Family(defaults={"head_dim": 128}),
+    **dict.fromkeys(("gemma", "gemma2"), Family(defaults={"head_dim": 256})),
+    **dict.fromkeys(("gemma3", "gemma3_text"), _GEMMA3),
+    **dict.fromkeys(("mixtral", "olmoe", "granitemoe", "phimoe"), _ONE_SIZE),
+    "gpt_oss": Family(expert_inner=("intermediate_size",), defaults={"head_dim": 64}),
+    **dict.fromkeys(("granitemoeshared", "granitemoehybrid"), _GRANITE_SHARED),
+    **dict.fromkeys(
+        ("qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2", "ernie4_5_moe"),
+        _OWN_SIZE,
+    ),
+    "qwen2_moe": Family(
+        expert_inner=("moe_intermediate_size",), shared_inner=("shared_expert_intermediate_size",)
+    ),
+    **dict.fromkeys(("llama4", "llama4_text"), _LLAMA4),
+}
+"""Families by their `model_type`."""

@@ -1,0 +1,219 @@
+"""A model: the dimensions of its layers and the element types of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from stepsim.dtypes import DType
+from stepsim.errors import ArgError
+from stepsim.workloads.models.shapes import AttentionShape, MoEShape
+
+__all__ = ["Dense", "Experts", "GroupedHeads", "LatentHeads", "Model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """The mixture of experts of a layer.
+
+    Attributes
+    ----------
+    count : routed experts.
+    active : routed experts of each token.
+    inner_dim : inner dimension of each.
+    shared_inner : inner dimension of what every token visits, all shared experts together.
+    """
+
+    count: int
+    active: int
+    inner_dim: int
+    shared_inner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedHeads:
+    """Grouped-query attention; one KV head for each query head is multi-head attention.
+
+    Attributes
+    ----------
+    head_dim : width of queries and keys.
+    value_dim : width of values; None when it is that of the keys.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatentHeads:
+    """Multi-head latent attention, dimensions under the names that DeepSeek gives them.
+
+    In decoding, all heads share one key, the latent vector and the rotary part, and one value, the
+    latent vector.
+    """
+
+    heads: int
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    q_lora_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """The feed-forward network of layers without experts.
+
+    Attributes
+    ----------
+    layers : how many layers have one; None when the description does not say.
+    """
+
+    inner_dim: int
+    layers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is known of a model.
+
+    Attributes
+    ----------
+    model_dim : width of the activations between layers, also called hidden size.
+    layers, vocabulary : None where the description does not say.
+    weight_dtype : element type of the weights of its large matrices.
+    activation_dtype : that of activations.
+    kv_dtype : that of the KV cache.
+    source : the file it was read from, or where its dimensions are published.
+    absent : why a part is missing, by the name of the part.
+    """
+
+    metavar: ClassVar[str] = "MODEL"
+
+    name: str
+    model_dim: int
+    experts: Experts | None = None
+    heads: GroupedHeads | LatentHeads | None = None
+    dense: Dense | None = None
+    layers: int | None = None
+    vocabulary: int | None = None
+    weight_dtype: DType = DType.bf16
+    activation_dtype: DType = DType.bf16
+    kv_dtype: DType = DType.bf16
+    source: str = field(default="", compare=False)
+    absent: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.experts is not None:
+            _ = self.moe
+        if self.heads is not None:
+            _ = self.attention
+
+    @classmethod
+    def parse(cls, value: object) -> Model:
+        """A model from itself, a shape, its dimensions by key, or a text for :func:`read_model`.
+
+        Raises
+        ------
+        ArgError
+            There is no such model, or its description is wrong.
+        """
+        from stepsim.workloads.models.reading import read_model
+        from stepsim.workloads.models.yaml_file import model_of
+
+        if isinstance(value, Model):
+            return value
+        if isinstance(value, (MoEShape, AttentionShape)):
+            return cls.of(value)
+        if isinstance(value, Mapping):
+            return model_of(value, "model")
+        if isinstance(value, str):
+            return read_model(value)
+        raise ArgError(
+            f"expected a name, a YAML file, a config.json or dimensions by key, found {value!r}"
+        )
+
+    @classmethod
+    def of(cls, *shapes: MoEShape | AttentionShape, **more: Any) -> Model:
+        """A model of one shape, or of experts and attention of the same width."""
+        parts: dict[str, Any] = {}
+        for shape in shapes:
+            if isinstance(shape, MoEShape):
+                parts["experts"] = Experts(
+                    shape.experts, shape.active, shape.inner_dim, shape.shared_inner
+                )
+            else:
+                parts["heads"] = GroupedHeads(
+                    shape.heads, shape.kv_heads, shape.head_dim, shape.value_dim
+                )
+        return cls(shapes[0].name, shapes[0].model_dim, **parts, source=shapes[0].source, **more)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def moe(self) -> MoEShape:
+        """Its experts; ArgError when it has none."""
+        if self.experts is None:
+            raise self._lacks("experts")
+        return MoEShape(
+            self.name,
+            experts=self.experts.count,
+            active=self.experts.active,
+            model_dim=self.model_dim,
+            inner_dim=self.experts.inner_dim,
+            shared_inner=self.experts.shared_inner,
+            source=self.source,
+        )
+
+    @property
+    def feed_forward(self) -> MoEShape:
+        """Its experts or, of a model without any, its dense network as one expert that all visit.
+
+        Raises
+        ------
+        ArgError
+            Neither is known.
+        """
+        if self.experts is not None or self.dense is None:
+            return self.moe
+        return MoEShape(
+            self.name, experts=1, active=1, model_dim=self.model_dim,
+            inner_dim=self.dense.inner_dim, source=self.source,
+        )  # fmt: skip
+
+    @property
+    def attention(self) -> AttentionShape:
+        """Its heads in decoding; ArgError when they are not known."""
+        heads = self.heads
+        if heads is None:
+            raise self._lacks("attention")
+        if isinstance(heads, LatentHeads):
+            kv_heads, value_dim = 1, heads.kv_lora_rank
+            head_dim: int = heads.kv_lora_rank + heads.qk_rope_head_dim
+            return AttentionShape(
+                self.name, self.model_dim, heads.heads, kv_heads, head_dim, value_dim, self.source
+            )
+        return AttentionShape(
+            self.name, self.model_dim, heads.heads, heads.kv_heads, heads.head_dim,
+            heads.value_dim, self.source,
+        )  # fmt: skip
+
+    @property
+    def expert_layers(self) -> int | None:
+        """Layers with experts; None when the number of layers is not known."""
+        if self.experts is None:
+            return 0
+        dense = 0 if self.dense is None else self.dense.layers
+        return None if self.layers is None or dense is None else self.layers - dense
+
+    def _lacks(self, part: str) -> ArgError:
+        where = self.source if any(self.source.endswith(end) for end in _FILES) else self.name
+        why = dict(self.absent).get(part, f"it is described without {part}")
+        return ArgError(f"{where}: the model has no {part}: {why}")
+
+
+_FILES = (".json", ".yaml", ".yml")

@@ -1,0 +1,89 @@
+"""A model from what a user writes: a built-in name, a YAML file, or a config.json."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stepsim.errors import ArgError, did_you_mean
+from stepsim.workloads.models.builtin import MODELS
+from stepsim.workloads.models.model import Model
+
+__all__ = ["read_model"]
+
+_CONFIG = "config.json"
+_MOST_BYTES = 1 << 20
+_YAML = (".yaml", ".yml")
+
+
+def read_model(text: str) -> Model:
+    """The model that a text stands for.
+
+    Parameters
+    ----------
+    text : the name of a built-in model, a YAML file with dimensions, a Hugging Face config.json, or
+        a folder that holds one.
+
+    Raises
+    ------
+    ArgError
+        There is no such model or file, or the file lacks something or is wrong; the message names
+        the file and the keys.
+    """
+    if text in MODELS:
+        return MODELS[text]
+    path = Path(text)
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):  # a name too long or with a null byte
+        is_folder = is_file = False
+    if is_folder:
+        return _of_folder(path)
+    if is_file:
+        return _of_file(path)
+    if path.suffix in (*_YAML, ".json") or os.sep in text:
+        raise ArgError(
+            f"{text}: there is no such file; check the path, or give the name of a model"
+        )
+    raise ArgError(
+        f"unknown model '{text}'{did_you_mean(text, MODELS)} Expected one of {', '.join(MODELS)}, "
+        "or a YAML file with dimensions, a Hugging Face config.json, or a folder that holds one"
+    )
+
+
+def _of_folder(folder: Path) -> Model:
+    path = folder / _CONFIG
+    if not path.is_file():
+        raise ArgError(f"{folder}: the folder holds no {_CONFIG}; give the folder of a model")
+    return _of_file(path)
+
+
+def _of_file(path: Path) -> Model:
+    from stepsim.workloads.models.config_json import read_config
+    from stepsim.workloads.models.yaml_file import read_yaml
+
+    if path.suffix in _YAML:
+        return read_yaml(path, _text(path))
+    if path.suffix == ".json":
+        return read_config(path, _text(path))
+    raise ArgError(
+        f"{path}: expected a file that ends in .yaml, .yml or .json, found '{path.suffix}'. Give "
+        f"the {_CONFIG} of a model, or a YAML file with its dimensions"
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise ArgError(f"{path}: cannot be read, {error.strerror}") from None
+    if len(content) > _MOST_BYTES:
+        raise ArgError(
+            f"{path}: expected the description of a model, at most {_MOST_BYTES} bytes; this file "
+            "is larger"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArgError(f"{path}: is not UTF-8 text, byte {error.start}") from None
