@@ -21,7 +21,17 @@ _REMEMBERED = 1 << 14
 """The experts of a layer have the same few sizes in every operator, and sympy is slow."""
 
 
-class CeilDiv(sympy.Function):
+class _Count(sympy.Function):
+    """A function whose values are non-negative integers."""
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool:
+        return True
+
+
+class CeilDiv(_Count):
     """``ceil(a / b)`` for non-negative integers; the only spelling of it in this package."""
 
     nargs = 2
@@ -34,19 +44,13 @@ class CeilDiv(sympy.Function):
             return sympy.Integer(-(-int(a) // int(b)))
         return None
 
-    def _eval_is_integer(self) -> bool:
-        return True
-
-    def _eval_is_nonnegative(self) -> bool:
-        return True
-
     def _sympystr(self, printer: Any) -> str:
         a, b = self.args
         text = printer._print(a)
         return f"ceil({text}/{b})" if a.is_Atom else f"ceil(({text})/{b})"
 
 
-class Active(sympy.Function):
+class Active(_Count):
     """``Min(1, n)``: 1 if n > 0 else 0."""
 
     nargs = 1
@@ -58,12 +62,6 @@ class Active(sympy.Function):
         if isinstance(n, cls):
             return n
         return None
-
-    def _eval_is_integer(self) -> bool:
-        return True
-
-    def _eval_is_nonnegative(self) -> bool:
-        return True
 
     def _sympystr(self, printer: Any) -> str:
         return f"Min(1, {printer._print(self.args[0])})"

@@ -34,6 +34,11 @@ def numbers(*dims) -> st.Stream:
     return st.feedback(st.Tile.of("u64", 1, 1), dims)
 
 
+def shape(stream: st.Stream) -> list[str]:
+    """The dims, outermost first."""
+    return [str(d) for d in stream.shape]
+
+
 def text(stream: st.Stream) -> str:
     """Shape and type, without the producer."""
     return stream.describe()

@@ -7,17 +7,13 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError, LoweringError, RankError
 from stepsim.graph import fn
-from tests.graph.support import flags, numbers, scratch, text, tiles
+from tests.graph.support import flags, numbers, scratch, shape, text, tiles
 
 
 @pytest.fixture(autouse=True)
 def program():
     with scratch(compute_bw=1024) as p:
         yield p
-
-
-def shape(stream):
-    return [str(d) for d in stream.shape]
 
 
 def params(stream):

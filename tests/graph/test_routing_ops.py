@@ -8,17 +8,13 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError, GraphError, RankError
 from stepsim.graph import fn
-from tests.graph.support import flags, numbers, scratch, text, tiles
+from tests.graph.support import flags, numbers, scratch, shape, text, tiles
 
 
 @pytest.fixture(autouse=True)
 def program():
     with scratch() as p:
         yield p
-
-
-def shape(stream):
-    return [str(d) for d in stream.shape]
 
 
 # partition

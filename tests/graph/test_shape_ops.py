@@ -13,17 +13,13 @@ from stepsim.errors import (
     LoweringError,
     RankError,
 )
-from tests.graph.support import scratch, text, tiles
+from tests.graph.support import scratch, shape, text, tiles
 
 
 @pytest.fixture(autouse=True)
 def program():
     with scratch() as p:
         yield p
-
-
-def shape(stream):
-    return [str(d) for d in stream.shape]
 
 
 def test_flatten(program):

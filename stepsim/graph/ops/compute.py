@@ -69,7 +69,7 @@ class Compute(Operator):
         assert isinstance(out, Tile)
         return {"result_bpe": out.dtype.element_bytes}
 
-    def total_flops(self) -> Size:
+    def flops(self) -> Size:
         tiles = self.operands()
         out = self.outputs[0].type
         assert isinstance(out, Tile)

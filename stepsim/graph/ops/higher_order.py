@@ -75,31 +75,26 @@ class Map(Compute):
             return matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
         return fifo_bytes(account, *self.inputs) + out
 
-    def flops(self) -> Size:
-        return self.total_flops()
-
 
 @dataclass(eq=False, kw_only=True)
-class Accum(Compute):
-    """Reduces the ``rank`` inner dims with a function."""
+class _Reduction(Compute):
+    """Keeps one state tile while the ``rank`` inner dims pass."""
 
-    name: ClassVar[str] = "accum"
-    unit_kind: ClassVar[str] = "Accum"
     fn: Function
     rank: int
     init: Init
     compute_bw: int | None
     write_back: bool
 
-    @property
-    def charges_compute(self) -> bool:  # type: ignore[override]
-        return self.fn.cost is not None
+    def unit_fn(self) -> Any:
+        """The function, in the vocabulary of the engine."""
+        return self.fn.accum_unit
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         out = self.outputs[0].type
         assert isinstance(out, Tile)
         return {
-            "fn": self.fn.accum_unit,
+            "fn": self.unit_fn(),
             "bw": self.unit_bw(),
             "rank": self.rank,
             "init": [self.init.rows, self.init.cols],
@@ -107,14 +102,23 @@ class Accum(Compute):
             "wb": self.write_back,
         }
 
+
+@dataclass(eq=False, kw_only=True)
+class Accum(_Reduction):
+    """Reduces the ``rank`` inner dims with a function."""
+
+    name: ClassVar[str] = "accum"
+    unit_kind: ClassVar[str] = "Accum"
+
+    @property
+    def charges_compute(self) -> bool:  # type: ignore[override]
+        return self.fn.cost is not None
+
     def memory(self, account: Accounting) -> Size:
         total = account.type_bytes(self.outputs[0].type)
         if account.count_fifos and account.counting != "published2":
             total += account.type_bytes(self.inputs[0].type)
         return total
-
-    def flops(self) -> Size:
-        return self.total_flops()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -126,30 +130,19 @@ class Scan(Accum):
 
 
 @dataclass(eq=False, kw_only=True)
-class MapAccum(Compute):
+class MapAccum(_Reduction):
     """Multiplies two streams of matrices and accumulates the products."""
 
     name: ClassVar[str] = "map_accum"
     unit_kind: ClassVar[str] = "BinaryMapAccum"
     charges_compute: ClassVar[bool] = True
-    fn: Function
-    rank: int
-    init: Init
-    compute_bw: int | None
-    write_back: bool
+
+    def unit_fn(self) -> Any:
+        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self.operands())
+        return ["DynMatmul" if dynamic else "Matmul", self.fn.transposed]
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        out = self.outputs[0].type
-        assert isinstance(out, Tile)
-        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self.operands())
-        return {
-            "fn": ["DynMatmul" if dynamic else "Matmul", self.fn.transposed],
-            "bw": self.unit_bw(),
-            "rank": self.rank,
-            "init": [self.init.rows, self.init.cols],
-            "bpe": out.dtype.element_bytes,
-            "wb": self.write_back,
-        } | self.result_width()
+        return super().unit_params(bindings) | self.result_width()
 
     def memory(self, account: Accounting) -> Size:
         out = account.type_bytes(self.outputs[0].type)
@@ -162,9 +155,6 @@ class MapAccum(Compute):
         if account.counting == "published2":
             return matmul_buffers(self, account, in_bytes=False) + out
         return 3 * first
-
-    def flops(self) -> Size:
-        return self.total_flops()
 
 
 def _no_buffers(site: Site, *streams: Stream) -> None:

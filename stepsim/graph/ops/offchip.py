@@ -38,8 +38,30 @@ def _rows_cols(tile: Tile) -> list[int]:
     return [int(tile.rows), int(tile.cols)]
 
 
+class _OffChip(Operator):
+    """An operator that moves the tiles of a stream to or from off-chip memory."""
+
+    par_dispatch: int | None
+
+    def par(self) -> int:
+        """Off-chip requests issued per cycle, own or the program's."""
+        return self.par_dispatch or self.program.par_dispatch
+
+
+class _TileMover(_OffChip):
+    """Moves one tile of a fixed size for each element of its output."""
+
+    tile: Tile
+
+    def traffic(self, account: Accounting) -> Size:
+        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
+
+    def memory(self, account: Accounting) -> Size:
+        return account.buffering * account.load_bytes(self.tile)
+
+
 @dataclass(eq=False, kw_only=True)
-class LinearLoad(Operator):
+class LinearLoad(_TileMover):
     """Reads a tensor as tiles along an affine walk, once or once per reference element."""
 
     name: ClassVar[str] = "linear_load"
@@ -58,22 +80,16 @@ class LinearLoad(Operator):
         params: dict[str, Any] = {
             "tile": _rows_cols(self.tile),
             "view": list(self.shape),
-            "par": self.par_dispatch or self.program.par_dispatch,
+            "par": self.par(),
             "bpe": self.tile.dtype.element_bytes,
         }
         if not self.inputs:
             params["lead"] = False
         return params
 
-    def traffic(self, account: Accounting) -> Size:
-        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
-
-    def memory(self, account: Accounting) -> Size:
-        return account.buffering * account.load_bytes(self.tile)
-
 
 @dataclass(eq=False, kw_only=True)
-class LinearStore(Operator):
+class LinearStore(_OffChip):
     """Writes the tiles of a stream in order."""
 
     name: ClassVar[str] = "linear_store"
@@ -85,7 +101,7 @@ class LinearStore(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         tile = self.inputs[0].type
         assert isinstance(tile, Tile)
-        return {"tile": _rows_cols(tile), "par": self.par_dispatch or self.program.par_dispatch}
+        return {"tile": _rows_cols(tile), "par": self.par()}
 
     def traffic(self, account: Accounting) -> Size:
         return account.stream_bytes(self.inputs[0])
@@ -95,7 +111,7 @@ class LinearStore(Operator):
 
 
 @dataclass(eq=False, kw_only=True)
-class RandomLoad(Operator):
+class RandomLoad(_TileMover):
     """Reads one tile per address."""
 
     name: ClassVar[str] = "random_load"
@@ -108,19 +124,13 @@ class RandomLoad(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
             "tile": _rows_cols(self.tile),
-            "par": self.par_dispatch or self.program.par_dispatch,
+            "par": self.par(),
             "bpe": self.tile.dtype.element_bytes,
         }
 
-    def traffic(self, account: Accounting) -> Size:
-        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
-
-    def memory(self, account: Accounting) -> Size:
-        return account.buffering * account.load_bytes(self.tile)
-
 
 @dataclass(eq=False, kw_only=True)
-class RandomStore(Operator):
+class RandomStore(_TileMover):
     """Writes one tile per address and acknowledges it."""
 
     name: ClassVar[str] = "random_store"
@@ -135,13 +145,10 @@ class RandomStore(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
             "tile": _rows_cols(self.tile),
-            "par": self.par_dispatch or self.program.par_dispatch,
+            "par": self.par(),
             "bpe": self.tile.dtype.element_bytes,
             "ack_addr": self.ack == "addr",
         }
-
-    def traffic(self, account: Accounting) -> Size:
-        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
 
     def memory(self, account: Accounting) -> Size:
         tile = account.load_bytes(self.tile)

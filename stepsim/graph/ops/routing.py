@@ -31,8 +31,15 @@ __all__ = [
 Switch = int | Sequence[int]
 
 
+@dataclass(eq=False, kw_only=True)
 class _Router(Operator):
-    """The FIFOs of the input and of every output, when FIFOs are counted."""
+    """Switches chunks between streams; holds their FIFOs, when FIFOs are counted."""
+
+    rank: int
+    switch_cycles: tuple[int, ...]
+
+    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
     def memory(self, account: Accounting) -> Size:
         if not account.count_fifos:
@@ -46,12 +53,10 @@ class Partition(_Router):
 
     name: ClassVar[str] = "partition"
     unit_kind: ClassVar[str] = "Partition"
-    rank: int
-    switch_cycles: tuple[int, ...]
     write_back: bool
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {"rank": self.rank, "switch": list(self.switch_cycles), "wb": self.write_back}
+        return super().unit_params(bindings) | {"wb": self.write_back}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,12 +65,10 @@ class Reassemble(_Router):
 
     name: ClassVar[str] = "reassemble"
     unit_kind: ClassVar[str] = "Reassemble"
-    rank: int
-    switch_cycles: tuple[int, ...]
     write_back: bool
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {"rank": self.rank, "switch": list(self.switch_cycles), "wb": self.write_back}
+        return super().unit_params(bindings) | {"wb": self.write_back}
 
     def memory(self, account: Accounting) -> Size:
         total: Size = 0
@@ -105,11 +108,6 @@ class Parallelize(_Router):
 
     name: ClassVar[str] = "parallelize"
     unit_kind: ClassVar[str] = "Parallelize"
-    rank: int
-    switch_cycles: tuple[int, ...]
-
-    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
 
 def _switch(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:

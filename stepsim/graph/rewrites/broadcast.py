@@ -1,6 +1,6 @@
 """Broadcast inference: a stream with several readers needs one copy operator.
 
-Channels are one-to-one, so every output read k >= 2 times gets one k-way Broadcast whose output j
+FIFOs are one-to-one, so every output read k >= 2 times gets one k-way Broadcast whose output j
 goes to reader j, in the order in which the readers were created. Explicit broadcasts stay as they
 are. Feedback placeholders are looked through.
 """
