@@ -8,7 +8,7 @@ import numpy as np
 
 from stepsim.functional import FunctionalResult
 from stepsim.graph import Program
-from stepsim.workloads import AttentionShape, MoEShape
+from stepsim.workloads.models import AttentionShape, MoEShape
 
 __all__ = ["Cache", "Layer", "close", "served", "silu", "tensors_of"]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepsim.workloads import AttentionShape, MoEShape, decoder_layer
+from stepsim.workloads import Decoder
+from stepsim.workloads.models import AttentionShape, MoEShape
 from tests.functional.references import Cache, Layer, close, served
 from tests.functional.support import run_both
+from tests.layers import built
 
 HEADS = AttentionShape("small", 32, 4, 2, 8)
 EXPERTS = MoEShape("small", 4, 2, 32, 16)
@@ -26,9 +28,10 @@ def test_decoder_layer(strategy, tile, expert_regions, scalar):
     width, d = HEADS.head_dim, HEADS.model_dim
     indices = np.stack([rng.permutation(EXPERTS.experts)[: EXPERTS.active] for _ in range(batch)])
     layer = Layer(EXPERTS, indices)
-    work = decoder_layer(
-        EXPERTS, HEADS, LENGTHS, tile, 8, strategy, expert_regions=expert_regions, indices=indices
-    )
+    work, bindings = built(
+        Decoder, routing=indices, kv_lengths=LENGTHS, model=EXPERTS, attention=HEADS, tile=tile,
+        tile_inter=8, strategy=strategy, expert_regions=expert_regions,
+    )  # fmt: skip
     hidden = rng.normal(size=(batch, d)).astype(np.float32)
     # columns: for every KV head its queries, its key, its value
     weights = rng.normal(size=(d, heads, group + 2, width)).astype(np.float32) / np.sqrt(d)
@@ -47,7 +50,7 @@ def test_decoder_layer(strategy, tile, expert_regions, scalar):
         tensors[f"qkv_weights.{r}"] = weights.reshape(d, -1)
         for what, full in cache.caches.items():
             tensors[f"cache_{what}.{r}"] = full.reshape(-1, width)
-    result = run_both(work.program, tensors, scalar=scalar)
+    result = run_both(work.program, tensors, bindings=bindings, scalar=scalar)
 
     close(result.stored["output"], layer.expected(), scalar)
     expected = cache.expected()

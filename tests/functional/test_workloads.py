@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from stepsim.functional import evaluate
 from stepsim.simulation import prepare, run_functional
-from stepsim.workloads import (
-    AttentionShape,
-    MoEShape,
-    attention,
-    moe_layer,
-    swiglu_layer,
-    time_multiplexed_moe,
-)
+from stepsim.workloads import Attention, Moe, Swiglu
+from stepsim.workloads.models import AttentionShape, MoEShape
 from tests.functional.references import Cache, Layer, close, served, silu, tensors_of
 from tests.functional.support import run_both
+from tests.layers import built
 
 
 def layer(
@@ -26,6 +23,12 @@ def layer(
     rng = np.random.default_rng(batch)
     indices = np.stack([rng.permutation(used)[:active] for _ in range(batch)])
     return Layer(MoEShape("small", experts, active, d, f, shared), indices)
+
+
+def moe(made: Layer, tile: int | str, regions: int | None = None) -> tuple[Any, Any]:
+    return built(
+        Moe, routing=made.indices, model=made.shape, tile=tile, tile_inter=16, regions=regions
+    )
 
 
 LAYERS = {
@@ -43,15 +46,15 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_moe(name, tile, scalar):
     made = layer(*LAYERS[name])
-    work = moe_layer(made.shape, len(made.indices), tile, 16, indices=made.indices)
-    result = run_both(work.program, made.per_expert(), scalar=scalar)
+    work, bindings = moe(made, tile)
+    result = run_both(work.program, made.per_expert(), bindings=bindings, scalar=scalar)
     close(result.stored["output"], made.expected(), scalar)
 
 
 def test_padding_rows_are_computed_but_never_arrive():
     made = layer(*LAYERS["idle"])
-    work = moe_layer(made.shape, 10, 4, 16, indices=made.indices)
-    result = run_functional(work.program, made.per_expert(), scalar="f32")
+    work, bindings = moe(made, 4)
+    result = run_functional(work.program, made.per_expert(), bindings=bindings, scalar="f32")
     by_label = {op.label: op for op in work.program.operators}
     for e in range(made.shape.experts):
         rows = int((made.indices == e).sum())
@@ -62,19 +65,11 @@ def test_padding_rows_are_computed_but_never_arrive():
         assert len(result.stream(by_label[f"unpack.{e}"].outputs[0])) == rows
 
 
-def test_moe_with_bound_routing():
-    made = layer(*LAYERS["idle"])
-    work = moe_layer(made.shape, 10, 4, 16)
-    bindings = {work.routing: made.indices}
-    result = run_both(work.program, made.per_expert(), bindings=bindings, scalar="f32")
-    close(result.stored["output"], made.expected(), "f32")
-
-
 def test_the_order_of_arrival_changes_rounding_only():
     """Experts of one row are added in the order in which they finish."""
     made = layer(*LAYERS["all"])
-    work = moe_layer(made.shape, 24, "dynamic", 16, indices=made.indices)
-    decisions = prepare(work.program).decisions()
+    work, bindings = moe(made, "dynamic")
+    decisions = prepare(work.program).decisions(bindings)
     (orders,) = decisions.joins.values()
     assert any(order != tuple(sorted(order)) for order in orders)
     sums = {}
@@ -85,7 +80,7 @@ def test_the_order_of_arrival_changes_rounding_only():
             plain = tuple(tuple(sorted(order)) for order in orders)
             replayed = type(decisions)({}, {op: plain})
         sums[name] = evaluate(
-            work.program, made.per_expert(), decisions=replayed, scalar="f32"
+            work.program, made.per_expert(), bindings=bindings, decisions=replayed, scalar="f32"
         ).stored["output"]
     assert not np.array_equal(sums["recorded"], sums["ascending"])
     close(sums["recorded"], sums["ascending"], "f32")
@@ -96,9 +91,9 @@ def test_the_order_of_arrival_changes_rounding_only():
 @pytest.mark.parametrize("regions", [1, 2, 4, 8])
 def test_time_multiplexed_moe(regions, tile, scalar):
     made = layer(20, 8, 2, 16, 32, 6)
-    work = time_multiplexed_moe(made.shape, 20, tile, regions, 16, indices=made.indices)
+    work, bindings = moe(made, tile, regions)
     tensors = made.per_expert() if regions == 8 else made.per_region(regions)
-    result = run_both(work.program, tensors, scalar=scalar)
+    result = run_both(work.program, tensors, bindings=bindings, scalar=scalar)
     close(result.stored["output"], made.expected(), scalar)
 
 
@@ -112,7 +107,9 @@ def test_swiglu(batch, hidden, inner, tile, tile_inter, scalar):
     x = rng.normal(size=(batch, hidden)).astype(np.float32)
     gate, up = (rng.normal(size=(hidden, inner)).astype(np.float32) for _ in range(2))
     down = rng.normal(size=(inner, hidden)).astype(np.float32)
-    work = swiglu_layer(batch, hidden, inner, tile, tile_inter)
+    work, _ = built(
+        Swiglu, batch=batch, hidden=hidden, intermediate=inner, tile=tile, tile_inter=tile_inter
+    )
     tensors = {"activations": x, "gate": gate, "up": up, "down": down}
     result = run_both(work.program, tensors, machine="sda-hdl", scalar=scalar)
     close(result.stored["output"], (silu(x @ gate) * (x @ up)) @ down, scalar)
@@ -136,11 +133,11 @@ LENGTHS = {
 def test_attention(name, strategy, scalar):
     shape = LATENT if name == "latent" else SHAPE
     lengths = LENGTHS.get(name, LENGTHS["edges"])
-    work = attention(shape, lengths, strategy, micro_batches=(len(lengths),))
-    cache = Cache(lengths, work.max_length, shape)
+    work, _ = built(Attention, kv_lengths=lengths, model=shape, strategy=strategy)
+    cache = Cache(lengths, work.parameters["max_length"], shape)
     tensors = tensors_of(work.program, cache, work.lanes)
     result = run_both(work.program, tensors, scalar=scalar)
-    lanes = served(work.program, result, work.regions)
+    lanes = served(work.program, result, len(work.lanes))
     assert sorted(i for lane in lanes for i in lane) == list(range(len(lengths)))
     expected = cache.expected()
     grown = {what: cache.grown(what) for what in ("key", "value")}
@@ -159,8 +156,8 @@ def test_attention(name, strategy, scalar):
 def test_dynamic_attention_serves_in_order_of_release():
     """A region with a long request gets fewer of them than round robin would give it."""
     lengths = [320, 0, 0, 0, *([0] * 8)]
-    work = attention(SHAPE, lengths, "dynamic", regions=4)
-    cache = Cache(lengths, work.max_length, SHAPE)
+    work, _ = built(Attention, kv_lengths=lengths, model=SHAPE, strategy="dynamic", regions=4)
+    cache = Cache(lengths, work.parameters["max_length"], SHAPE)
     result = run_both(work.program, tensors_of(work.program, cache, work.lanes), scalar="f32")
     lanes = served(work.program, result, 4)
     assert len(lanes[0]) < 3

@@ -74,10 +74,10 @@ DIGEST = """
 import numpy as np
 from stepsim.lowering import build_image, lower
 from stepsim.machine import load_machine
-from stepsim.workloads import moe_layer
-indices = np.array([[0, 1], [1, 2], [5, 7], [6, 0]])
-work = moe_layer("mixtral-8x7b", 4, 2, indices=indices)
-_, network = lower(work.program, load_machine("sda-1024"))
+from stepsim.workloads import Data, Moe
+data = Data.of(routing=np.array([[0, 1], [1, 2], [5, 7], [6, 0]]))
+work = Moe.of(data=data, model="mixtral-8x7b", tile=2).build(data)
+_, network = lower(work.program, load_machine("sda-1024"), work.bindings(data))
 print(build_image(network).digest(), work.program.fingerprint())
 """
 

@@ -8,7 +8,7 @@ import pytest
 from stepsim import Result
 from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
 from stepsim.simulation import simulate, simulate_network
-from tests.simulation.programs import centered, long_network, moe
+from tests.simulation.programs import centered, long_network, simulate_moe
 
 UNITS = {
     "unit": "int32", "name": "string", "operator": "string", "state": "string",
@@ -61,7 +61,7 @@ def test_every_column_has_unit_and_definition(name: str) -> None:
 @pytest.fixture(scope="module")
 def runs() -> list[Result]:
     return [
-        simulate(centered(2)), simulate(centered(8)), simulate(moe()),
+        simulate(centered(2)), simulate(centered(8)), simulate_moe(),
         simulate_network(long_network()),
     ]  # fmt: skip
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import stepsim as st
 from stepsim.lowering import Network
+from stepsim.workloads import Moe
 from stepsim.workloads.models import MoEShape
+from tests.layers import built
 from tests.oracle.build import NetBuilder
 
-__all__ = ["INDICES", "centered", "long_network", "moe", "uneven"]
+__all__ = ["INDICES", "centered", "long_network", "simulate_moe", "uneven"]
 
 INDICES = np.array([[0, 1], [1, 2], [5, 7], [6, 0], [3, 1], [0, 5], [2, 7], [1, 4]])
 
@@ -40,10 +44,11 @@ def uneven() -> tuple[st.Program, st.Routing, st.Routing]:
     return program, tables[0], tables[1]
 
 
-def moe(tile: int | str = 2) -> st.Program:
-    """A small layer of 8 experts with bound routing."""
+def simulate_moe(tile: int | str = 2, **options: Any) -> st.Result:
+    """Simulate a small layer of 8 experts."""
     small = MoEShape("small", 8, 2, 128, 256)
-    return st.moe_layer(small, 8, tile, 64, indices=INDICES, name="small").program
+    layer, bindings = built(Moe, routing=INDICES, model=small, tile=tile, tile_inter=64)
+    return st.simulate(layer.program, bindings=bindings, **options)
 
 
 def long_network(tokens: int = 400) -> Network:

@@ -11,10 +11,10 @@ import pytest
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.kernels.driver import execute
-from stepsim.simulation import Limits, Progress, simulate, simulate_network
+from stepsim.simulation import Limits, Progress, simulate_network
 from stepsim.simulation.image_run import run_image
 from tests.simulation.checks import check_accounts
-from tests.simulation.programs import long_network, moe
+from tests.simulation.programs import long_network, simulate_moe
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_limits_that_are_not_reached_change_nothing() -> None:
 
 
 def test_units_that_ended_before_the_limit_are_counted() -> None:
-    whole = simulate(moe())
-    result = simulate(moe(), limits=Limits(max_steps=whole.engine_steps - 1))
+    whole = simulate_moe()
+    result = simulate_moe(limits=Limits(max_steps=whole.engine_steps - 1))
     assert result.diagnosis is not None
     ended = sum(state == "done" for state in result.units["state"].to_pylist())
     count = result.units.num_rows
@@ -85,7 +85,7 @@ def test_limits_are_positive(name: str, value: int) -> None:
 @pytest.mark.usefixtures("short_pauses")
 def test_heartbeats_of_a_program() -> None:
     beats: list[Progress] = []
-    result = simulate(moe(), progress=beats.append)
+    result = simulate_moe(progress=beats.append)
     assert len(beats) >= 5
     steps = [beat.steps for beat in beats]
     assert steps == sorted(set(steps))
@@ -112,10 +112,10 @@ def test_heartbeats_of_a_network_have_no_yardstick() -> None:
 
 def test_pauses_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = sys.modules[run_image.__module__]
-    whole = simulate(moe("dynamic"))
+    whole = simulate_moe("dynamic")
     for pause in (1, 7, 1000):
         monkeypatch.setattr(module, "execute", partial(execute, pause_steps=pause))
-        paused = simulate(moe("dynamic"))
+        paused = simulate_moe("dynamic")
         assert paused.units.equals(whole.units)
         assert paused.fifos.equals(whole.fifos)
         assert paused.engine_steps == whole.engine_steps
@@ -127,4 +127,4 @@ def test_an_exception_of_the_callback_reaches_the_caller() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate(moe(), progress=stop)
+        simulate_moe(progress=stop)

@@ -12,13 +12,19 @@ from stepsim.lowering import build_image, lower
 from stepsim.machine import load_machine
 from stepsim.simulation import Limits, prepare, simulate
 from stepsim.trace_io import synthetic_routing
-from stepsim.workloads import MoEShape, attention, moe_layer, swiglu_layer, time_multiplexed_moe
+from stepsim.workloads import Attention, Moe, Swiglu
+from stepsim.workloads.models import MoEShape
+from tests.layers import built
 
 TINY = MoEShape("tiny", experts=6, active=2, model_dim=64, inner_dim=64)
 
 
 def table(seed: int, skew: float = 1.0) -> Any:
     return synthetic_routing(12, TINY.experts, TINY.active, seed=seed, skew=skew).experts
+
+
+def layer(tile: int | str = 4, regions: int | None = None) -> Any:
+    return built(Moe, rows=12, model=TINY, tile=tile, tile_inter=32, regions=regions)[0]
 
 
 def assert_same(totals: Any, result: Any) -> None:
@@ -33,7 +39,7 @@ def assert_same(totals: Any, result: Any) -> None:
 @pytest.mark.parametrize("tile", [1, 4, "dynamic"])
 @pytest.mark.parametrize("regions", [6, 2, 1])
 def test_every_binding_gives_the_run_of_simulate(tile: int | str, regions: int) -> None:
-    work = time_multiplexed_moe(TINY, 12, tile, regions, 32)
+    work = layer(tile, regions)
     prepared = prepare(work.program)
     for seed, skew in ((1, 0.0), (2, 1.0), (3, 8.0), (1, 0.0)):
         bound = {work.routing: table(seed, skew)}
@@ -41,7 +47,7 @@ def test_every_binding_gives_the_run_of_simulate(tile: int | str, regions: int) 
 
 
 def test_tables_and_provenance_are_those_of_simulate() -> None:
-    work = moe_layer(TINY, 12, 4, 32)
+    work = layer()
     prepared = prepare(work.program)
     for seed in (5, 6):
         bound = {work.routing: table(seed)}
@@ -57,7 +63,7 @@ def test_tables_and_provenance_are_those_of_simulate() -> None:
 
 def test_the_image_is_that_of_a_network_built_with_the_routing() -> None:
     # Layout afresh, without placeholders: what a prepared program must equal.
-    work = time_multiplexed_moe(TINY, 12, "dynamic", 2, 32)
+    work = layer("dynamic", 2)
     prepared = prepare(work.program)
     for seed in (1, 2):
         bound = {work.routing: table(seed)}
@@ -66,7 +72,7 @@ def test_the_image_is_that_of_a_network_built_with_the_routing() -> None:
 
 
 def test_machine_and_depth_are_respected() -> None:
-    work = moe_layer(TINY, 12, 4, 32)
+    work = layer()
     bound = {work.routing: table(5)}
     for machine, depth in (("sda-hdl", None), ("sda-1024", 7)):
         prepared = prepare(work.program, machine=machine, fifo_depth=depth)
@@ -77,8 +83,14 @@ def test_machine_and_depth_are_respected() -> None:
 
 def test_programs_without_routing_and_with_constant_selectors() -> None:
     programs = [
-        swiglu_layer(8, 16, 32, 4, 8).program,
-        attention("qwen3-30b-a3b-step", [40, 3, 64, 10], "dynamic", regions=2).program,
+        built(Swiglu, batch=8, hidden=16, intermediate=32, tile=4, tile_inter=8)[0].program,
+        built(
+            Attention,
+            kv_lengths=[40, 3, 64, 10],
+            model="qwen3-30b-a3b",
+            strategy="dynamic",
+            regions=2,
+        )[0].program,
     ]
     with st.Program("constant", compute_bw=64) as program:
         x = st.linear_load(st.spec(4, 8), (1, 8), shape=(4, 1), stride=(1, 1))
@@ -92,15 +104,21 @@ def test_programs_without_routing_and_with_constant_selectors() -> None:
 
 
 def test_indices_of_the_program_are_the_default() -> None:
-    work = moe_layer(TINY, 12, 4, 32, indices=table(1))
-    prepared = prepare(work.program)
-    assert_same(prepared.run(), simulate(work.program))
-    other = {work.routing: table(2)}
-    assert_same(prepared.run(other), simulate(work.program, bindings=other))
+    with st.Program("routed", compute_bw=64) as program:
+        routing = st.routing([[0], [1], [1], [0]], experts=2)
+        x = st.linear_load(st.spec(4, 8), (1, 8)).flatten(0, 1)
+        for part in st.partition(x, routing.multihot()):
+            st.linear_store(part)
+    prepared = prepare(program)
+    assert_same(prepared.run(), simulate(program))
+    assert prepared.image().digest() == prepared.image({routing: [[0], [1], [1], [0]]}).digest()
+    other = {routing: [[1], [1], [1], [0]]}
+    assert_same(prepared.run(other), simulate(program, bindings=other))
+    assert prepared.image(other).digest() != prepared.image().digest()
 
 
 def test_a_run_that_does_not_end_well_says_why() -> None:
-    work = moe_layer(TINY, 12, 4, 32)
+    work = layer()
     totals = prepare(work.program).run({work.routing: table(1)}, limits=Limits(max_cycles=100))
     assert (totals.status, totals.limit) == ("limit", "max_cycles")
     assert totals.bandwidth_utilization is None

@@ -12,13 +12,15 @@ import pytest
 import stepsim as st
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.simulation import simulate, simulate_network
+from stepsim.workloads import Moe
+from tests.layers import built
 from tests.simulation.checks import check_accounts
-from tests.simulation.programs import INDICES, centered, long_network, moe
+from tests.simulation.programs import INDICES, centered, long_network, simulate_moe
 
 
 @pytest.mark.parametrize("tile", [2, 4, "dynamic"])
 def test_the_same_program_twice(tile: int | str) -> None:
-    first, second = simulate(moe(tile)), simulate(moe(tile))
+    first, second = simulate_moe(tile), simulate_moe(tile)
     assert first.status == "ok"
     assert first.units.equals(second.units, check_metadata=True)
     assert first.fifos.equals(second.fifos, check_metadata=True)
@@ -29,7 +31,7 @@ def test_the_same_program_twice(tile: int | str) -> None:
 
 @pytest.mark.parametrize("tile", [2, "dynamic"])
 def test_accounts_add_up(tile: int | str) -> None:
-    result = simulate(moe(tile))
+    result = simulate_moe(tile)
     assert result.units.num_rows > 100
     check_accounts(result)
     units = result.units.to_pandas()
@@ -47,7 +49,7 @@ def test_accounts_add_up(tile: int | str) -> None:
 
 
 def test_longest_wait_is_among_the_waits() -> None:
-    result = simulate(moe())
+    result = simulate_moe()
     fifos = result.fifos.to_pylist()
     for unit in result.units.to_pylist():
         waits = [c["consumer_wait"] for c in fifos if c["consumer"] == unit["name"]]
@@ -58,14 +60,6 @@ def test_longest_wait_is_among_the_waits() -> None:
             assert unit["longest_wait_cycles"] is None
         else:
             assert unit["longest_wait_cycles"] == max(waits)
-
-
-def test_bound_and_built_in_routing_are_the_same() -> None:
-    from stepsim.workloads.models import MoEShape
-
-    work = st.moe_layer(MoEShape("small", 8, 2, 128, 256), 8, 2, 64, name="small")
-    bound = simulate(work.program, bindings={work.routing: INDICES})
-    assert bound.units.equals(simulate(moe()).units)
 
 
 def test_provenance() -> None:
@@ -118,9 +112,11 @@ def test_long_streams_do_not_fill_the_memory() -> None:
 
 def test_more_channels_and_rows_scale_the_traffic() -> None:
     def traffic(batch: int) -> int:
-        indices = np.tile(INDICES, (batch // 8, 1))
-        work = st.moe_layer("mixtral-8x7b", batch, "dynamic", 1792, indices=indices)
-        return simulate(work.program).offchip_bytes
+        layer, bindings = built(
+            Moe, routing=np.tile(INDICES, (batch // 8, 1)), model="mixtral-8x7b", tile="dynamic",
+            tile_inter=1792,
+        )  # fmt: skip
+        return simulate(layer.program, bindings=bindings).offchip_bytes
 
     weights = 3 * 4096 * 14336 * 2 * 8  # every expert is used, whatever the batch
     rows = [traffic(batch) - weights for batch in (8, 16)]
