@@ -1,4 +1,4 @@
-"""Metrics: memory models, FIFO counting, on-demand allocation, FLOPs, binding."""
+"""Metrics: countings, FIFOs, on-demand allocation, FLOPs, binding."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph import fn
-from stepsim.graph.metrics import MODELS, Accounting
+from stepsim.graph.metrics import Accounting
 from tests.graph.support import flags, numbers, scratch, tiles
 
-
-def held(op, model="published", fifos=False):
-    return op.memory(Accounting(model, fifos))
+COUNTINGS = ("published", "published2", "paper")
 
 
-def moved(op, model="published"):
-    return op.traffic(Accounting(model, False))
+def held(op, counting="published", fifos=False):
+    return op.memory(Accounting(counting, fifos))
+
+
+def moved(op, counting="published"):
+    return op.traffic(Accounting(counting, False))
 
 
 @pytest.fixture
@@ -26,12 +28,12 @@ def program():
         yield p
 
 
-def per_model(op):
-    return [held(op, m) for m in MODELS]
+def per_counting(op):
+    return [held(op, m) for m in COUNTINGS]
 
 
 def with_fifos(op):
-    return [held(op, m, True) for m in MODELS]
+    return [held(op, m, True) for m in COUNTINGS]
 
 
 # formulas, in the order published, published2, paper; tiles are bf16
@@ -39,30 +41,30 @@ def with_fifos(op):
 
 def test_linear_load(program):
     op = st.linear_load(st.spec(8, 64), (2, 64)).producer
-    assert per_model(op) == [256, 512, 512]
+    assert per_counting(op) == [256, 512, 512]
     assert with_fifos(op) == [256, 512, 512]
-    assert [moved(op, m) for m in MODELS] == [1024] * 3
+    assert [moved(op, m) for m in COUNTINGS] == [1024] * 3
 
 
 def test_linear_store_counts_four_bytes_as_published(program):
     op = st.linear_store(tiles(5, rows=2))
-    assert per_model(op) == [512, 1024, 512]
-    assert [moved(op, m) for m in MODELS] == [2560, 2560, 1280]
+    assert per_counting(op) == [512, 1024, 512]
+    assert [moved(op, m) for m in COUNTINGS] == [2560, 2560, 1280]
 
 
 def test_random_access(program):
     load = st.random_load(numbers(5), st.spec(8, 64), (2, 64)).producer
-    assert per_model(load) == [256, 512, 512]
+    assert per_counting(load) == [256, 512, 512]
     assert moved(load) == 5 * 256
     store = st.random_store(numbers(5), tiles(5), st.spec(8, 64), depth=4).producer
-    assert per_model(store) == [512, 1024, 256]
+    assert per_counting(store) == [512, 1024, 256]
     assert moved(store) == 5 * 128
 
 
 def test_bufferize_and_streamify(program):
     buffers = tiles(3, 4).bufferize(1)
-    assert per_model(buffers.producer) == [256 + 2 * 1024, 256 + 2 * 1024, 128 + 2 * 512]
-    assert per_model(buffers.streamify().producer) == [1024 + 256, 0, 0]
+    assert per_counting(buffers.producer) == [256 + 2 * 1024, 256 + 2 * 1024, 128 + 2 * 512]
+    assert per_counting(buffers.streamify().producer) == [1024 + 256, 0, 0]
 
 
 def test_capacities_use_the_bound_of_ragged_dims(program):
@@ -73,40 +75,40 @@ def test_capacities_use_the_bound_of_ragged_dims(program):
 
 def test_map(program):
     add = st.map(fn.add, tiles(3), tiles(3)).producer
-    assert per_model(add) == [0, 0, 0]
+    assert per_counting(add) == [0, 0, 0]
     assert with_fifos(add) == [768, 0, 384]
     mul = st.map(fn.matmul, tiles(3, rows=4), tiles(3, rows=64, cols=8)).producer
     weight, left, out = 64 * 8, 4 * 64, 4 * 8
-    assert per_model(mul) == [0, 0, 16 * 64 * 2 + weight * 2]
+    assert per_counting(mul) == [0, 0, 16 * 64 * 2 + weight * 2]
     assert with_fifos(mul)[0] == 4 * (weight + left + out)
     assert with_fifos(mul)[1] == 16 * 64 + 4 * (weight + out)
 
 
 def test_accum_and_map_accum(program):
     add = tiles(3, 4).accum(fn.add, 1).producer
-    assert per_model(add) == [256, 256, 128]
+    assert per_counting(add) == [256, 256, 128]
     assert with_fifos(add) == [512, 256, 256]
     op = st.map_accum(fn.matmul, tiles(3, 5, rows=4), tiles(3, 5, rows=64, cols=8), 1).producer
     out, left, weight = 4 * 8, 4 * 64, 64 * 8
-    assert per_model(op) == [4 * out, 4 * out, 16 * 64 * 2 + 2 * weight + 2 * out]
+    assert per_counting(op) == [4 * out, 4 * out, 16 * 64 * 2 + 2 * weight + 2 * out]
     assert with_fifos(op)[0] == 3 * 4 * left
     assert with_fifos(op)[1] == 16 * 64 + 4 * (weight + out)
-    assert per_model(tiles(3, 4).scan(fn.add, 1).producer) == [256, 256, 128]
+    assert per_counting(tiles(3, 4).scan(fn.add, 1).producer) == [256, 256, 128]
 
 
 def test_shape_operators(program):
-    assert per_model(tiles(3, 4).flatten(0, 1).producer) == [0, 0, 0]
+    assert per_counting(tiles(3, 4).flatten(0, 1).producer) == [0, 0, 0]
     assert with_fifos(tiles(3, 4).flatten(0, 1).producer) == [512, 512, 256]
     repeat = tiles(3).repeat(4).producer
-    assert per_model(repeat) == [256, 256, 128]
+    assert per_counting(repeat) == [256, 256, 128]
     assert with_fifos(repeat) == [512, 512, 256]
-    assert per_model(tiles(3, 1).expand(tiles(3, 4)).producer) == [256, 256, 128]
+    assert per_counting(tiles(3, 1).expand(tiles(3, 4)).producer) == [256, 256, 128]
 
 
 def test_routing_operators(program):
     n = program.dim("n")
     split = st.partition(tiles(4), flags(4))[0].producer
-    assert per_model(split) == [0, 0, 0]
+    assert per_counting(split) == [0, 0, 0]
     assert with_fifos(split) == [256 * 3, 256 * 3, 128 * 3]
     join = st.reassemble([tiles(n), tiles(n)], flags(4)).producer
     assert with_fifos(join) == [256 * 3, 256 * 3, 128 * 3]
@@ -119,7 +121,7 @@ def test_routing_operators(program):
 def test_write_back_of_reassemble_charges_the_stream_as_published(program):
     n = program.dim("n")
     op = st.reassemble([tiles(n)] * 2, flags(4, hot=1), write_back=True).producer
-    assert per_model(op) == [4 * 256, 4 * 256, 0]
+    assert per_counting(op) == [4 * 256, 4 * 256, 0]
 
 
 def test_element_bytes():
@@ -155,7 +157,7 @@ def routed(tile=4, indices=None, rows=10):
 
 def test_totals_and_binding_by_object():
     p, route = routed()
-    m = p.metrics()
+    m = p.metrics(counting="published")
     assert {str(s) for s in m.free_symbols()} == {"n0", "n1"}
     for bound in (
         m.bind({route: [6, 4]}),
@@ -178,8 +180,8 @@ def test_routings_made_from_arrays_are_bound():
 
 def test_on_demand_leaves_out_idle_operators():
     p, route = routed()
-    everything = p.metrics().bind({route: [10, 0]})
-    used = p.metrics(on_demand=True).bind({route: [10, 0]})
+    everything = p.metrics(counting="published").bind({route: [10, 0]})
+    used = p.metrics(counting="published", on_demand=True).bind({route: [10, 0]})
     idle = 4 * 64 * 4 + 64 * 8 * 2  # pack accumulator and weight load of expert 1
     assert everything.on_chip_memory - used.on_chip_memory == idle
     assert everything.off_chip_traffic == used.off_chip_traffic
@@ -216,8 +218,8 @@ def test_bad_bindings():
         m.bind({p.operators[1].outputs[0]: 5})
     with pytest.raises(ArgError, match="belongs to program 'routed'"):
         m.bind({other.operators[1].outputs[0]: 5})
-    with pytest.raises(ArgError, match="unknown memory model 'artifact'"):
-        p.metrics(memory="artifact")
+    with pytest.raises(ArgError, match="unknown counting 'artifact'"):
+        p.metrics(counting="artifact")
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ def test_expressions_without_values_are_named():
 
 def test_metrics_print_on_one_short_line():
     p, route = routed(rows=10)
-    m = p.metrics()
+    m = p.metrics(counting="published")
     assert repr(m) == (
         "<Metrics of 'routed' (published): off-chip traffic 1024*ceil(n0/4) + 1024*ceil(n1/4) + "
         f"1600 bytes, on-chip memory {int(m.on_chip_memory):,} bytes, "

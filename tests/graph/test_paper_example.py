@@ -56,7 +56,7 @@ def test_shapes_in_the_comments_of_the_example():
 
 def test_metrics_of_the_example():
     p, route, _ = build()
-    m = p.metrics(memory="published")
+    m = p.metrics(counting="published")
     assert {str(x) for x in m.off_chip_traffic.free_symbols} == {"n0", "n1"}
     bound = m.bind({route: [6, 4]})
     blocks = 2 + 1
@@ -70,7 +70,7 @@ def test_dynamic_tiling_is_a_change_of_one_line():
     assert s["rows"].describe() == "Stream[Min(1, n1), n1] of Tile[1x64 bf16]"
     assert s["block"].describe() == "Stream[Min(1, n1)] of Tile[n1x64 bf16]"
     assert s["branch"].describe() == "Stream[n1] of Tile[1x256 bf16]"
-    m = p.metrics()
+    m = p.metrics(counting="published")
     weight = 64 * 256 * 2
     assert m.bind({route: [10, 0]}).off_chip_traffic == 10 * 128 + weight + 10 * 1024
     assert m.bind({route: [6, 4]}).off_chip_traffic == 10 * 128 + 2 * weight + 10 * 1024
