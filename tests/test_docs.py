@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from stepsim.cli.main import main
 from stepsim.data import datasets
+from stepsim.reproduce import FIGURES
 from stepsim.workloads import MOE_SHAPES
 from tests.data.server import serve
 from tests.shared import TRACES, needs_traces
@@ -117,6 +119,22 @@ def test_data_page(
         assert run_examples("data.md")["table"].tokens == 64
     groups = re.findall(r"^\| `(\w+)` \|.*\| (.+) \|$", text, flags=re.MULTILINE)
     assert groups == list({d.name.split("/")[0]: d.license for d in datasets().values()}.items())
+
+
+def test_figure_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = run_examples("extending-figure.md")["HEIGHTS"]
+    monkeypatch.setitem(FIGURES, figure.number, figure)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "22", "--out", str(tmp_path), "--jobs", "1"])
+    assert not ended.value.code
+    files = {f"fig22.{kind}" for kind in ("csv", "parquet", "png", "svg")}
+    assert files < {path.name for path in tmp_path.iterdir()}
+    rows = pq.read_table(tmp_path / "fig22.parquet").to_pylist()
+    assert [row["tile"] for row in rows] == ["8", "16", "32", "64"]
+    headlines = pq.read_table(tmp_path / "headlines.parquet").to_pylist()
+    (found,) = [row for row in headlines if row["figure"] == "22"]
+    assert found["ours"] == [rows[0]["cycles"] / rows[3]["cycles"]]
+    assert found["ours"][0] > 1
 
 
 def test_values_page() -> None:

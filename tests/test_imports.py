@@ -15,7 +15,6 @@ ROOT = Path(stepsim.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 UNDONE = {
-    "reproduce": "reproduction writes the report, which reads the reproduction",
 }
 
 

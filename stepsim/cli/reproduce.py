@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,7 +16,7 @@ from stepsim.cli.exit_codes import RUN_FAILED
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stepsim.reproduce.reproduction import Reproduction
+    from stepsim.reproduce.result import Reproduction
 
 __all__ = ["reproduce", "validate"]
 
@@ -32,7 +33,7 @@ def reproduce(
     figures: Annotated[
         list[str],
         typer.Argument(
-            metavar="FIG...", help="Any of 8, 9, 10, 12, 13, 14, 15, 17, 19, 20, 21, or all."
+            metavar="FIG...", help="Numbers of figures, or all; a wrong one lists them."
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
@@ -95,14 +96,13 @@ def _processes(jobs: int | None) -> int:
 
 
 def _show(result: Reproduction) -> None:
-    from stepsim.reproduce.compare import hardware_agreement
+    from stepsim.reproduce import FIGURES
 
     if result.compared:
         show("= equal to the published value, ! different\n")
     for figure, rows in result.figures.items():
         show(_points_table(figure, rows, result))
-        if figure == "8":
-            show(*hardware_agreement(rows))
+        show(*FIGURES[figure].remarks(rows))
         show("")
     show(
         _headlines_table(result),
@@ -116,6 +116,7 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from stepsim.reproduce import FIGURES
     from stepsim.reproduce.report import signed_percent
 
     columns: dict[str, list[str]] = {
@@ -125,16 +126,9 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
         "canonical": [_canonical(row) for row in rows],
         "HDL": [_whole(row.get("hdl_cycles")) for row in rows],
     }
-    if rows[0]["workload"] != "attention":
-        columns["off-chip MB"] = [_bytes(row, "offchip_bytes") for row in rows]
-        columns["on-chip MB"] = [_bytes(row, "onchip_bytes") for row in rows]
-    if figure in ("12", "13"):
-        columns["compute"] = [_percent(row.get("compute_utilization")) for row in rows]
-        columns["bandwidth"] = [_percent(row.get("bandwidth_utilization")) for row in rows]
-    if figure == "17":
-        columns["kFLOPs/cycle"] = [
-            _marked(row, "allocated_flops_per_cycle", 1e3, 0) for row in rows
-        ]
+    for name in FIGURES[figure].columns:
+        heading, cell = _COLUMNS[name]
+        columns[heading] = [cell(row, name) for row in rows]
     columns["ratio"] = [_ratio(row.get("ratio")) for row in rows]
     columns["published ratio"] = [_ratio(row.get("published_ratio")) for row in rows]
     known = {name: cells for name, cells in columns.items() if set(cells) != {_NONE}}
@@ -189,10 +183,6 @@ def _canonical(row: Mapping[str, Any]) -> str:
     return "equal" if canonical is not None and canonical == row["cycles"] else _whole(canonical)
 
 
-def _bytes(row: Mapping[str, Any], name: str) -> str:
-    return _marked(row, name, 1e6, 2)
-
-
 def _marked(row: Mapping[str, Any], name: str, scale: float, digits: int) -> str:
     """A number, and whether it equals the published one."""
     value, published = row.get(name), row.get(f"published_{name}")
@@ -202,9 +192,20 @@ def _marked(row: Mapping[str, Any], name: str, scale: float, digits: int) -> str
     return f"{value / scale:,.{digits}f}{mark}"
 
 
-def _percent(value: float | None) -> str:
+def _percent(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
     return _NONE if value is None else f"{100 * value:.2f} %"
 
 
 def _ratio(value: float | None) -> str:
     return _NONE if value is None else f"{value:.4f}"
+
+
+_COLUMNS: Final[dict[str, tuple[str, Callable[[Mapping[str, Any], str], str]]]] = {
+    "offchip_bytes": ("off-chip MB", partial(_marked, scale=1e6, digits=2)),
+    "onchip_bytes": ("on-chip MB", partial(_marked, scale=1e6, digits=2)),
+    "compute_utilization": ("compute", _percent),
+    "bandwidth_utilization": ("bandwidth", _percent),
+    "allocated_flops_per_cycle": ("kFLOPs/cycle", partial(_marked, scale=1e3, digits=0)),
+}
+"""Columns that figures choose from: heading, and a cell of a row."""

@@ -6,16 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stepsim.reproduce.headlines import (
-    HEADLINES,
-    MissingNumber,
-    Numbers,
-    correlation,
-    mean_error,
-)
+from stepsim.reproduce.figures import headlines
+from stepsim.reproduce.headline import MissingNumber, Numbers
 from stepsim.reproduce.published import Published
 
-__all__ = ["hardware_agreement", "headline_rows", "quoted_numbers"]
+__all__ = ["headline_rows", "quoted_numbers"]
 
 
 def quoted_numbers(text: str) -> list[float]:
@@ -34,7 +29,7 @@ def headline_rows(
     numbers = Numbers(rows)
     printed = {(h.figure, h.claim): h for h in (published.headlines if published else ())}
     table = []
-    for headline in HEADLINES:
+    for headline in headlines():
         try:
             ours = headline.value(numbers)
         except MissingNumber:
@@ -56,8 +51,7 @@ def headline_rows(
                 "agrees": found.agrees,
             }
             notes.append(found.note)
-        if headline.figure == "8" and found is not None:
-            # Hardware cycles may be known of some tilings only: compare like with like.
+        if headline.same_points and found is not None:
             row["published"] = list(headline.value(Numbers(rows, "published_")))
             row["deviation"] = headline.deviation(ours, row["published"])
             notes.append(
@@ -67,19 +61,3 @@ def headline_rows(
         row["note"] = "; ".join(note for note in notes if note)
         table.append(row)
     return table
-
-
-def hardware_agreement(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on how close ours and the published simulator come to the hardware cycles."""
-    lines = []
-    for name, prefix in (("ours", ""), ("published simulator", "published_")):
-        try:
-            simulated, hardware = Numbers(rows, prefix).hardware()
-        except MissingNumber:
-            continue
-        lines.append(
-            f"{name} against HDL cycles, {len(hardware)} tilings: Pearson correlation "
-            f"{correlation(simulated, hardware):.4f}, mean absolute error "
-            f"{100 * mean_error(simulated, hardware):.2f} %"
-        )
-    return lines

@@ -1,16 +1,27 @@
-"""The points of every figure (STeP paper, sections 4.5, 5 and B): all members of each family."""
+"""The runs of the STeP paper (sections 4.5, 5 and B) as points of its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from stepsim.errors import ArgError
 from stepsim.reproduce.points import Point, Run
 from stepsim.workloads import Attention, Data, Decoder, Model, Moe, Swiglu, Workload
 
-__all__ = ["FIGURES", "KV_TRACES", "ROUTINGS", "KVTrace", "archived_points", "points_of"]
+__all__ = [
+    "KV_TRACES",
+    "ROUTINGS",
+    "KVTrace",
+    "archived_points",
+    "batch_points",
+    "decoder_points",
+    "gain_points",
+    "hardware_points",
+    "mean_points",
+    "sharing_points",
+    "tiling_points",
+]
 
 MIXTRAL: Final = "mixtral-8x7b"
 QWEN: Final = "qwen3-30b-a3b"
@@ -76,25 +87,11 @@ def _published(workload: type[Workload], batch: int, **given: Any) -> Mapping[st
     return workload.presets(given, Data(rows=batch, whole=batch), _CONFIG)
 
 
-def points_of(figure: str) -> list[Point]:
-    """All points of a figure, in the order of its table.
-
-    Raises
-    ------
-    ArgError : the figure has no points.
-    """
-    if figure not in _FAMILIES:
-        raise ArgError(
-            f"figure {figure!r} is not known; expected one of {', '.join(FIGURES)}, or 'all'"
-        )
-    return list(_FAMILIES[figure]())
-
-
 def archived_points() -> list[Point]:
     """Recorded settings that no figure shows: shallow queues, two regions, extreme KV lengths."""
     shallow = [
         replace(p, figure="", point_id=f"d2_{p.point_id}", run=replace(p.run, fifo_depth=2))
-        for p in _tilings("10")
+        for p in tiling_points("10")
         if p.run.fifo_depth != 2
     ]
     extreme = [
@@ -109,7 +106,7 @@ def archived_points() -> list[Point]:
     return [*shallow, _shared("", "dynamic", 2), *extreme]
 
 
-def _hardware() -> Iterable[Point]:
+def hardware_points() -> Iterable[Point]:
     for tile in (16, 32, 64):
         for inner in (16, 32, 64, 128, 256):
             config = _published(Swiglu, 0)
@@ -120,7 +117,7 @@ def _hardware() -> Iterable[Point]:
             yield Point("8", f"f8_step_{tile}_{inner}", f"{tile} rows", run)
 
 
-def _tilings(figure: str) -> Iterable[Point]:
+def tiling_points(figure: str) -> Iterable[Point]:
     small = figure in ("9", "19")
     batch = 64 if small else 1024
     tiles: tuple[int | str, ...] = (8, 16, 32, 64) if small else (16, 32, 64, 128, 256, 512, 1024)
@@ -147,7 +144,7 @@ def _shared(figure: str, tile: int | str, regions: int) -> Point:
     return Point(figure, f"{'f12' if figure else 'ts'}_{short}_{regions}", series, run)
 
 
-def _sharing(figure: str) -> Iterable[Point]:
+def sharing_points(figure: str) -> Iterable[Point]:
     for tile in (32, "dynamic") if figure == "12" else (32,):
         for regions in (128, 64, 32, 16, 8, 4):
             yield _shared(figure, tile, regions)
@@ -162,7 +159,7 @@ def _attention(trace: KVTrace, strategy: str, batch: int | None = None) -> Run:
     )  # fmt: skip
 
 
-def _gains() -> Iterable[Point]:
+def gain_points() -> Iterable[Point]:
     windows = {t.first: t for t in KV_TRACES if t.requests == 64}
     for first in (4185, 2019, 271, 4007, 3123, 733, 3239, 1727, 961):
         trace = windows[first]
@@ -171,7 +168,7 @@ def _gains() -> Iterable[Point]:
             yield Point("14", name, strategy, _attention(trace, strategy), trace.kv_class)
 
 
-def _batches() -> Iterable[Point]:
+def batch_points() -> Iterable[Point]:
     for batch in (16, 32, 48, 64):
         for strategy in ("coarse", "dynamic"):
             run = _attention(MEDIAN_TRACE, strategy, batch)
@@ -179,14 +176,14 @@ def _batches() -> Iterable[Point]:
             yield Point("15", name, strategy, run, MEDIAN_TRACE.kv_class)
 
 
-def _means() -> Iterable[Point]:
+def mean_points() -> Iterable[Point]:
     for trace in KV_TRACES:
         for strategy, short in _STRATEGIES.items():
             name = f"f21_b{trace.requests}_{trace.first}_{short}"
             yield Point("21", name, strategy, _attention(trace, strategy), trace.kv_class)
 
 
-def _decoders() -> Iterable[Point]:
+def decoder_points() -> Iterable[Point]:
     variants = {
         "memory-matched": "mem_matched",
         "performance-matched": "perf_matched",
@@ -200,21 +197,3 @@ def _decoders() -> Iterable[Point]:
                 config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,
             )  # fmt: skip
             yield Point("17", f"f17_{short}_{name}", variant, run, MEDIAN_TRACE.kv_class)
-
-
-_FAMILIES: Final[dict[str, Callable[[], Iterable[Point]]]] = {
-    "8": _hardware,
-    "9": lambda: _tilings("9"),
-    "10": lambda: _tilings("10"),
-    "12": lambda: _sharing("12"),
-    "13": lambda: _sharing("13"),
-    "14": _gains,
-    "15": _batches,
-    "17": _decoders,
-    "19": lambda: _tilings("19"),
-    "20": lambda: _tilings("20"),
-    "21": _means,
-}
-
-FIGURES: Final = tuple(_FAMILIES)
-"""Figures with points, by number."""

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.reproduce.compare import hardware_agreement
-
-if TYPE_CHECKING:
-    from stepsim.reproduce.reproduction import Reproduction
+from stepsim.reproduce.figure import Rows
+from stepsim.reproduce.figures import FIGURES
+from stepsim.reproduce.result import Reproduction
 
 __all__ = ["agreement", "headline_cells", "report", "signed_percent"]
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 def report(result: Reproduction) -> str:
     """The text of ``report.md``; pictures are expected beside it."""
-    from stepsim.reproduce.reproduction import stem
-
     source = "recorded traces" if result.compared else "synthetic traces, nothing to compare with"
     lines = [
         "# Figures of the STeP paper, reproduced",
@@ -34,9 +29,9 @@ def report(result: Reproduction) -> str:
     lines += _figure_table(result)
     lines += _headline_table(result)
     for figure, rows in result.figures.items():
-        lines += ["", f"![Figure {figure}]({stem(figure)}.png)"]
-        if figure == "8":
-            lines += ["", *(f"* {line}" for line in hardware_agreement(rows))]
+        lines += ["", f"![Figure {figure}]({FIGURES[figure].stem}.png)"]
+        if remarks := FIGURES[figure].remarks(rows):
+            lines += ["", *(f"* {line}" for line in remarks)]
     return "\n".join(lines) + "\n"
 
 

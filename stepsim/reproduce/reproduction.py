@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -18,57 +18,29 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.machine import load_machine
 from stepsim.reproduce.compare import headline_rows
 from stepsim.reproduce.drawing import draw, require_matplotlib
-from stepsim.reproduce.families import FIGURES, points_of
+from stepsim.reproduce.figure import Row
+from stepsim.reproduce.figures import FIGURES, points_of
 from stepsim.reproduce.files import csv_of, make_folder, write_file
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.pool import Pool, workers
 from stepsim.reproduce.published import published
 from stepsim.reproduce.report import report
+from stepsim.reproduce.result import Reproduction
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.runs import Outcome, make
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES, points_schema
 from stepsim.results.writing import write_tables
 
 __all__ = [
-    "Reproduction",
     "check_inputs",
     "choose_figures",
     "fetch_inputs",
     "make_runs",
     "reproduce",
-    "stem",
 ]
 
-Row = dict[str, Any]
 Notice = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """What was reproduced.
-
-    Attributes
-    ----------
-    figures : rows of each figure.
-    headlines : rows of the table of headlines.
-    seconds : time of the runs of each figure, in one process; figures that share a run both count
-        it.
-    elapsed : seconds that it all took, with ``jobs`` processes.
-    runs : number of different runs.
-    compared : whether published values were at hand.
-    problems : runs that did not end well, with the reason.
-    """
-
-    figures: Mapping[str, Sequence[Row]]
-    headlines: Sequence[Row]
-    seconds: Mapping[str, float]
-    elapsed: float
-    runs: int
-    jobs: int
-    compared: bool
-    closure_slack: int
-    problems: tuple[str, ...]
 
 
 def choose_figures(names: Iterable[str]) -> list[str]:
@@ -133,7 +105,7 @@ def reproduce(
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
         outcomes = make_runs(pool, runs, inputs, notice)
-        rows = {f: figure_rows(ps, outcomes, known) for f, ps in points.items()}
+        rows = {f: figure_rows(FIGURES[f], ps, outcomes, known) for f, ps in points.items()}
         notice("drawing the figures")
         tasks = list(rows.items())
         drawn = dict(zip(rows, pool.map(draw, tasks), strict=True))
@@ -208,11 +180,6 @@ def make_runs(
     return dict(zip(different, made, strict=True))
 
 
-def stem(figure: str) -> str:
-    """Name of the files of a figure, without suffix."""
-    return f"fig{int(figure):02d}"
-
-
 def _points(figure: str, slack: int) -> list[Point]:
     return [replace(p, run=replace(p.run, closure_slack=slack)) for p in points_of(figure)]
 
@@ -235,10 +202,10 @@ _TIME_NAMES: Final = [field.name for field in TIMES]
 def _write(result: Reproduction, drawn: Mapping[str, Mapping[str, bytes]], out: Path) -> None:
     for figure, rows in result.figures.items():
         table = _table(rows, points_schema(result.compared), result, figure)
-        write_tables(out / f"{stem(figure)}.parquet", {"": table})
-        write_file(out / f"{stem(figure)}.csv", csv_of(table.drop_columns(_TIME_NAMES)))
+        write_tables(out / f"{FIGURES[figure].stem}.parquet", {"": table})
+        write_file(out / f"{FIGURES[figure].stem}.csv", csv_of(table.drop_columns(_TIME_NAMES)))
         for kind, content in drawn[figure].items():
-            write_file(out / f"{stem(figure)}.{kind}", content)
+            write_file(out / f"{FIGURES[figure].stem}.{kind}", content)
     headlines = _table(result.headlines, HEADLINES_SCHEMA, result)
     write_tables(out / "headlines.parquet", {"": headlines})
     write_file(out / "headlines.csv", csv_of(headlines))

@@ -2,58 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from stepsim.reproduce.figure import Figure, Ratio, Row
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published, PublishedRow
 from stepsim.reproduce.runs import COUNTING, Outcome
 from stepsim.reproduce.schema import MEASURED
 
-__all__ = ["SYNTHETIC", "figure_rows", "geometric_mean"]
+__all__ = ["SYNTHETIC", "figure_rows"]
 
 SYNTHETIC: Final = "synthetic"
-Row = dict[str, Any]
-
-_RATIOS: Final = {
-    "14": ("interleaved", "interleaved cycles / dynamic cycles"),
-    "15": ("coarse", "coarse cycles / dynamic cycles"),
-    "17": ("memory-matched", "memory-matched cycles / cycles"),
-}
-_MEAN: Final = "geometric mean over 3 traces of cycles / dynamic cycles"
 
 
 def figure_rows(
-    points: Sequence[Point], outcomes: Mapping[Run, Outcome], published: Published | None
+    figure: Figure,
+    points: Sequence[Point],
+    outcomes: Mapping[Run, Outcome],
+    published: Published | None,
 ) -> list[Row]:
-    """One row for each point, then the means of figure 21.
+    """One row for each of the points of a figure, then its summary.
 
     Columns are those of :func:`~stepsim.reproduce.schema.points_schema`; absent ones are null.
     """
     rows = []
     for point in points:
         row = _ours(point, outcomes[point.run], recorded=published is not None)
-        row |= _ratio(point, points, outcomes)
+        if figure.ratio is not None:
+            row |= _ratio(figure.ratio, point, points, outcomes)
         if published is not None:
-            found = published.plotted(point.figure, point.run)
-            row |= _theirs(row, found, published)
-            if point.figure == "8" and isinstance(point.run.tile, int):
-                hardware = published.hardware.get((point.run.tile, point.run.tile_inter or 0))
-                if hardware is not None:
-                    row |= {
-                        "hdl_cycles": hardware.cycles,
-                        "hdl_offchip_bytes": hardware.offchip_bytes,
-                    }
+            row |= _theirs(row, published.plotted(point.figure, point.run), published)
+            row |= dict(figure.beside(point, published))
         rows.append(row)
-    if points[0].figure == "21":
-        rows += _means(points, outcomes, published)
-    return rows
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """The n-th root of the product."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return rows + figure.summary(rows, published)
 
 
 def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
@@ -83,11 +65,10 @@ def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
     }
 
 
-def _ratio(point: Point, points: Sequence[Point], outcomes: Mapping[Run, Outcome]) -> Row:
-    """The normalized value of a point, for figures that show some."""
-    if point.figure not in _RATIOS:
-        return {}
-    baseline, meaning = _RATIOS[point.figure]
+def _ratio(
+    ratio: Ratio, point: Point, points: Sequence[Point], outcomes: Mapping[Run, Outcome]
+) -> Row:
+    """The normalized value of a point."""
 
     def cycles(series: str) -> int:
         """Of the point of a series that differs from this one in nothing else."""
@@ -98,9 +79,8 @@ def _ratio(point: Point, points: Sequence[Point], outcomes: Mapping[Run, Outcome
                 return outcomes[other.run].cycles
         raise AssertionError(f"figure {point.figure} has no {series} point beside {point.point_id}")
 
-    # The decoder's figure gives each point its own speed; the others one gain for each pair.
-    reached = point.series if point.figure == "17" else "dynamic"
-    return {"ratio": cycles(baseline) / cycles(reached), "ratio_of": meaning}
+    value = cycles(ratio.over) / cycles(ratio.of or point.series)
+    return {"ratio": value, "ratio_of": ratio.meaning}
 
 
 def _theirs(row: Row, found: PublishedRow | None, published: Published) -> Row:
@@ -124,36 +104,3 @@ def _theirs(row: Row, found: PublishedRow | None, published: Published) -> Row:
     if found.ratio is not None:
         theirs["ratio_relative"] = row["ratio"] / found.ratio - 1
     return theirs
-
-
-def _means(
-    points: Sequence[Point], outcomes: Mapping[Run, Outcome], published: Published | None
-) -> list[Row]:
-    """Figure 21: means over the traces of each batch and spread."""
-    cycles: dict[tuple[int, str, str], list[int]] = {}
-    for point in points:
-        group = (point.run.batch, point.kv_class, point.series)
-        cycles.setdefault(group, []).append(outcomes[point.run].cycles)
-    rows = []
-    for (batch, kv_class, series), own in cycles.items():
-        if series == "dynamic":
-            continue
-        dynamic = cycles[batch, kv_class, "dynamic"]
-        ratio = geometric_mean([a / b for a, b in zip(own, dynamic, strict=True)])
-        short = "interleave" if series == "interleaved" else series
-        row: Row = {
-            "figure": "21",
-            "point_id": f"f21_b{batch}_{kv_class}_{short}_geomean",
-            "workload": "attention",
-            "model": points[0].run.model,
-            "batch": batch,
-            "series": series,
-            "kv_class": kv_class,
-            "ratio": ratio,
-            "ratio_of": _MEAN,
-        }
-        found = None if published is None else published.mean(batch, kv_class, series)
-        if found is not None and found.ratio is not None:
-            row |= {"published_ratio": found.ratio, "ratio_relative": ratio / found.ratio - 1}
-        rows.append(row)
-    return rows

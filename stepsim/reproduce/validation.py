@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from stepsim._version import MODEL_VERSION
 from stepsim.errors import ArgError
-from stepsim.reproduce.compare import hardware_agreement, headline_rows
-from stepsim.reproduce.families import FIGURES, archived_points, points_of
+from stepsim.reproduce.compare import headline_rows
+from stepsim.reproduce.families import archived_points
+from stepsim.reproduce.figures import FIGURES, points_of
 from stepsim.reproduce.files import write_file
 from stepsim.reproduce.points import Run, RunKey
 from stepsim.reproduce.pool import workers
@@ -122,12 +123,12 @@ def write_validation(
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
         outcomes = make_runs(pool, needed, inputs, notice)
-    rows = {figure: figure_rows(points, outcomes, table) for figure, points in figures.items()}
+    rows = {f: figure_rows(FIGURES[f], points, outcomes, table) for f, points in figures.items()}
     headlines = headline_rows([row for own in rows.values() for row in own], table)
     page = _HEAD.format(
         version=MODEL_VERSION,
         agreement=_agreement_table(rows, recorded, outcomes),
-        hardware="\n".join(f"* {line}" for line in hardware_agreement(rows["8"])),
+        hardware="\n".join(f"* {line}" for line in FIGURES["8"].remarks(rows["8"])),
         headlines=_headline_table(headlines),
         slack=_slack_table(recorded, outcomes),
         points=_points_table(recorded, outcomes),

@@ -16,7 +16,7 @@ from tests.reproduce.conftest import invented
 
 def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
     points = points_of(figure)
-    rows = figure_rows(points, {p.run: invented(p.run) for p in points}, None)
+    rows = figure_rows(FIGURES[figure], points, {p.run: invented(p.run) for p in points}, None)
     if compared:
         for row in rows[::2]:
             for field in COMPARED:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from stepsim.reproduce import FIGURES, points_of
-from stepsim.reproduce.compare import hardware_agreement, headline_rows, quoted_numbers
-from stepsim.reproduce.headlines import (
-    HEADLINES,
+from stepsim.reproduce.compare import headline_rows, quoted_numbers
+from stepsim.reproduce.figures import headlines
+from stepsim.reproduce.headline import (
     Headline,
     MissingNumber,
     Numbers,
     correlation,
+    geometric_mean,
     mean_error,
 )
 from stepsim.reproduce.published import Published, published
-from stepsim.reproduce.rows import figure_rows, geometric_mean
+from stepsim.reproduce.rows import figure_rows
 from tests.reproduce.conftest import invented
 
 
-def rows_of(figures: tuple[str, ...], compared: Published | None = None) -> list[dict[str, Any]]:
+def rows_of(figures: Iterable[str], compared: Published | None = None) -> list[dict[str, Any]]:
     rows = []
     for figure in figures:
         points = points_of(figure)
         outcomes = {p.run: invented(p.run) for p in points}
-        rows += figure_rows(points, outcomes, compared)
+        rows += figure_rows(FIGURES[figure], points, outcomes, compared)
     return rows
 
 
@@ -75,27 +77,27 @@ def test_values_by_hand() -> None:
     # Against 16 rows 20/11, against 32 rows 32/16, against 8 rows 40/11: the first is the least.
     assert found["PID of dynamic tiling, Mixtral b=64"] == [pytest.approx(20 / 11)]
     # Other models and the ranges over all of them are not known.
-    settings = [h for h in HEADLINES if h.figure == "setup"]
+    settings = [h for h in headlines() if h.figure == "setup"]
     assert len(found) == 4 + len(settings) + 1
     assert found["Mixtral on-chip saving annotation"] == [2]
 
 
 def test_all_headlines_have_a_value_once_all_figures_ran() -> None:
     found = headline_rows(rows_of(FIGURES), None)
-    hardware = sum(h.figure == "8" for h in HEADLINES)
-    assert len(found) == len(HEADLINES) - hardware
+    hardware = sum(h.figure == "8" for h in headlines())
+    assert len(found) == len(headlines()) - hardware
     assert all("published" not in row for row in found)
 
 
 def test_missing_points() -> None:
     with pytest.raises(MissingNumber, match="f9_qwen_8: cycles"):
         Numbers([]).cycles("f9_qwen_8")
-    assert hardware_agreement(rows_of(("8",))) == []
+    assert FIGURES["8"].remarks(rows_of(("8",))) == []
 
 
 def test_every_headline_of_the_table_is_recomputed() -> None:
-    known = {(h.figure, h.claim) for h in HEADLINES}
-    assert len(known) == len(HEADLINES)
+    known = {(h.figure, h.claim) for h in headlines()}
+    assert len(known) == len(headlines())
     table = {(h.figure, h.claim) for h in published().headlines}
     assert known <= table
     left = [claim for _, claim in table - known]
@@ -106,7 +108,7 @@ def test_published_values_give_the_published_headlines() -> None:
     numbers = Numbers(rows_of(FIGURES, published()), "published_")
     table = {(h.figure, h.claim): h for h in published().headlines}
     checked = 0
-    for headline in HEADLINES:
+    for headline in headlines():
         try:
             values = headline.value(numbers)
         except MissingNumber:
@@ -126,5 +128,5 @@ def test_hardware_is_compared_on_the_same_tilings() -> None:
         row["cycles"] = row.get("published_cycles") or row["cycles"]
     found = [row for row in headline_rows(rows, published()) if row["figure"] == "8"]
     assert [row["deviation"] for row in found] == [0, 0]
-    ours, theirs = hardware_agreement(rows)
+    ours, theirs = FIGURES["8"].remarks(rows)
     assert ours.removeprefix("ours") == theirs.removeprefix("published simulator")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from stepsim.reproduce import style
+from stepsim.reproduce.families import hardware_points
+from stepsim.reproduce.figure import Figure, Rows
+from stepsim.reproduce.headline import MissingNumber, Numbers, correlation, mean_error, ratio
+from stepsim.reproduce.points import Point
+from stepsim.reproduce.published import Published
 
-from stepsim.reproduce.drawing import style
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
-__all__ = ["draw"]
+__all__ = ["HARDWARE"]
 
 _TILES = ("16 rows", "32 rows", "64 rows")
 
 
-def draw(figure: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _draw(rows: Rows) -> Picture:
     """Cycles over traffic; beside it, where hardware cycles are known, ours against them."""
     title = "Figure 8: SwiGLU layer, simulator and hardware"
     hardware = any(row.get("hdl_cycles") is not None for row in rows)
@@ -49,14 +54,12 @@ def draw(figure: str, rows: Sequence[Mapping[str, Any]]) -> Figure:
         axes[1].set_xlabel("hardware simulation (thousand cycles)")
         axes[1].set_ylabel("simulator (thousand cycles)")
     entries = [style.solid_mark(style.COLOURS[name], f"tiles of {name}") for name in _TILES]
-    real_mark = Line2D([], [], linestyle="none", color="#333333", marker="x", label="HDL")
+    real_mark = style.legend_mark("HDL", color="#333333", marker="x")
     style.legend(picture, [*entries, style.published_mark(), real_mark], compared=hardware)
     return picture
 
 
-def _name_tilings(
-    axes: Any, rows: Sequence[Mapping[str, Any]], x: list[float], y: list[float], colour: str
-) -> None:
+def _name_tilings(axes: Any, rows: Rows, x: list[float], y: list[float], colour: str) -> None:
     """Name the points that lie off the diagonal by a twelfth and more, on their side of it."""
     for row, left, top in zip(rows, x, y, strict=True):
         if abs(top / left - 1) > 1 / 12:
@@ -66,3 +69,48 @@ def _name_tilings(
                 xytext=(-6, 7) if above else (0, -16), textcoords="offset points",
                 fontsize=8, color=colour, ha="center",
             )  # fmt: skip
+
+
+def _measured(point: Point, published: Published) -> Iterable[tuple[str, int]]:
+    """Cycles and traffic of the hardware with the same tiles."""
+    found = published.hardware.get((int(point.run.tile), point.run.tile_inter or 0))
+    if found is not None:
+        yield "hdl_cycles", found.cycles
+        yield "hdl_offchip_bytes", found.offchip_bytes
+
+
+def _agreement(rows: Rows) -> list[str]:
+    """How close ours and the published simulator come to the hardware cycles."""
+    lines = []
+    for name, prefix in (("ours", ""), ("published simulator", "published_")):
+        try:
+            simulated, measured = Numbers(rows, prefix).hardware()
+        except MissingNumber:
+            continue
+        lines.append(
+            f"{name} against HDL cycles, {len(measured)} tilings: Pearson correlation "
+            f"{correlation(simulated, measured):.4f}, mean absolute error "
+            f"{100 * mean_error(simulated, measured):.2f} %"
+        )
+    return lines
+
+
+_HEADLINES: Final = (
+    ratio(
+        "8", "Pearson correlation of cycles, STeP simulator vs HDL, 15 tilings",
+        lambda n: correlation(*n.hardware()), unit="r", same_points=True,
+    ),
+    ratio(
+        "8", "(derived) mean absolute relative error of STeP cycles vs HDL",
+        lambda n: mean_error(*n.hardware()), unit="fraction", same_points=True,
+    ),
+)  # fmt: skip
+
+HARDWARE: Final = Figure(
+    "8",
+    points=hardware_points,
+    draw=_draw,
+    headlines=_HEADLINES,
+    beside=_measured,
+    remarks=_agreement,
+)

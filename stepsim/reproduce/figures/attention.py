@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
-from matplotlib.figure import Figure
+from stepsim.reproduce import style
+from stepsim.reproduce.families import KV_TRACES, batch_points, gain_points, mean_points
+from stepsim.reproduce.figure import Figure, Ratio, Row, Rows
+from stepsim.reproduce.headline import Headline, Numbers, geometric_mean, ratio
+from stepsim.reproduce.published import Published
 
-from stepsim.reproduce.drawing import style
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
-__all__ = ["draw_batches", "draw_gains", "draw_means"]
+__all__ = ["BATCHES", "GAINS", "MEANS", "over_coarse"]
 
-Rows = Sequence[Mapping[str, Any]]
 _SPREADS = {"low": "low", "med": "medium", "high": "high"}
 _BATCHES = {16: "16 requests", 64: "64 requests", 80: "64 + 16 requests"}
 
 
-def draw_gains(figure: str, rows: Rows) -> Figure:
+def _draw_gains(rows: Rows) -> Picture:
     """Figure 14: gain of dynamic over interleaved sharing for each trace."""
     title = "Figure 14: decode attention, dynamic against interleaved sharing, 64 requests"
     picture, (axes,) = style.panels(1, width=7.2, height=3, title=title)
@@ -40,7 +43,7 @@ def draw_gains(figure: str, rows: Rows) -> Figure:
     return picture
 
 
-def draw_batches(figure: str, rows: Rows) -> Figure:
+def _draw_batches(rows: Rows) -> Picture:
     """Figure 15: coarse and dynamic sharing over the batch."""
     title = "Figure 15: decode attention, coarse and dynamic sharing"
     picture, (axes,) = style.panels(1, width=6, height=3, title=title)
@@ -67,7 +70,7 @@ def draw_batches(figure: str, rows: Rows) -> Figure:
     return picture
 
 
-def draw_means(figure: str, rows: Rows) -> Figure:
+def _draw_means(rows: Rows) -> Picture:
     """Figure 21: time of the static ways over that of the dynamic one, mean of three traces."""
     title = "Figure 21: decode attention, time over that of dynamic sharing"
     picture, axes = style.panels(3, width=3, height=3, title=title)
@@ -100,3 +103,120 @@ def draw_means(figure: str, rows: Rows) -> Figure:
 
 def _compared(rows: Rows) -> bool:
     return any(row.get("published_cycles") is not None for row in rows)
+
+
+def _mean_rows(rows: Rows, published: Published | None) -> list[Row]:
+    """Figure 21: means over the traces of each batch and spread."""
+    cycles: dict[tuple[int, str, str], list[int]] = {}
+    for row in rows:
+        cycles.setdefault((row["batch"], row["kv_class"], row["series"]), []).append(row["cycles"])
+    found = []
+    for (batch, kv_class, series), own in cycles.items():
+        if series == "dynamic":
+            continue
+        dynamic = cycles[batch, kv_class, "dynamic"]
+        mean = geometric_mean([a / b for a, b in zip(own, dynamic, strict=True)])
+        short = "interleave" if series == "interleaved" else series
+        row = {
+            "figure": "21",
+            "point_id": f"f21_b{batch}_{kv_class}_{short}_geomean",
+            "workload": "attention",
+            "model": rows[0]["model"],
+            "batch": batch,
+            "series": series,
+            "kv_class": kv_class,
+            "ratio": mean,
+            "ratio_of": "geometric mean over 3 traces of cycles / dynamic cycles",
+        }
+        theirs = None if published is None else published.mean(batch, kv_class, series)
+        if theirs is not None and theirs.ratio is not None:
+            row |= {"published_ratio": theirs.ratio, "ratio_relative": mean / theirs.ratio - 1}
+        found.append(row)
+    return found
+
+
+def _gains(n: Numbers, kv_class: str) -> list[float]:
+    traces = [t for t in KV_TRACES if t.requests == 64 and t.kv_class == kv_class]
+    return [n.speedup(f"f14_{t.first}_interleave", f"f14_{t.first}_dynamic") for t in traces]
+
+
+def _span(claim: str, kv_class: str, figure: str = "14") -> Headline:
+    def value(n: Numbers) -> tuple[float, ...]:
+        found = _gains(n, kv_class)
+        return min(found), max(found)
+
+    return Headline(figure, claim, "x", value)
+
+
+def _every_gain(n: Numbers) -> tuple[float, ...]:
+    found = [gain for kv_class in ("low", "med", "high") for gain in _gains(n, kv_class)]
+    found += [over_coarse(n, batch) for batch in (16, 64)]
+    return min(found), max(found)
+
+
+def over_coarse(n: Numbers, batch: int) -> float:
+    """Speedup of dynamic over coarse sharing of a batch."""
+    return n.speedup(f"f15_b{batch}_coarse", f"f15_b{batch}_dynamic")
+
+
+def _group(n: Numbers, batch: int, kv_class: str, strategy: str) -> float:
+    traces = [t for t in KV_TRACES if (t.requests, t.kv_class) == (batch, kv_class)]
+    names = [f"f21_b{batch}_{t.first}" for t in traces]
+    return geometric_mean([n.speedup(f"{x}_{strategy}", f"{x}_dynamic") for x in names])
+
+
+def _groups(n: Numbers, strategy: str) -> float:
+    classes = ("high", "med", "low")
+    return geometric_mean([_group(n, b, c, strategy) for b in (16, 64, 80) for c in classes])
+
+
+_GAINS: Final = (
+    _span("dynamic vs interleaved, low KV variation (3 traces)", "low"),
+    _span("dynamic vs interleaved, high KV variation (3 traces)", "high"),
+    _span("dynamic vs interleaved, medium KV variation (3 traces; not quoted in text)", "med"),
+)  # fmt: skip
+
+_BATCH_GAINS: Final = (
+    ratio("15", "dynamic vs coarse at batch 16", lambda n: over_coarse(n, 16)),
+    ratio("15", "dynamic vs coarse at batch 64", lambda n: over_coarse(n, 64)),
+    Headline(
+        "14;15", "speedup range of dynamic parallelisation quoted in the introduction", "x",
+        _every_gain,
+    ),
+)  # fmt: skip
+
+_MEANS: Final = (
+    ratio(
+        "21", "geomean over 9 groups: interleaved / dynamic", lambda n: _groups(n, "interleave")
+    ),
+    ratio("21", "geomean over 9 groups: coarse / dynamic", lambda n: _groups(n, "coarse")),
+    Headline(
+        "21", "off-scale bar labels, coarse at B=16 (high, med, low)", "x",
+        lambda n: tuple(_group(n, 16, c, "coarse") for c in ("high", "med", "low")),
+    ),
+)  # fmt: skip
+
+GAINS: Final = Figure(
+    "14",
+    points=gain_points,
+    draw=_draw_gains,
+    headlines=_GAINS,
+    ratio=Ratio("interleaved", "dynamic", "interleaved cycles / dynamic cycles"),
+    columns=(),
+)
+BATCHES: Final = Figure(
+    "15",
+    points=batch_points,
+    draw=_draw_batches,
+    headlines=_BATCH_GAINS,
+    ratio=Ratio("coarse", "dynamic", "coarse cycles / dynamic cycles"),
+    columns=(),
+)
+MEANS: Final = Figure(
+    "21",
+    points=mean_points,
+    draw=_draw_means,
+    headlines=_MEANS,
+    columns=(),
+    summary=_mean_rows,
+)

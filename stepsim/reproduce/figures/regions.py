@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from stepsim.reproduce import style
+from stepsim.reproduce.families import sharing_points
+from stepsim.reproduce.figure import Figure, Rows
+from stepsim.reproduce.headline import Headline, excess, ratio, share
 
-from stepsim.reproduce.drawing import style
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
-__all__ = ["draw_resources", "draw_time"]
+__all__ = ["RESOURCES", "TIME", "utilization_gain"]
 
-Rows = Sequence[Mapping[str, Any]]
 _NAMES = {"static": "static tiles of 32 rows", "dynamic": "dynamic tiles"}
 
 
-def draw_time(figure: str, rows: Rows) -> Figure:
+def _draw_time(rows: Rows) -> Picture:
     """Figure 12: cycles above, compute utilisation below."""
     title = "Figure 12: time-multiplexed experts, Qwen3-30B-A3B, 64 tokens"
     picture, axes = style.panels(2, 2, height=2.5, title=title)
@@ -33,7 +37,7 @@ def draw_time(figure: str, rows: Rows) -> Figure:
     return picture
 
 
-def draw_resources(figure: str, rows: Rows) -> Figure:
+def _draw_resources(rows: Rows) -> Picture:
     """Figure 13: what static tiling needs, and how much of the bandwidth it uses."""
     title = "Figure 13: resources of time-multiplexed experts, static tiles of 32 rows"
     picture, axes = style.panels(3, width=3.1, height=2.7, title=title)
@@ -61,7 +65,50 @@ def _bars(axes: Axes, rows: Rows, column: str, scale: float, colour: str) -> Non
     axes.set_ylim(0, 1.12 * max(ours))
 
 
-def _finish(picture: Figure, rows: Rows, series: Sequence[str]) -> None:
+def _finish(picture: Picture, rows: Rows, series: Sequence[str]) -> None:
     entries = [style.solid_mark(style.COLOURS[name], f"{name} tiles", "s") for name in series]
     compared = any(row.get("published_cycles") is not None for row in rows)
     style.legend(picture, [*entries, style.published_mark()], compared=compared)
+
+
+def utilization_gain(figure: str, claim: str, series: str) -> Headline:
+    """Compute utilization with 32 regions over that with 128."""
+    names = f"f12_{series}_32", f"f12_{series}_128"
+    return ratio(figure, claim, lambda n: n.saving(*names, "compute_utilization"))
+
+
+_TIME: Final = (
+    utilization_gain(
+        "12a", "static tile 32: compute utilisation gain (32 regions vs 128)", "static"
+    ),
+    excess(
+        "12a", "static tile 32: cycle overhead at 32 regions", "f12_static_32", "f12_static_128",
+        note="hangs on who wins a race at the end of a stream: closure slack 1 gives 0.76",
+    ),
+    utilization_gain("12b", "dynamic tile: compute utilisation gain (32 regions vs 128)", "dyn"),
+    excess("12b", "dynamic tile: cycle overhead at 32 regions", "f12_dyn_32", "f12_dyn_128"),
+    ratio(
+        "12", "total FLOPs of static tile 32 relative to dynamic (padding)",
+        lambda n: n.saving("f12_static_128", "f12_dyn_128", "flops"),
+    ),
+)  # fmt: skip
+
+_RESOURCES: Final = (
+    share(
+        "13", "allocated compute freed at 32 regions", "allocated_flops_per_cycle",
+        "f12_static_32", "f12_static_128",
+    ),
+    share(
+        "13", "allocated on-chip memory freed at 32 regions", "onchip_bytes",
+        "f12_static_32", "f12_static_128",
+    ),
+)  # fmt: skip
+
+_COLUMNS: Final = (
+    "offchip_bytes", "onchip_bytes", "compute_utilization", "bandwidth_utilization",
+)  # fmt: skip
+
+TIME: Final = Figure("12", partial(sharing_points, "12"), _draw_time, _TIME, columns=_COLUMNS)
+RESOURCES: Final = Figure(
+    "13", partial(sharing_points, "13"), _draw_resources, _RESOURCES, columns=_COLUMNS
+)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from stepsim.errors import OutputError
+from stepsim.reproduce.figure import Rows
+from stepsim.reproduce.figures import FIGURES
+from stepsim.reproduce.style import STYLE
 
 __all__ = ["draw", "require_matplotlib"]
 
@@ -21,7 +22,7 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def draw(task: tuple[str, Sequence[Mapping[str, Any]]]) -> dict[str, bytes]:
+def draw(task: tuple[str, Rows]) -> dict[str, bytes]:
     """Draw a figure from the rows of its table: the contents of its ``png`` and ``svg`` files.
 
     The same rows give the same bytes.
@@ -30,24 +31,8 @@ def draw(task: tuple[str, Sequence[Mapping[str, Any]]]) -> dict[str, bytes]:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from stepsim.reproduce.drawing import attention, decoder, hardware, sharing, tiling
-    from stepsim.reproduce.drawing.style import STYLE
-
-    drawers = {
-        "8": hardware.draw,
-        "9": tiling.draw,
-        "10": tiling.draw,
-        "12": sharing.draw_time,
-        "13": sharing.draw_resources,
-        "14": attention.draw_gains,
-        "15": attention.draw_batches,
-        "17": decoder.draw,
-        "19": tiling.draw,
-        "20": tiling.draw,
-        "21": attention.draw_means,
-    }
     with mpl.rc_context(STYLE):
-        picture = drawers[figure](figure, rows)
+        picture = FIGURES[figure].draw(rows)
         FigureCanvasAgg(picture)
         files = {}
         for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):

@@ -1,14 +1,17 @@
-"""The look of all figures: colours that colour-blind readers tell apart, marks, legends."""
+"""The look of all figures: colours that colour-blind readers tell apart, marks, legends.
+
+matplotlib is imported by what draws, so that figures can be declared and run without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 __all__ = [
     "COLOURS",
@@ -16,6 +19,7 @@ __all__ = [
     "STYLE",
     "bars",
     "legend",
+    "legend_mark",
     "open_marks",
     "panels",
     "published_mark",
@@ -69,6 +73,9 @@ def panels(
     columns: int, rows: int = 1, *, width: float = 4.2, height: float = 3.5, title: str
 ) -> tuple[Figure, list[Axes]]:
     """A figure with a title and a grid of axes, row by row."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
     figure = Figure(figsize=(width * columns, height * rows + 0.7), layout=layout)
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
@@ -98,12 +105,19 @@ def bars(
 
 def solid_mark(colour: str, label: str, mark: str = "o") -> Line2D:
     """Legend entry of ours."""
-    return Line2D([], [], linestyle="none", color=colour, marker=mark, markersize=6, label=label)
+    return legend_mark(label, color=colour, marker=mark, markersize=6)
 
 
 def published_mark(colour: str = _INK, mark: str = "o") -> Line2D:
     """Legend entry of published points."""
-    return Line2D([], [], linestyle="none", label="published", **_open(colour, mark))
+    return legend_mark("published", **_open(colour, mark))
+
+
+def legend_mark(label: str, **look: Any) -> Line2D:
+    """Legend entry of any look."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="none", label=label, **look)
 
 
 def _open(colour: str, mark: str) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""What a figure is: its points, how it is drawn, and the numbers that the paper draws from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepsim.reproduce.headline import Headline
+from stepsim.reproduce.points import Point
+from stepsim.reproduce.published import Published
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+__all__ = ["Figure", "Ratio", "Row", "Rows"]
+
+Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+
+class Ratio(NamedTuple):
+    """The normalized value of points: cycles of one series over those of another.
+
+    The points compared differ in their series only.
+
+    Attributes
+    ----------
+    over : series of the numerator.
+    of : series of the denominator; None for the point's own.
+    meaning : in words, for the table.
+    """
+
+    over: str
+    of: str | None
+    meaning: str
+
+
+def _nothing(*_: Any) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, as one module declares it.
+
+    Attributes
+    ----------
+    number : in the paper; names of its files and commands have it.
+    points : its points, in the order of its table. Published values are found for them by the
+        settings of their runs, in rows of the shipped table that name the figure.
+    draw : a picture from the rows of its table.
+    headlines : numbers that are recomputed from its points, each found in the shipped table by
+        figure and claim.
+    ratio : of figures that show normalized values.
+    columns : columns that a terminal shows besides cycles and ratios.
+    beside : further columns of a point from what is published, as pairs of name and value.
+    summary : rows below those of the points, from them and what is published.
+    remarks : sentences on the rows, for reports.
+    """
+
+    number: str
+    points: Callable[[], Iterable[Point]]
+    draw: Callable[[Rows], Picture]
+    headlines: tuple[Headline, ...] = ()
+    ratio: Ratio | None = None
+    columns: tuple[str, ...] = ("offchip_bytes", "onchip_bytes")
+    beside: Callable[[Point, Published], Iterable[tuple[str, int]]] = _nothing
+    summary: Callable[[Rows, Published | None], list[Row]] = _nothing
+    remarks: Callable[[Rows], list[str]] = _nothing
+
+    @property
+    def stem(self) -> str:
+        """Name of its files, without suffix."""
+        return f"fig{self.number.zfill(2)}"

@@ -1,0 +1,135 @@
+"""Headline numbers: each a function of the points that it is made of, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "Headline",
+    "MissingNumber",
+    "Numbers",
+    "correlation",
+    "excess",
+    "geometric_mean",
+    "mean_error",
+    "ratio",
+    "share",
+]
+
+
+class MissingNumber(LookupError):
+    """A point is not among the rows, or has no such value."""
+
+
+class Numbers:
+    """Values of points by name: ours, or with ``prefix="published_"`` the published ones."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]], prefix: str = "") -> None:
+        self._rows = {str(row["point_id"]): row for row in rows}
+        self._prefix = prefix
+
+    def of(self, point: str, column: str) -> float:
+        """A value. Raises MissingNumber when there is none."""
+        value = self._rows.get(point, {}).get(self._prefix + column)
+        if value is None:
+            raise MissingNumber(f"{point}: {column}")
+        return float(value)
+
+    def cycles(self, point: str) -> float:
+        return self.of(point, "cycles")
+
+    def onchip(self, point: str) -> float:
+        return self.of(point, "onchip_bytes")
+
+    def speedup(self, over: str, point: str) -> float:
+        """Cycles of ``over`` for each of ``point``."""
+        return self.cycles(over) / self.cycles(point)
+
+    def saving(self, over: str, point: str, column: str = "onchip_bytes") -> float:
+        """Bytes of ``over`` for each of ``point``."""
+        return self.of(over, column) / self.of(point, column)
+
+    def hardware(self) -> tuple[list[float], list[float]]:
+        """Cycles of the tilings that have hardware cycles, and those."""
+        known = [name for name, row in self._rows.items() if row.get("hdl_cycles") is not None]
+        if len(known) < 2:
+            raise MissingNumber("hardware cycles")
+        return [self.cycles(name) for name in known], [
+            float(self._rows[name]["hdl_cycles"]) for name in known
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A number of the paper.
+
+    Attributes
+    ----------
+    figure, claim : as in the table of headlines, which is joined by them.
+    value : one number or several from the points. Raises MissingNumber.
+    excess : the numbers are percentages above 100; deviations are those of the whole.
+    note : what keeps ours from being comparable.
+    same_points : what is published is recomputed over the points that we have, since the value of
+        the table is over more.
+    """
+
+    figure: str
+    claim: str
+    unit: str
+    value: Callable[[Numbers], tuple[float, ...]]
+    excess: bool = False
+    note: str = ""
+    same_points: bool = False
+
+    def deviation(self, ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+        """The largest relative difference; None when the numbers cannot be paired."""
+        if len(ours) != len(theirs) or not ours:
+            return None
+        if self.excess:
+            ours, theirs = [100 + a for a in ours], [100 + b for b in theirs]
+        return max((a / b - 1 for a, b in zip(ours, theirs, strict=True)), key=abs)
+
+
+def correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Pearson's correlation coefficient."""
+    mean_a, mean_b = math.fsum(a) / len(a), math.fsum(b) / len(b)
+    pairs = [(x - mean_a, y - mean_b) for x, y in zip(a, b, strict=True)]
+    covariance = math.fsum(x * y for x, y in pairs)
+    return covariance / math.sqrt(
+        math.fsum(x * x for x, _ in pairs) * math.fsum(y * y for _, y in pairs)
+    )
+
+
+def mean_error(ours: Sequence[float], reference: Sequence[float]) -> float:
+    """Mean of the absolute relative differences, a fraction."""
+    return math.fsum(abs(a / b - 1) for a, b in zip(ours, reference, strict=True)) / len(ours)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The n-th root of the product."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def ratio(figure: str, claim: str, value: Callable[[Numbers], float], **more: Any) -> Headline:
+    """A single number; a ratio unless ``unit`` says otherwise. ``more`` are fields of Headline."""
+    unit = more.pop("unit", "x")
+    return Headline(figure, claim, unit, lambda n: (value(n),), **more)
+
+
+def excess(figure: str, claim: str, point: str, over: str, note: str = "") -> Headline:
+    """Percentage by which ``point`` takes longer than ``over``."""
+    return ratio(
+        figure, claim, lambda n: 100 * (n.speedup(point, over) - 1),
+        unit="%", excess=True, note=note,
+    )  # fmt: skip
+
+
+def share(figure: str, claim: str, column: str, point: str, over: str, note: str = "") -> Headline:
+    """Percentage by which ``point`` has less than ``over``."""
+    return ratio(
+        figure, claim, lambda n: 100 * (1 - n.of(point, column) / n.of(over, column)),
+        unit="%", note=note,
+    )  # fmt: skip

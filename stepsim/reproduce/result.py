@@ -1,0 +1,37 @@
+"""What was reproduced: rows, headlines, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stepsim.reproduce.figure import Row
+
+__all__ = ["Reproduction"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was reproduced.
+
+    Attributes
+    ----------
+    figures : rows of each figure.
+    headlines : rows of the table of headlines.
+    seconds : time of the runs of each figure, in one process; figures that share a run both count
+        it.
+    elapsed : seconds that it all took, with ``jobs`` processes.
+    runs : number of different runs.
+    compared : whether published values were at hand.
+    problems : runs that did not end well, with the reason.
+    """
+
+    figures: Mapping[str, Sequence[Row]]
+    headlines: Sequence[Row]
+    seconds: Mapping[str, float]
+    elapsed: float
+    runs: int
+    jobs: int
+    compared: bool
+    closure_slack: int
+    problems: tuple[str, ...]
