@@ -14,9 +14,6 @@ import stepsim
 ROOT = Path(stepsim.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
-UNDONE = {
-}
-
 
 def module_of(path: Path, root: Path) -> str:
     parts = (root.name, *path.relative_to(root).with_suffix("").parts)
@@ -91,15 +88,7 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "room",
-    [
-        pytest.param(room, marks=pytest.mark.xfail(reason=UNDONE[room], strict=True))
-        if room in UNDONE
-        else room
-        for room in ROOMS
-    ],
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_a_room_has_no_circle_of_imports(room: str) -> None:
     edges = import_graph(ROOT)
     inside = {name for name in edges if name.split(".")[1:2] == [room]}
@@ -107,11 +96,7 @@ def test_a_room_has_no_circle_of_imports(room: str) -> None:
 
 
 def test_rooms_together_have_no_circle_of_imports() -> None:
-    edges = {
-        name: targets
-        for name, targets in import_graph(ROOT).items()
-        if name.split(".")[1:2] not in [[room] for room in UNDONE] and name != ROOT.name
-    }
+    edges = {name: targets for name, targets in import_graph(ROOT).items() if name != ROOT.name}
     assert circles({name: targets & edges.keys() for name, targets in edges.items()}) == []
 
 

@@ -151,22 +151,14 @@ def _option(field: Field) -> Any:
     param = field.param
     text = param.help[:1].upper() + param.help[1:]
     unit = f", in {param.unit}" if "/" in param.unit else ""
-    shown = f"{text}{unit}. {_default(field)}" if text else _default(field)
+    told = field.default_text
+    default = told if not told or field.required else f"default: {told}"
+    shown = ". ".join(
+        filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
+    )
     if field.kind.is_flag:
         return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
     return typer.Option(field.option, metavar=field.kind.metavar, help=shown)
-
-
-def _default(field: Field) -> str:
-    param = field.param
-    if field.required:
-        return "(required)"
-    value = field.default if field.default is not None else param.otherwise
-    if param.like is not None and field.default is None:
-        value = f"that of {option_name(param.like)}"
-    if param.machine is not None:
-        value = f"the machine's, or {value}"
-    return f"(default: {value})" if value not in (None, "") else ""
 
 
 def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:

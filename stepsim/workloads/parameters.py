@@ -85,6 +85,17 @@ class Field:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def default_text(self) -> str:
+        """What holds when it is not given, in words; empty if that goes without saying."""
+        if self.required:
+            return "required"
+        param = self.param
+        text = param.otherwise if self.default is None else str(self.default)
+        if param.like is not None and self.default is None:
+            text = f"that of {param.like}"
+        return f"the machine's, or {text}" if param.machine is not None else text
+
+    @property
     def column_type(self) -> str:
         """Arrow type of its column: ``int64``, ``float64``, ``bool`` or ``string``."""
         return "string" if self.param.text else self.kind.column_type
