@@ -56,7 +56,7 @@ def pareto(
     if plot is not None:
         from stepsim.sweep.analysis import plot_designs
 
-        plot_designs(costs, x, y, plot, costs.remark)
+        plot_designs(costs, costs.title(x), costs.title(y), plot, costs.remark)
     if json:
         print_json({"x": x, "y": y, **asdict(costs)})
         return
@@ -66,8 +66,8 @@ def pareto(
             "design point",
             "runs",
             *(["lost"] if lost else []),
-            f"mean {x}",
-            f"mean {y}",
+            f"mean {costs.title(x)}",
+            f"mean {costs.title(y)}",
             "Pareto-optimal",
         ],
         [
@@ -131,7 +131,7 @@ def compare(
         "failing in both": found.failing_in_both,
     }
     show(
-        f"{metric} ({order}): {len(found.changes)} runs in both, {larger} larger, "
+        f"{found.title} ({order}): {len(found.changes)} runs in both, {larger} larger, "
         f"{smaller} smaller, {len(found.changes) - larger - smaller} equal{mean}; "
         + "".join(f"{count} {name}, " for name, count in ends.items() if count)
         + f"{found.only_before} only in A, {found.only_after} only in B\n",

@@ -199,14 +199,14 @@ def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "; 1 newly succeeding, 0 only in A" in out
 
 
-def test_compare_tells_of_other_memory_models(
+def test_compare_tells_of_other_countings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
-    for folder, model in ((a, "published"), (b, "paper")):
-        spec = write(tmp_path, grid={"tile": [2]}, memory_model=model)
+    for folder, counting in ((a, "published"), (b, "paper")):
+        spec = write(tmp_path, grid={"tile": [2]}, counting=counting)
         stepsim(capsys, "sweep", spec, "--out", folder)
-    remark = "onchip_bytes is counted by the memory model published in A and by paper in B"
+    remark = "onchip_bytes is counted as published in A and as paper in B"
     code, out, err = stepsim(capsys, "compare", a, b, "--metric", "onchip_bytes", "--json")
     assert (code, err.startswith(remark)) == (0, True)
     assert json.loads(out)["remark"].startswith(remark)

@@ -14,8 +14,10 @@ from stepsim.errors import SweepError
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
+    COUNTED,
     count_missing,
     read_succeeded,
+    titled,
     why_none_succeeded,
     with_metrics,
 )
@@ -33,14 +35,13 @@ BETTER: Mapping[str, Direction] = {
     "memory_requests": "smaller",
     # Of the same workload, what is more is padding.
     "flops": "smaller",
+    "padded_flops": "smaller",
+    "compute_utilization": "larger",
     "bandwidth_utilization": "larger",
     "onchip_bytes": "smaller",
     "allocated_flops_per_cycle": "smaller",
 }
 """Which values of a metric are better; of others neither is known to be."""
-
-_SYMBOLIC = frozenset({"onchip_bytes", "offchip_bytes", "allocated_compute"})
-"""Metrics that depend on the memory model, which is no part of a run's key."""
 
 _ROWS = pa.schema(
     [
@@ -91,8 +92,8 @@ class Comparison:
     failing_in_both : runs that succeed in none.
     only_before, only_after : runs without a partner.
     missing_before, missing_after : runs that are not there yet.
-    countings_before, countings_after : how symbolic metrics count in the runs that ended
-        well.
+    countings_before, countings_after : how bytes and FLOPs are counted in the runs that
+        succeeded.
     mean_ratio : geometric mean of the ratios, None without any.
     """
 
@@ -111,15 +112,21 @@ class Comparison:
     mean_ratio: float | None
 
     @property
+    def title(self) -> str:
+        """The metric, with how it is counted where that matters."""
+        countings = sorted({*self.countings_before, *self.countings_after})
+        return titled(self.metric, countings)
+
+    @property
     def remark(self) -> str:
         """Why the metric differs whatever the runs do, empty when nothing is known of that."""
         before, after = self.countings_before, self.countings_after
-        if self.metric not in _SYMBOLIC or not self.changes or before == after:
+        if self.metric not in COUNTED or not self.changes or before == after:
             return ""
         return (
-            f"{self.metric} is counted by the memory model {' and '.join(before)} in A and by "
-            f"{' and '.join(after)} in B, so ratios tell of the model too; run both sweeps with "
-            "the same 'counting'"
+            f"{self.metric} is counted as {' and as '.join(before)} in A and as "
+            f"{' and as '.join(after)} in B, so the ratios compare the countings too; run both "
+            "sweeps with the same 'counting'"
         )
 
     def to_arrow(self) -> pa.Table:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stepsim.errors import SweepError
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
-from stepsim.sweep.analysis.measured import count_missing, read_measured
+from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
 from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.analysis.tables import read_manifest
 from stepsim.sweep.problems import listing
@@ -70,6 +70,7 @@ class DesignCosts(Sequence[DesignCost]):
     designs : how many points the sweep has, with those of which no run succeeded.
     left_out : points that lost too many runs to be compared.
     missing : runs that are not there yet, which count as lost.
+    countings : how bytes and FLOPs are counted in the runs.
     """
 
     points: tuple[DesignCost, ...]
@@ -78,6 +79,7 @@ class DesignCosts(Sequence[DesignCost]):
     designs: int
     left_out: tuple[LeftOut, ...]
     missing: int = 0
+    countings: tuple[str, ...] = ()
 
     @overload
     def __getitem__(self, index: int) -> DesignCost: ...
@@ -91,6 +93,10 @@ class DesignCosts(Sequence[DesignCost]):
 
     def __iter__(self) -> Iterator[DesignCost]:
         return iter(self.points)
+
+    def title(self, metric: str) -> str:
+        """A metric, with how it is counted where that matters."""
+        return titled(metric, self.countings)
 
     @property
     def remark(self) -> str:
@@ -117,7 +123,7 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
         There is no such sweep or metric, no run has it, no trace was finished by two design
         points, or a mean is not above zero.
     """
-    runs, labels = read_measured(folder, [x, y], _TRACE)
+    runs, labels = read_measured(folder, [x, y], [*_TRACE, "counting"])
     costs = _by_trace(runs, x, y)
     manifest = read_manifest(folder)
     expected = manifest.traces
@@ -148,6 +154,7 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
             if point not in means
         ),
         count_missing(folder),
+        tuple(sorted(runs["counting"].unique().to_pylist())),
     )
 
 

@@ -17,12 +17,32 @@ from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_manifest, read_runs
 
 __all__ = [
+    "COUNTED",
     "count_missing",
     "read_measured",
     "read_succeeded",
+    "titled",
     "why_none_succeeded",
     "with_metrics",
 ]
+
+COUNTED = frozenset(
+    {
+        "offchip_bytes",
+        "onchip_bytes",
+        "flops",
+        "padded_flops",
+        "allocated_flops_per_cycle",
+        "compute_utilization",
+        "bandwidth_utilization",
+    }
+)
+"""Metrics that depend on how bytes and FLOPs are counted, which is no part of a run's key."""
+
+
+def titled(metric: str, countings: Sequence[str]) -> str:
+    """``onchip_bytes (executed)``: a metric with how it is counted, where that matters."""
+    return f"{metric} ({', '.join(countings)})" if metric in COUNTED and countings else metric
 
 
 def read_measured(

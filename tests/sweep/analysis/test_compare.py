@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import SweepError
+from stepsim.results.columns import MEASURES
 from stepsim.sweep import (
     compare,
     open_table,
@@ -18,7 +19,7 @@ from stepsim.sweep import (
 )
 from stepsim.sweep.analysis import key_differences
 from stepsim.sweep.analysis.compare import BETTER
-from stepsim.sweep.schema import METRICS
+from stepsim.sweep.analysis.measured import COUNTED
 from tests.sweep.support import TINY, routing_file, tiny
 
 
@@ -58,27 +59,30 @@ def test_regressions_come_first(
     assert found.to_arrow()["ratio"].to_pylist()[0] == 3.0
 
 
-def test_other_memory_models_are_told_with_metrics_that_depend_on_them(
-    done: Path, tmp_path: Path
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep `done` with bytes and FLOPs counted as the published experiments did."""
+    folder = tmp_path_factory.mktemp("published") / "out"
+    run_sweep(tiny(counting="published"), folder)
+    return folder
+
+
+@pytest.mark.parametrize("metric", MEASURES)
+def test_metrics_that_depend_on_how_they_are_counted_say_so(
+    done: Path, published: Path, metric: str
 ) -> None:
-    run_sweep(tiny(memory_model="paper"), tmp_path)
-    for metric in ("onchip_bytes", "offchip_bytes", "allocated_compute"):
-        assert compare(done, tmp_path, metric).remark.startswith(
-            f"{metric} is counted by the memory model published in A and by paper in B, so ratios"
+    found = compare(done, published, metric)
+    assert (found.countings_before, found.countings_after) == (("executed",), ("published",))
+    assert (metric in COUNTED) is bool(found.remark)
+    if metric in COUNTED:
+        assert found.remark.startswith(
+            f"{metric} is counted as executed in A and as published in B, so the ratios compare"
         )
-        assert compare(tmp_path, tmp_path, metric).remark == ""
-    found = compare(done, tmp_path)
-    assert (found.memory_models_before, found.memory_models_after) == (("published",), ("paper",))
-    assert (found.remark, found.mean_ratio) == ("", 1.0)
-
-
-def test_only_metrics_that_are_not_told_of_are_the_same_with_any_memory_model(
-    done: Path, tmp_path: Path
-) -> None:
-    run_sweep(tiny(memory_model="paper"), tmp_path)
-    for metric in METRICS:
-        found = compare(done, tmp_path, metric)
-        assert found.remark or all(change.ratio in (1.0, None) for change in found.changes)
+        assert found.title == f"{metric} (executed, published)"
+    else:
+        assert found.title == metric
+        assert all(change.ratio in (1.0, None) for change in found.changes)
+    assert compare(published, published, metric).remark == ""
 
 
 def test_sweeps_without_common_runs_are_refused(done: Path, tmp_path: Path) -> None:
@@ -183,21 +187,21 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     runs = pq.ParquetFile(path).read()
     rows = runs.to_pylist()
     for row, bytes_ in zip(rows, [0, 0, 10, 10, 10, 10], strict=True):
-        row["traffic_bytes"] = bytes_
+        row["bus_bytes"] = bytes_
     pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
     shutil.copytree(tmp_path / "out", tmp_path / "more")
-    rows[1]["traffic_bytes"] = 5
+    rows[1]["bus_bytes"] = 5
     path = tmp_path / "more" / path.relative_to(tmp_path / "out")
     pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
-    (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "traffic_bytes").changes
+    (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "bus_bytes").changes
     assert (worst.before, worst.after, worst.ratio) == (0, 5, None)
-    (*_, best) = compare(tmp_path / "more", tmp_path / "out", "traffic_bytes").changes
+    (*_, best) = compare(tmp_path / "more", tmp_path / "out", "bus_bytes").changes
     assert (best.before, best.after, best.ratio) == (5, 0, 0)
 
 
 def test_every_metric_has_a_direction_or_none_on_purpose() -> None:
-    assert set(METRICS) - set(BETTER) == {"tokens", "engine_steps"}
-    assert set(BETTER) <= set(METRICS)
+    assert set(MEASURES) - set(BETTER) == {"tokens", "engine_steps", "peak_bandwidth"}
+    assert set(BETTER) <= set(MEASURES)
     assert all((BETTER[name] == "larger") is ("utilization" in name) for name in BETTER)
 
 

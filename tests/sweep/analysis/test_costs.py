@@ -65,7 +65,8 @@ def failing(
 
 def means(folder: Path) -> list[tuple[int, float, int, int]]:
     return [
-        (c.point, c.y, c.runs, c.lost) for c in design_costs(folder, "allocated_compute", "cycles")
+        (c.point, c.y, c.runs, c.lost)
+        for c in design_costs(folder, "allocated_flops_per_cycle", "cycles")
     ]
 
 
