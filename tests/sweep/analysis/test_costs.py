@@ -64,10 +64,8 @@ def failing(
 
 
 def means(folder: Path) -> list[tuple[int, float, int, int]]:
-    return [
-        (c.point, c.y, c.runs, c.lost)
-        for c in design_costs(folder, "allocated_flops_per_cycle", "cycles")
-    ]
+    costs = design_costs(folder, "allocated_flops_per_cycle", "cycles")
+    return [(c.point, c.y, c.runs, c.lost) for c in costs]
 
 
 def test_design_points_are_compared_over_traces_that_all_finished(
