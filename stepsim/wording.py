@@ -55,9 +55,15 @@ class _Schemas:
         """Path without the arms of unions, and the schemas of the section and of the value."""
         path = ""
         section = node = self.root
+        named = False
         for part in location:
             arms = list(self._arms(node))
             sections = [arm for arm in arms if "properties" in arm]
+            union = sum(arm.get("type") != "null" for arm in arms) > 1
+            if part == "[key]" or (union and not named and isinstance(part, str)):
+                named = True  # pydantic says which alternative did not fit, or that a key does not
+                continue
+            named = False
             if isinstance(part, int):
                 path += f"[{part}]"
                 node = next((arm["items"] for arm in arms if "items" in arm), {})
@@ -65,7 +71,7 @@ class _Schemas:
                 section = next((s for s in sections if part in s["properties"]), sections[0])
                 path += f".{part}" if path else part
                 node = section["properties"].get(part, {})
-            elif part not in _UNION_ARMS and "[" not in part:
+            else:
                 path += f".{part}" if path else part
                 inner = next((arm.get("additionalProperties") for arm in arms), None)
                 node = inner if isinstance(inner, Mapping) else {}
@@ -121,12 +127,20 @@ class _Schemas:
             return [f"a mapping with the keys {', '.join(arm['properties'])}"]
         if kind == "array":
             start = "a non-empty list" if arm.get("minItems") else "a list"
-            items = [one for each in self._arms(arm["items"]) for one in self._of_arm(each)]
-            return [f"{start}, each {_either(items)}" if items else start]
+            return [f"{start} of {self._items(arm['items'])}".removesuffix(" of ")]
         if kind == "string" and arm.get("minLength"):
             return ["a non-empty text"]
         return [_NAMES[kind] + _limits(arm)] if kind in _NAMES else []
 
+    def _items(self, node: _Schema) -> str:
+        arms = list(self._arms(node))
+        kinds = [arm["type"] for arm in arms if arm.get("type") in _PLURALS and "enum" not in arm]
+        if len(arms) == len(kinds) == 1:
+            return _PLURALS[kinds[0]] + _limits(arms[0])
+        return _either(one for arm in arms for one in self._of_arm(arm))
+
+
+_PLURALS = {"integer": "integers", "number": "numbers", "string": "texts"}
 
 _NAMES = {
     "integer": "an integer",
@@ -137,11 +151,10 @@ _NAMES = {
     "null": "null",
 }
 
-# pydantic adds the arm of a union to the location of an error.
-_UNION_ARMS = frozenset({"int", "float", "str", "bool", "none", "constrained-int", "literal"})
-
 _LARGE = 1 << 30
 _SHOWN = 60
+_LISTED = 4
+_PLAIN = (bool, int, float, type(None))
 
 
 def _either(choices: Iterable[str]) -> str:
@@ -169,7 +182,11 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return f"the text {value[:_SHOWN]!r}{'...' if len(value) > _SHOWN else ''}"
     if isinstance(value, Mapping):
-        return "a mapping"
+        return "a mapping" if value else "an empty mapping"
     if isinstance(value, list | tuple):
-        return "a list"
+        plain = all(isinstance(one, _PLAIN) for one in value[: _LISTED + 1])
+        if not value:
+            return "an empty list"
+        short = plain and len(value) <= _LISTED
+        return f"the list [{', '.join(map(_shown, value))}]" if short else "a list"
     return f"{value!r}"

@@ -129,7 +129,7 @@ CASES = {
     "list as value": (
         GOOD.replace("channels: 4", "channels: [4]"),
         "machine file FILE, line 4, hbm.channels: expected an integer from 1 to 65536 "
-        "(number of independent channels), found a list",
+        "(number of independent channels), found the list [4]",
     ),
     "mapping as value": (
         GOOD.replace("name: mine", "name: {a: 1}"),

@@ -187,9 +187,9 @@ def test_a_file_that_goes_away_costs_its_runs_only(
         ({"tokens": 31, "windows": "all"}, "nothing has 31 rows, the longest has 30; choose"),
         ({"tokens": 8, "windows": [1, 1]}, "traces.windows: holds a window twice"),
         ({"tokens": 8, "windows": []}, "traces.windows: expected 'all', the first N from 1"),
-        ({"tokens": 8, "windows": [-1]}, "or a list of numbers from 0, found [-1]"),
+        ({"tokens": 8, "windows": [-1]}, "or a list of numbers from 0, found the list [-1]"),
         ({"tokens": 8, "windows": 0}, "traces.windows: expected 'all', the first N from 1"),
-        ({"tokens": 8, "windows": "every"}, "or a list of numbers from 0, found 'every'"),
+        ({"tokens": 8, "windows": "every"}, "or a list of numbers from 0, found the text 'every'"),
         ({"tokens": 8, "windows": 3, "sample": 19}, "19 traces wanted, but only 18 are selected"),
         ({"column": "x"}, "traces.column: is for files of lengths; remove it"),
         (
@@ -199,7 +199,10 @@ def test_a_file_that_goes_away_costs_its_runs_only(
         ),
         ({"layers": [1, 4, 9]}, "traces.layers: no source holds layer 4, 9; the sources hold"),
         ({"layers": [1], "steps": [0, 77]}, "traces.steps: no source holds step 77; the sources"),
-        ({"steps": []}, "traces.steps: list should have at least 1 item"),
+        (
+            {"steps": []},
+            "traces.steps: expected a non-empty list of integers from 0 to 2**40 or null (steps",
+        ),
         ({"min_tokens": 31}, "traces.min_tokens: no batch has 31 rows, the longest has 30"),
     ],
 )
