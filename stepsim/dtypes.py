@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 
-from stepsim.errors import DTypeError
+from stepsim.errors import ArgError, DTypeError, did_you_mean
 
 __all__ = ["DType", "dtype_of", "packed_bytes"]
 
@@ -34,6 +33,24 @@ class DType(enum.Enum):
         self.bits = bits
         self.is_arithmetic = is_arithmetic
         self.aliases = aliases
+
+    @classmethod
+    def parse(cls, value: object) -> DType:
+        """A type to compute with, from itself or any of its names, as parameters take it.
+
+        Raises
+        ------
+        ArgError
+            It is none.
+        """
+        found = value if isinstance(value, DType) else _BY_NAME.get(str(value))
+        if found is None or not found.is_arithmetic:
+            usual = [name for name, d in _BY_NAME.items() if d.is_arithmetic]
+            known = ", ".join(d.text for d in DType if d.is_arithmetic)
+            near = did_you_mean(str(value), usual) if found is None else "."
+            hint = "" if near == "." else near
+            raise ArgError(f"expected one of {known}, found '{value}'{hint}")
+        return found
 
     @property
     def is_address(self) -> bool:
@@ -64,8 +81,8 @@ def dtype_of(value: DType | str) -> DType:
         return value
     if not (isinstance(value, str) and value in _BY_NAME):
         usual = [name for name, d in _BY_NAME.items() if d.is_arithmetic]
-        near = difflib.get_close_matches(value, usual, n=1) if isinstance(value, str) else []
-        hint = f"; did you mean '{near[0]}'?" if near else ";"
+        near = did_you_mean(value, usual) if isinstance(value, str) else "."
+        hint = ";" if near == "." else near
         known = ", ".join(str(d) for d in DType)
         raise DTypeError(f"unknown scalar type {value!r}{hint} use one of {known}")
     return _BY_NAME[value]

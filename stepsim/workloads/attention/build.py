@@ -91,7 +91,7 @@ def build_attention(workload: Attention, data: Data) -> BuiltAttention:
     title = f"attention_{heads.name}_b{'+'.join(str(g) for g in groups)}_{strategy}"
     rows = reserved(workload.max_length, lengths, workload.kv_tile)
     with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
-        graph = AttentionGraph(program, heads, lengths, workload.kv_tile, rows)
+        graph = AttentionGraph(program, heads, lengths, workload.kv_tile, rows, workload.types)
         loads = _Loads(graph)
         if strategy == "coarse":
             lanes = coarse_lanes(groups, workload.regions, workload.requests_per_block)
@@ -149,8 +149,8 @@ class _Loads:
     def rows(self, what: str, requests: int, tile: tuple[int, int], source_rows: int) -> Stream:
         """One tile for each request: ``[1, n, 1]``."""
         return linear_load(
-            spec(requests * source_rows, tile[1], name=what), tile,
-            shape=(1, requests, 1), stride=(0, 1, 1), label=what,
+            spec(requests * source_rows, tile[1], dtype=self.graph.types.activations, name=what),
+            tile, shape=(1, requests, 1), stride=(0, 1, 1), label=what,
         )  # fmt: skip
 
     def integers(self, what: str, values: Lengths) -> Stream:

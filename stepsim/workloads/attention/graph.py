@@ -31,6 +31,7 @@ from stepsim.graph import (
     spec,
 )
 from stepsim.graph import map as map_stream
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
 
 __all__ = ["AttentionGraph", "Lengths", "RegionResult", "Work", "tiles_of"]
@@ -73,6 +74,7 @@ class AttentionGraph:
     Attributes
     ----------
     reserved : cache tokens of one task, a multiple of ``kv_tile``.
+    types : of the cache and, for queries, new rows and outputs, of the activations.
     compute_bw : FLOPs per cycle of each operator, None for the program's.
     """
 
@@ -81,6 +83,7 @@ class AttentionGraph:
     kv_lengths: Lengths
     kv_tile: int
     reserved: int
+    types: ElementTypes
     compute_bw: int | None = None
 
     @property
@@ -161,7 +164,10 @@ class AttentionGraph:
         out = map_stream(
             fn.div, weighted, norms, compute_bw=bw, write_back=True, label=f"divide.{r}"
         )
-        target = spec(self.tasks * shape.queries_per_kv_head, shape.value_width, name=f"output.{r}")
+        target = spec(
+            self.tasks * shape.queries_per_kv_head, shape.value_width,
+            dtype=self.types.activations, name=f"output.{r}",
+        )  # fmt: skip
         ack = random_store(work.index, out, target, label=f"store_output.{r}")
         ack.consume(label=f"stored_output.{r}")
         return RegionResult(keys, out)
@@ -172,7 +178,9 @@ class AttentionGraph:
         Returns the tiles as loaded and with the row appended, both ``[n, S]``.
         """
         steps = self.reserved // self.kv_tile
-        cache = spec(self.tasks * self.reserved, width, name=f"cache_{what}")
+        cache = spec(
+            self.tasks * self.reserved, width, dtype=self.types.cache, name=f"cache_{what}"
+        )
         reads = work.index.flat_map(
             fn.cache_read_addresses(steps), work.tiles, label=f"addresses_{what}"
         )

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from stepsim.dtypes import DType
 from stepsim.workloads.checks import reserved_tokens, sharing
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
@@ -61,6 +63,12 @@ class Attention(Workload):
     ] = None  # fmt: skip
     compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 2048
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
+    activation_dtype: Annotated[
+        DType | None, Param("element type of the activations", otherwise="that of the model")
+    ] = None
+    kv_dtype: Annotated[
+        DType | None, Param("element type of the KV cache", otherwise="that of the model")
+    ] = None
     shape: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
 
     @classmethod
@@ -92,6 +100,12 @@ class Attention(Workload):
         return found
 
     @property
+    def types(self) -> ElementTypes:
+        """Element types of the tensors; there are no weights."""
+        wide = self.activation_dtype
+        return ElementTypes.of(self.model, wide, wide, self.kv_dtype, heads=self.heads)
+
+    @property
     def heads(self) -> Model:
         """The model whose heads are taken."""
         return self.shape or self.model
@@ -103,6 +117,7 @@ class Attention(Workload):
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from sharing("regions", self.strategy, self.regions, data.rows)
+        yield from self.types.check()
         yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
         if self.strategy != "coarse":
             for name in ("block", "micro_batches"):

@@ -111,19 +111,22 @@ def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
     rows = reserved(workload.max_length, lengths, workload.kv_tile)
     title = f"decoder_{experts.name}_b{batch}_{tile}_{workload.strategy}"
     plain, dynamic = regions is None or regions == experts.experts, tile == DYNAMIC
+    types = workload.types
     with Program(title, compute_bw=bandwidth, fifo_depth=workload.fifo_depth) as program:
         tasks = np.tile(lengths, heads.kv_heads)
-        graph = AttentionGraph(program, heads, tasks, workload.kv_tile, rows, workload.attention_bw)
+        graph = AttentionGraph(
+            program, heads, tasks, workload.kv_tile, rows, types, workload.attention_bw
+        )
         front = _Front(graph, workload.attention_regions, batch, workload.qkv_bw)
         results, sizes = front.build(workload.strategy)
         table = routing(spec(batch, experts.active), experts.experts)
         after = barrier([r.output for r in results])
-        blocks = dispatch(table, experts, tile, bandwidth, after=after)
+        blocks = dispatch(table, experts, types, tile, bandwidth, after=after)
         if regions is None or plain:
-            done = routed_experts(blocks, experts, inner, dynamic=dynamic)
+            done = routed_experts(blocks, experts, types, inner, dynamic=dynamic)
         else:
-            done = shared_experts(blocks, experts, regions, inner, dynamic=dynamic)
-        combine(done, table, experts, tile, inner, bandwidth, after=after)
+            done = shared_experts(blocks, experts, types, regions, inner, dynamic=dynamic)
+        combine(done, table, experts, types, tile, inner, bandwidth, after=after)
     final_sum = not (plain and dynamic)
     return BuiltDecoder(program, table, workload, data, sizes, final_sum=final_sum)
 
@@ -187,15 +190,19 @@ class _Front:
 
     def generate(self, r: int) -> tuple[Stream, Stream, Stream]:
         """Queries, keys and values ``[tasks of the region]`` of one region."""
-        shape = self.graph.shape
+        shape, types = self.graph.shape, self.graph.types
         group, d, width = shape.queries_per_kv_head, shape.model_dim, shape.head_dim
         rows, tiles = self.batch // self.regions, shape.kv_heads * (group + 2)
         # the requests of a region lie together in the tensor of the layer's inputs
-        hidden = linear_load(spec(rows, d, name=f"hidden.{r}"), (rows, d), label=f"hidden.{r}")
+        hidden = linear_load(
+            spec(rows, d, dtype=types.activations, name=f"hidden.{r}"), (rows, d),
+            label=f"hidden.{r}",
+        )  # fmt: skip
         block = hidden.flatten(0, 1, label=f"hidden_block.{r}")
         weights = linear_load(
-            spec(d, tiles * width, name=f"qkv_weights.{r}"), (d, width), label=f"qkv_weights.{r}"
-        )
+            spec(d, tiles * width, dtype=types.weights, name=f"qkv_weights.{r}"), (d, width),
+            label=f"qkv_weights.{r}",
+        )  # fmt: skip
         product = map_stream(
             fn.matmul, block.repeat(tiles, label=f"repeat_hidden.{r}"), weights,
             compute_bw=self.qkv_bw, label=f"matmul_qkv.{r}",

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides, reserved_tokens, sharing
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
 from stepsim.workloads.moe.parameters import Moe, check_experts
 from stepsim.workloads.parameters import (
@@ -75,6 +77,15 @@ class Decoder(Workload):
     ] = 2048
     qkv_bw: Annotated[int, Param("compute bandwidth of each QKV generation", "FLOPs/cycle")] = 20480
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
+    weight_dtype: Annotated[
+        DType | None, Param("element type of the weights", otherwise="that of the model")
+    ] = None
+    activation_dtype: Annotated[
+        DType | None, Param("element type of the activations", otherwise="that of the model")
+    ] = None
+    kv_dtype: Annotated[
+        DType | None, Param("element type of the KV cache", otherwise="that of the model")
+    ] = None
     attention: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
 
     @classmethod
@@ -110,6 +121,13 @@ class Decoder(Workload):
         }
 
     @property
+    def types(self) -> ElementTypes:
+        """Element types of the tensors."""
+        return ElementTypes.of(
+            self.model, self.weight_dtype, self.activation_dtype, self.kv_dtype, heads=self.heads
+        )
+
+    @property
     def heads(self) -> Model:
         """The model whose heads are taken."""
         return self.attention or self.model
@@ -133,6 +151,7 @@ class Decoder(Workload):
                 f"{heads.value_width} of {heads.name}: QKV generation of latent attention is not "
                 "known; run workloads attention and moe for it",
             )
+        yield from self.types.check()
         yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
 
     @classmethod

@@ -27,6 +27,7 @@ from stepsim.graph import (
     spec,
 )
 from stepsim.graph import map as map_stream
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 
@@ -101,17 +102,19 @@ def build_moe(workload: Moe, batch: int) -> BuiltMoe:
     from stepsim.workloads.moe.regions import shared_experts
 
     model, tile, regions = workload.model.moe, workload.tile, workload.regions
-    plain = regions is None or regions == model.experts
+    plain, types = regions is None or regions == model.experts, workload.types
     title = f"moe_{model.name}_b{batch}_{tile}" + ("" if regions is None else f"_r{regions}")
     pack, dynamic = workload.pack_bw or workload.compute_bw, tile == DYNAMIC
     with Program(title, compute_bw=workload.compute_bw, fifo_depth=workload.fifo_depth) as program:
         table = routing(spec(batch, model.active), model.experts)
-        blocks = dispatch(table, model, tile, pack)
+        blocks = dispatch(table, model, types, tile, pack)
         if regions is None or plain:
-            rows = routed_experts(blocks, model, workload.tile_inter, dynamic=dynamic)
+            rows = routed_experts(blocks, model, types, workload.tile_inter, dynamic=dynamic)
         else:
-            rows = shared_experts(blocks, model, regions, workload.tile_inter, dynamic=dynamic)
-        combine(rows, table, model, tile, workload.tile_inter, pack)
+            rows = shared_experts(
+                blocks, model, types, regions, workload.tile_inter, dynamic=dynamic
+            )
+        combine(rows, table, model, types, tile, workload.tile_inter, pack)
     return BuiltMoe(program, table, workload, batch, plain=plain)
 
 
@@ -130,23 +133,31 @@ def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int
 
 
 def dispatch(
-    table: Routing, model: MoEShape, tile: int | str, pack_bw: int, *, after: Stream | None = None
+    table: Routing,
+    model: MoEShape,
+    types: ElementTypes,
+    tile: int | str,
+    pack_bw: int,
+    *,
+    after: Stream | None = None,
 ) -> list[Stream]:
     """Load the activations, route their rows to the experts and pack them into tiles.
 
     With ``after``, a stream of one element, the activations are loaded when it arrives.
     """
-    tokens = _activations("activations", table.rows, model, after)
+    tokens = _activations("activations", table.rows, model, types, after)
     rows = partition(tokens, table.multihot(label="route"), rank=0, label="dispatch")
     return _pack(rows, [str(e) for e in range(len(rows))], tile, pack_bw)
 
 
-def _activations(label: str, rows: int, model: MoEShape, after: Stream | None) -> Stream:
+def _activations(
+    label: str, rows: int, model: MoEShape, types: ElementTypes, after: Stream | None
+) -> Stream:
     """``[rows]`` of one row each."""
     d = model.model_dim
     loaded = linear_load(
-        spec(rows, d, name="activations"), (1, d), shape=(rows, 1), stride=(1, 1), ref=after,
-        label=label,
+        spec(rows, d, dtype=types.activations, name="activations"), (1, d),
+        shape=(rows, 1), stride=(1, 1), ref=after, label=label,
     )  # fmt: skip
     return loaded.flatten(0, loaded.rank)
 
@@ -171,11 +182,16 @@ def _pack(
 
 
 def routed_experts(
-    blocks: Sequence[Stream], model: MoEShape, tile_inter: int, *, dynamic: bool
+    blocks: Sequence[Stream],
+    model: MoEShape,
+    types: ElementTypes,
+    tile_inter: int,
+    *,
+    dynamic: bool,
 ) -> list[Stream]:
     """Packed tiles of every expert to its result rows, each expert in a region of its own."""
     return _experts(
-        blocks, [str(e) for e in range(len(blocks))], model, tile_inter, dynamic=dynamic
+        blocks, [str(e) for e in range(len(blocks))], model, types, tile_inter, dynamic=dynamic
     )
 
 
@@ -183,6 +199,7 @@ def _experts(
     blocks: Sequence[Stream],
     names: Sequence[str],
     model: MoEShape,
+    types: ElementTypes,
     tile_inter: int,
     *,
     dynamic: bool,
@@ -197,8 +214,8 @@ def _experts(
     def weights(what: str, shape: tuple[int, int], tile: tuple[int, int]) -> list[Stream]:
         loads = [
             linear_load(
-                spec(*shape, name=f"{what}.{e}"), tile, shape=(steps, 1), stride=(1, 1), ref=x,
-                label=f"load_{what}.{e}",
+                spec(*shape, dtype=types.weights, name=f"{what}.{e}"), tile,
+                shape=(steps, 1), stride=(1, 1), ref=x, label=f"load_{what}.{e}",
             )
             for e, x in named(blocks)
         ]  # fmt: skip
@@ -230,6 +247,7 @@ def combine(
     results: Sequence[Stream],
     table: Routing,
     model: MoEShape,
+    types: ElementTypes,
     tile: int | str,
     tile_inter: int,
     pack_bw: int,
@@ -241,7 +259,7 @@ def combine(
     A shared expert adds its row to every token; it starts with ``after`` as the routed ones do.
     """
     scales = linear_load(
-        spec(table.rows, model.active, name="router_scales"), (1, 1),
+        spec(table.rows, model.active, dtype=types.activations, name="router_scales"), (1, 1),
         shape=(table.rows, model.active), stride=(model.active, 1), label="router_scales",
     )  # fmt: skip
     per_expert = partition(scales, table.onehot(label="scale_route"), rank=0, label="scales")
@@ -253,8 +271,8 @@ def combine(
     summed = joined.accum(fn.add, 1, label="sum_experts")
     if model.shared_inner:
         inner = replace(model, inner_dim=model.shared_inner, shared_inner=0)
-        rows = _activations("shared_activations", table.rows, model, after)
+        rows = _activations("shared_activations", table.rows, model, types, after)
         block = _pack([rows], ["shared"], tile, pack_bw)
-        (shared,) = _experts(block, ["shared"], inner, tile_inter, dynamic=tile == DYNAMIC)
+        (shared,) = _experts(block, ["shared"], inner, types, tile_inter, dynamic=tile == DYNAMIC)
         summed = map_stream(fn.add, summed, shared, label="add_shared")
     linear_store(summed.reshape(1, write_back=True, label="rows"), "output", label="store")

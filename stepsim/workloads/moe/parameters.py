@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
 from stepsim.workloads.workload import Workload
@@ -47,6 +49,17 @@ class Moe(Workload):
         Param("compute bandwidth of operators that pack rows", "FLOPs/cycle", like="compute_bw"),
     ] = None
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
+    weight_dtype: Annotated[
+        DType | None, Param("element type of the weights", otherwise="that of the model")
+    ] = None
+    activation_dtype: Annotated[
+        DType | None, Param("element type of the activations", otherwise="that of the model")
+    ] = None
+
+    @property
+    def types(self) -> ElementTypes:
+        """Element types of the tensors."""
+        return ElementTypes.of(self.model, self.weight_dtype, self.activation_dtype)
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -81,6 +94,7 @@ class Moe(Workload):
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from check_experts(self.model, self.tile_inter, self.regions, "regions")
+        yield from self.types.check()
         if self.regions is not None and self.pack_bw != self.compute_bw:
             yield (
                 "pack_bw",

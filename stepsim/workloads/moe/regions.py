@@ -10,13 +10,20 @@ from collections.abc import Sequence
 
 from stepsim.graph import Stream, eager_merge, fn, map_accum, partition, random_load, spec
 from stepsim.graph import map as map_stream
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 
 __all__ = ["shared_experts"]
 
 
 def shared_experts(
-    blocks: Sequence[Stream], model: MoEShape, regions: int, tile_inter: int, *, dynamic: bool
+    blocks: Sequence[Stream],
+    model: MoEShape,
+    types: ElementTypes,
+    regions: int,
+    tile_inter: int,
+    *,
+    dynamic: bool,
 ) -> list[Stream]:
     """Packed tiles of every expert to its result rows, through ``regions`` shared regions."""
     group = model.experts // regions
@@ -24,7 +31,7 @@ def shared_experts(
         eager_merge(blocks[r * group : (r + 1) * group], rank=0, label=f"region.{r}")
         for r in range(regions)
     ]
-    tiles = _regions(merged, model, tile_inter, group, dynamic=dynamic)
+    tiles = _regions(merged, model, types, tile_inter, group, dynamic=dynamic)
     split = [
         partition(x, which, rank=0, label=f"split.{r}")
         for r, (x, (_, which)) in enumerate(zip(tiles, merged, strict=True))
@@ -39,6 +46,7 @@ def shared_experts(
 def _regions(
     merged: Sequence[tuple[Stream, Stream]],
     model: MoEShape,
+    types: ElementTypes,
     tile_inter: int,
     group: int,
     *,
@@ -55,9 +63,12 @@ def _regions(
 
     def weights(what: str, shape: tuple[int, int], tile: tuple[int, int]) -> list[Stream]:
         loads = [
-            random_load(a, spec(*shape, name=f"{what}.{r}"), tile, label=f"load_{what}.{r}")
+            random_load(
+                a, spec(*shape, dtype=types.weights, name=f"{what}.{r}"), tile,
+                label=f"load_{what}.{r}",
+            )
             for r, a in enumerate(addresses)
-        ]
+        ]  # fmt: skip
         return [w.flatten(0, 1, label=f"{what}.{r}") for r, w in enumerate(loads)]
 
     def matmuls(what: str, right: Sequence[Stream]) -> list[Stream]:

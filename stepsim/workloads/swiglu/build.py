@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from stepsim.graph import Program, fn, linear_load, linear_store, map_accum, spec
 from stepsim.graph import map as map_stream
-from stepsim.graph.types import dtype_of
 from stepsim.workloads.parameters import Built, Counted, Data
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def build_swiglu(workload: Swiglu) -> BuiltSwiglu:
     The activations are read again for every inner tile and the weights for every row tile.
     """
     batch, hidden, intermediate = workload.batch, workload.hidden, workload.intermediate
-    tile, tile_inter, dtype = workload.tile, workload.tile_inter, dtype_of(workload.dtype)
+    tile, tile_inter, types = workload.tile, workload.tile_inter, workload.types
     rows, steps = batch // tile, intermediate // tile_inter
     with Program(
         f"swiglu_{tile}_{tile_inter}",
@@ -47,12 +46,12 @@ def build_swiglu(workload: Swiglu) -> BuiltSwiglu:
         fifo_depth=workload.fifo_depth,
     ) as program:
         x = linear_load(
-            spec(batch, hidden, dtype=dtype, name="activations"), (tile, hidden),
+            spec(batch, hidden, dtype=types.activations, name="activations"), (tile, hidden),
             shape=(rows, steps, 1), stride=(1, 0, 1), label="activations",
         )  # fmt: skip
         gate_w, up_w = (
             linear_load(
-                spec(hidden, intermediate, dtype=dtype, name=what), (hidden, tile_inter),
+                spec(hidden, intermediate, dtype=types.weights, name=what), (hidden, tile_inter),
                 shape=(rows, steps, 1), stride=(0, 1, steps), label=what,
             )
             for what in ("gate", "up")
@@ -62,7 +61,7 @@ def build_swiglu(workload: Swiglu) -> BuiltSwiglu:
         inner = map_stream(fn.mul, map_stream(fn.silu, gate, label="silu"), up, label="mul")
         wide = inner.reshape(1, dim=1, label="columns")
         down_w = linear_load(
-            spec(intermediate, hidden, dtype=dtype, name="down"), (tile_inter, hidden),
+            spec(intermediate, hidden, dtype=types.weights, name="down"), (tile_inter, hidden),
             shape=(rows, 1, steps), stride=(0, 1, 1), label="down",
         )  # fmt: skip
         out = map_accum(fn.matmul, wide, down_w, 1, write_back=True, label="matmul_down")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
+from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.parameters import Data, Param
 from stepsim.workloads.workload import Workload
 
@@ -36,7 +38,13 @@ class Swiglu(Workload):
         int, Param("requests that a memory operator makes", "requests/cycle")
     ] = 4
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
-    dtype: Annotated[Literal["f32", "bf16"], Param("element type of all tensors")] = "f32"
+    weight_dtype: Annotated[DType, Param("element type of the weights")] = DType.f32
+    activation_dtype: Annotated[DType, Param("element type of the activations")] = DType.f32
+
+    @property
+    def types(self) -> ElementTypes:
+        """Element types of the tensors; there is no cache."""
+        return ElementTypes(self.weight_dtype, self.activation_dtype, self.activation_dtype)
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -50,13 +58,15 @@ class Swiglu(Workload):
             "compute_bw": 4096,
             "par_dispatch": 4,
             "fifo_depth": 1,
-            "dtype": "f32",
+            "weight_dtype": DType.f32,
+            "activation_dtype": DType.f32,
         }
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         yield from divides("tile", self.tile, self.batch, f"the batch of {self.batch}")
         what = f"the inner dimension {self.intermediate}"
         yield from divides("tile_inter", self.tile_inter, self.intermediate, what)
+        yield from self.types.check()
 
     def build(self, data: Data) -> BuiltSwiglu:
         from stepsim.workloads.swiglu.build import build_swiglu

@@ -1,0 +1,60 @@
+"""The element types of a layer: weights, activations and the KV cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stepsim.dtypes import DType
+from stepsim.workloads.models import Model
+
+__all__ = ["ElementTypes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementTypes:
+    """Scalar types of the tensors of a layer.
+
+    Products multiply activations by weights or by cached keys and values. What is narrower is
+    converted to the type of the activations when it is used; the product is of that type.
+    """
+
+    weights: DType
+    activations: DType
+    cache: DType
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        weights: DType | None,
+        activations: DType | None,
+        cache: DType | None = None,
+        *,
+        heads: Model | None = None,
+    ) -> ElementTypes:
+        """The given types, and those of the model for what is not given.
+
+        Weights and cache that are not given follow activations that are narrower than the model's.
+        ``heads`` is the model whose cache it is.
+        """
+        wide = activations or model.activation_dtype
+
+        def fitting(own: DType) -> DType:
+            return own if own.bits < wide.bits else wide
+
+        return cls(
+            weights or fitting(model.weight_dtype),
+            wide,
+            cache or fitting((heads or model).kv_dtype),
+        )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Parameters whose types do not fit, and why."""
+        for what, dtype in (("weight_dtype", self.weights), ("kv_dtype", self.cache)):
+            if dtype is not self.activations and dtype.bits >= self.activations.bits:
+                yield (
+                    what,
+                    f"expected the type of the activations, {self.activations}, or a narrower one, "
+                    f"found {dtype}; choose another activation_dtype or leave one of them out",
+                )
