@@ -44,7 +44,7 @@ def test_shapes(name):
     ) == heads  # fmt: skip
     assert {model.weight_dtype, model.activation_dtype, model.kv_dtype} == {DType.bf16}
     if experts is None:
-        with pytest.raises(ArgError, match=f"{name}: the model has no experts: it is the att"):
+        with pytest.raises(ArgError, match=f"model {name} has no experts: it is the att"):
             _ = model.moe
         return
     moe = model.moe

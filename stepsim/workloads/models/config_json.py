@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stepsim.documents import load_json
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError
 from stepsim.workloads.models.families import FAMILIES, USUAL, Family
@@ -26,7 +26,7 @@ _DTYPES = ("dtype", "torch_dtype")
 _MOST_LAYERS, _MOST_WORDS = 1 << 14, 1 << 32
 
 
-def read_config(path: Path, text: str) -> Model:
+def read_config(path: Path) -> Model:
     """The model of a config.json; a multimodal one gives its language model.
 
     Raises
@@ -34,7 +34,10 @@ def read_config(path: Path, text: str) -> Model:
     ArgError
         The text is not JSON, or keys are missing or have wrong values; all are named.
     """
-    raw = _loaded(path, text)
+    where = f"model {path}"
+    raw = load_json(path, "model", ArgError).data
+    if not isinstance(raw, dict):
+        raise ArgError(f"{where}: expected the keys and values of a model, found {shown(raw)}")
     nest = next((name for name in _NESTED if isinstance(raw.get(name), dict)), None)
     inner: Mapping[str, Any] = raw if nest is None else raw[nest]
     kind = inner.get("model_type", raw.get("model_type"))
@@ -58,7 +61,7 @@ def read_config(path: Path, text: str) -> Model:
         "kv_dtype": cache,
     }
     known = isinstance(kind, str) and kind in FAMILIES
-    keys.refuse(str(path), "" if known else _unknown(kind))
+    keys.refuse(where, "" if known else _unknown(kind))
     label = f"model_type {shown(kind)}"
     absent = (
         ("experts", f"none of the keys {', '.join(keys.path + n for n in _EXPERTS)} is in the file "
@@ -69,21 +72,7 @@ def read_config(path: Path, text: str) -> Model:
     try:
         return Model(_name(path), **found, source=str(path), absent=absent)
     except ArgError as error:
-        raise ArgError(f"{path}: {error}") from None
-
-
-def _loaded(path: Path, text: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ArgError(
-            f"{path}: is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
-        ) from None
-    except (RecursionError, ValueError):
-        raise ArgError(f"{path}: is not the JSON of a model; it is nested too deeply") from None
-    if not isinstance(raw, dict):
-        raise ArgError(f"{path}: expected the keys and values of a model, found {shown(raw)}")
-    return raw
+        raise ArgError(f"{where}: {error}") from None
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -211,9 +211,6 @@ class Model:
         return None if self.layers is None or dense is None else self.layers - dense
 
     def _lacks(self, part: str) -> ArgError:
-        where = self.source if any(self.source.endswith(end) for end in _FILES) else self.name
+        where = self.source if self.source.endswith((".json", ".yaml", ".yml")) else self.name
         why = dict(self.absent).get(part, f"it is described without {part}")
-        return ArgError(f"{where}: the model has no {part}: {why}")
-
-
-_FILES = (".json", ".yaml", ".yml")
+        return ArgError(f"model {where} has no {part}: {why}")

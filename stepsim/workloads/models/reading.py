@@ -12,7 +12,6 @@ from stepsim.workloads.models.model import Model
 __all__ = ["read_model"]
 
 _CONFIG = "config.json"
-_MOST_BYTES = 1 << 20
 _YAML = (".yaml", ".yml")
 
 
@@ -43,7 +42,7 @@ def read_model(text: str) -> Model:
         return _of_file(path)
     if path.suffix in (*_YAML, ".json") or os.sep in text:
         raise ArgError(
-            f"{text}: there is no such file; check the path, or give the name of a model"
+            f"model {text}: there is no such file; check the path, or give the name of a model"
         )
     raise ArgError(
         f"unknown model '{text}'{did_you_mean(text, MODELS)} Expected one of {', '.join(MODELS)}, "
@@ -54,7 +53,7 @@ def read_model(text: str) -> Model:
 def _of_folder(folder: Path) -> Model:
     path = folder / _CONFIG
     if not path.is_file():
-        raise ArgError(f"{folder}: the folder holds no {_CONFIG}; give the folder of a model")
+        raise ArgError(f"model {folder}: the folder holds no {_CONFIG}; give the folder of a model")
     return _of_file(path)
 
 
@@ -63,27 +62,10 @@ def _of_file(path: Path) -> Model:
     from stepsim.workloads.models.yaml_file import read_yaml
 
     if path.suffix in _YAML:
-        return read_yaml(path, _text(path))
+        return read_yaml(path)
     if path.suffix == ".json":
-        return read_config(path, _text(path))
+        return read_config(path)
     raise ArgError(
-        f"{path}: expected a file that ends in .yaml, .yml or .json, found '{path.suffix}'. Give "
+        f"model {path}: expected a file that ends in .yaml, .yml or .json, found '{path.suffix}'. Give "
         f"the {_CONFIG} of a model, or a YAML file with its dimensions"
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise ArgError(f"{path}: cannot be read, {error.strerror}") from None
-    if len(content) > _MOST_BYTES:
-        raise ArgError(
-            f"{path}: expected the description of a model, at most {_MOST_BYTES} bytes; this file "
-            "is larger"
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ArgError(f"{path}: is not UTF-8 text, byte {error.start}") from None

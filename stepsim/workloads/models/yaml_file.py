@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stepsim.documents import load_yaml
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
@@ -26,7 +27,7 @@ _LATENT = (
 _MOST_WORDS = 1 << 32
 
 
-def read_yaml(path: Path, text: str) -> Model:
+def read_yaml(path: Path) -> Model:
     """The model of a YAML file.
 
     Raises
@@ -34,15 +35,18 @@ def read_yaml(path: Path, text: str) -> Model:
     ArgError
         The text is not YAML, or a key is unknown, missing or has a wrong value.
     """
-    values = _loaded(path, text)
+    where = f"model {path}"
+    values = load_yaml(path, "model", ArgError, "docs/models.md shows a model.").data
     if not isinstance(values, Mapping):
         raise ArgError(
-            f"{path}: expected keys and values such as 'model_dim: 4096', found {shown(values)}"
+            f"{where}: expected keys and values such as 'model_dim: 4096', found {shown(values)}"
         )
-    return model_of(values, str(path), path.stem)
+    return model_of(values, where, path.stem, str(path))
 
 
-def model_of(values: Mapping[Any, Any], where: str, name: str = "custom") -> Model:
+def model_of(
+    values: Mapping[Any, Any], where: str, name: str = "custom", source: str = ""
+) -> Model:
     """The model of dimensions by key; ``where`` begins the messages, ``name`` is the default name.
 
     Raises
@@ -72,7 +76,7 @@ def model_of(values: Mapping[Any, Any], where: str, name: str = "custom") -> Mod
     keys.refuse(where)
     absent = tuple((part, f"add the key '{part}'") for part in ("experts", "attention"))
     try:
-        return Model(given, **found, source=where, absent=absent)
+        return Model(given, **found, source=source, absent=absent)
     except ArgError as error:
         raise ArgError(f"{where}: {error}") from None
 
@@ -121,14 +125,3 @@ def _known(keys: Keys, names: tuple[str, ...]) -> None:
             near = did_you_mean(key, names) if isinstance(key, str) else "."
             near = f"{near} Known" if near != "." else "; known"
             keys.problem(f"unknown key {keys.path}{shown(key)}{near} are {', '.join(names)}")
-
-
-def _loaded(path: Path, text: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ArgError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
-    except (RecursionError, ValueError):
-        raise ArgError(f"{path}: is not YAML of a model; it is nested too deeply") from None
