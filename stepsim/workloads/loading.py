@@ -19,8 +19,9 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from stepsim import plugins
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError, did_you_mean
+from stepsim.plugins import found as found_plugins
+from stepsim.plugins import usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.workload import Workload
 
@@ -100,7 +101,7 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
 
 def workload_names() -> list[str]:
     """Names of the ready-made workloads and those of plugins."""
-    return [*BUILT_IN, *(plugin.name for plugin in plugins.usable(_GROUP))]
+    return [*BUILT_IN, *(plugin.name for plugin in usable(_GROUP))]
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def _named(name: str) -> type[Workload]:
         module, _, attribute = BUILT_IN[name].partition(":")
         found: type[Workload] = getattr(importlib.import_module(module), attribute)
         return found
-    for plugin in plugins.found(_GROUP):
+    for plugin in found_plugins(_GROUP):
         if plugin.name == name:
             if plugin.error is not None:
                 raise WorkloadError(
