@@ -43,7 +43,7 @@ class Result:
         ``cycles``.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     provenance : program hash, machine, bindings, versions, model version and seed.
-    diagnosis : for a run that is not ok, who waited for whom and what failed.
+    diagnosis : for a run that is not ok, which unit waited for which, and what failed.
     """
 
     program: str

@@ -52,9 +52,9 @@ def check_assumptions(
         number = wiring.fifo_of(stream)
         if number not in kept:
             return None
-        channel = execution.channels[number]
-        first = int(channel["start"])
-        levels = execution.slots["level"][first : first + int(channel["sent"])]
+        record = execution.channels[number]
+        first = int(record["start"])
+        levels = execution.slots["level"][first : first + int(record["sent"])]
         return sizes_of(levels.tolist(), stream.rank), []
 
     symbols = Symbols(wiring.program, measure, indices)

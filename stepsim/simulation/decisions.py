@@ -16,8 +16,8 @@ __all__ = ["decisions_of"]
 def decisions_of(wiring: Wiring, run: ImageRun, program_hash: str) -> Decisions:
     """Decisions of a run that kept all tokens."""
 
-    def selected(channel: int) -> list[tuple[int, ...]]:
-        return [run.image.selectors[value][1] for value in run.tokens(channel)["value"]]
+    def selected(fifo: int) -> list[tuple[int, ...]]:
+        return [run.image.selectors[value][1] for value in run.tokens(fifo)["value"]]
 
     merges: dict[int, tuple[int, ...]] = {}
     joins: dict[int, tuple[tuple[int, ...], ...]] = {}

@@ -17,20 +17,19 @@ def _shape(packed: int) -> str:
     return f"{rows}x{cols}"
 
 
-def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
-    """What went wrong, with the numbers or channels that the unit left behind."""
+def abort_reason(code: int, a: int, b: int, fifos: tuple[str, ...]) -> str:
+    """What went wrong, with the numbers or FIFOs that the unit left behind."""
 
-    def channel(index: int) -> str:
-        return f"'{channels[index]}'" if 0 <= index < len(channels) else "?"
+    def fifo(index: int) -> str:
+        return f"'{fifos[index]}'" if 0 <= index < len(fifos) else "?"
 
     sentences: dict[Abort, Callable[[], str]] = {
         Abort.CONSUMER_GONE: lambda: (
-            f"it sends on {channel(a)}, whose consumer has already ended; the stream is longer "
+            f"it sends on {fifo(a)}, whose consumer has already ended; the stream is longer "
             "than its consumer expects (more data than selectors?)"
         ),
         Abort.ONE_INPUT_CLOSED: lambda: (
-            f"input {channel(a)} ended while {channel(b)} still has tokens; both must have the "
-            "same shape"
+            f"input {fifo(a)} ended while {fifo(b)} still has tokens; both must have the same shape"
         ),
         Abort.LEVELS_DIFFER: lambda: (
             f"its inputs carry stop levels {a} and {b}; both streams must have the same shape"
@@ -45,13 +44,13 @@ def abort_reason(code: int, a: int, b: int, channels: tuple[str, ...]) -> str:
             "express; lengths must be at least 1"
         ),
         Abort.REFERENCE_CLOSED: lambda: (
-            f"reference {channel(a)} ended before the data did; both must have the same outer shape"
+            f"reference {fifo(a)} ended before the data did; both must have the same outer shape"
         ),
         Abort.NEEDS_PAD: lambda: (
             f"a vector ends after {a} of {b} elements of a chunk and there is no pad; give pad=0"
         ),
         Abort.DATA_CLOSED: lambda: (
-            f"data {channel(a)} ended while a selector still asks for it; more selectors than data"
+            f"data {fifo(a)} ended while a selector still asks for it; more selectors than data"
         ),
         Abort.BUFFER_OPEN: lambda: (
             f"the stream ended inside a buffer of {a} tiles; stop level {b} never came"

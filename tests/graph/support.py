@@ -10,7 +10,7 @@ import stepsim.graph as st
 
 @contextmanager
 def scratch(**defaults) -> Iterator[st.Program]:
-    """An open program whose dangling streams nobody minds."""
+    """An open program that may have dangling streams."""
     program = st.Program("scratch", **defaults)
     program.__enter__()
     try:

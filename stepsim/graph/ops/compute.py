@@ -40,7 +40,7 @@ class Compute(Operator):
     write_back: bool
 
     def bandwidth(self) -> int | None:
-        """FLOPs per cycle, own or the program's; None when nobody stated it."""
+        """FLOPs per cycle, own or the program's; None when neither is stated."""
         return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
 
     def unit_bw(self) -> int:

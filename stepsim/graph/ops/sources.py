@@ -81,14 +81,14 @@ class _Sink(Operator):
 
 @dataclass(eq=False, kw_only=True)
 class Consume(_Sink):
-    """Swallows a stream."""
+    """Takes and drops a stream."""
 
     name: ClassVar[str] = "consume"
 
 
 @dataclass(eq=False, kw_only=True)
 class Print(_Sink):
-    """Shows a stream in functional runs and swallows it."""
+    """Shows a stream in functional runs and drops it."""
 
     name: ClassVar[str] = "print"
 
@@ -144,7 +144,7 @@ def metadata(values: Any, *, label: str | None = None) -> Stream:
 
 
 def consume(x: Stream, *, label: str | None = None) -> None:
-    """Swallow a stream that nobody else reads."""
+    """Take and drop a stream that no other operator reads."""
     Site("consume", (x,), label, ("in",)).add(Consume(), [])
 
 
