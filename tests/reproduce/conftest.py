@@ -11,8 +11,16 @@ from stepsim.reproduce.runs import Outcome
 def invented(run: Run) -> Outcome:
     """Some outcome, the same for equal runs and another for others."""
     number = 1000 + zlib.crc32(repr(run).encode()) % 9000
-    return Outcome(
-        status="ok", cycles=number, offchip_bytes=3 * number, onchip_bytes=20_000 - number,
-        flops=7 * number, padded_flops=None, allocated_flops=64, peak_bandwidth=1024.0,
-        memory_requests=1, engine_steps=1, program_hash="0", wall_seconds=0.0, seconds=0.0,
-    )  # fmt: skip
+    measures = {
+        "cycles": number,
+        "offchip_bytes": 3 * number,
+        "onchip_bytes": 20_000 - number,
+        "flops": 7 * number,
+        "padded_flops": None,
+        "allocated_flops_per_cycle": 64,
+        "compute_utilization": 7 / 64,
+        "bandwidth_utilization": 3 / 1024,
+        "memory_requests": 1,
+        "engine_steps": 1,
+    }
+    return Outcome("ok", measures, program_hash="0", wall_seconds=0.0, seconds=0.0)
