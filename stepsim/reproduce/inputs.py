@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.reproduce.families import KV_TRACES
 from stepsim.reproduce.points import Run
+from stepsim.reproduce.settings import KV_TRACES
 from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_routing
 from stepsim.trace_io.synthetic_kv import synthetic_kv_lengths
 from stepsim.workloads import Data, Model

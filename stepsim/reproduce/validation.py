@@ -10,8 +10,8 @@ from typing import Any, Final
 from stepsim._version import MODEL_VERSION
 from stepsim.errors import ArgError
 from stepsim.reproduce.compare import headline_rows
-from stepsim.reproduce.families import archived_points
 from stepsim.reproduce.figures import FIGURES, points_of
+from stepsim.reproduce.figures.archived import archived_points
 from stepsim.reproduce.files import write_file
 from stepsim.reproduce.points import Run, RunKey
 from stepsim.reproduce.pool import workers

@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stepsim.reproduce import style
-from stepsim.reproduce.families import KV_TRACES, batch_points, gain_points, mean_points
 from stepsim.reproduce.figure import Figure, Ratio, Row, Rows
 from stepsim.reproduce.headline import Headline, Numbers, geometric_mean, ratio
+from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
+from stepsim.reproduce.settings import (
+    KV_TRACES,
+    MEDIAN_TRACE,
+    QWEN,
+    STRATEGIES,
+    KVTrace,
+    published_settings,
+)
+from stepsim.workloads import Attention
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["BATCHES", "GAINS", "MEANS", "over_coarse"]
+__all__ = ["BATCHES", "GAINS", "MEANS", "attention_run", "over_coarse"]
 
 _SPREADS = {"low": "low", "med": "medium", "high": "high"}
 _BATCHES = {16: "16 requests", 64: "64 requests", 80: "64 + 16 requests"}
+
+
+def attention_run(trace: KVTrace, strategy: str, batch: int | None = None) -> Run:
+    """A window of requests, or its first ``batch``, shared in one of the ways."""
+    requests = trace.requests if batch is None else batch
+    config = published_settings(Attention, trace.requests, model=QWEN, strategy=strategy)
+    return Run(
+        "attention", config["shape"].name, requests, regions=config["regions"], strategy=strategy,
+        lengths=trace.file, max_length=config["max_length"], fifo_depth=config["fifo_depth"],
+    )  # fmt: skip
+
+
+def _gain_points() -> Iterable[Point]:
+    windows = {t.first: t for t in KV_TRACES if t.requests == 64}
+    for first in (4185, 2019, 271, 4007, 3123, 733, 3239, 1727, 961):
+        trace = windows[first]
+        for strategy in ("interleaved", "dynamic"):
+            name = f"f14_{first}_{STRATEGIES[strategy]}"
+            yield Point("14", name, strategy, attention_run(trace, strategy), trace.kv_class)
+
+
+def _batch_points() -> Iterable[Point]:
+    for batch in (16, 32, 48, 64):
+        for strategy in ("coarse", "dynamic"):
+            run = attention_run(MEDIAN_TRACE, strategy, batch)
+            name = f"f15_b{batch}_{STRATEGIES[strategy]}"
+            yield Point("15", name, strategy, run, MEDIAN_TRACE.kv_class)
+
+
+def _mean_points() -> Iterable[Point]:
+    for trace in KV_TRACES:
+        for strategy, short in STRATEGIES.items():
+            name = f"f21_b{trace.requests}_{trace.first}_{short}"
+            yield Point("21", name, strategy, attention_run(trace, strategy), trace.kv_class)
 
 
 def _draw_gains(rows: Rows) -> Picture:
@@ -198,7 +242,7 @@ _MEANS: Final = (
 
 GAINS: Final = Figure(
     "14",
-    points=gain_points,
+    points=_gain_points,
     draw=_draw_gains,
     headlines=_GAINS,
     ratio=Ratio("interleaved", "dynamic", "interleaved cycles / dynamic cycles"),
@@ -206,7 +250,7 @@ GAINS: Final = Figure(
 )
 BATCHES: Final = Figure(
     "15",
-    points=batch_points,
+    points=_batch_points,
     draw=_draw_batches,
     headlines=_BATCH_GAINS,
     ratio=Ratio("coarse", "dynamic", "coarse cycles / dynamic cycles"),
@@ -214,7 +258,7 @@ BATCHES: Final = Figure(
 )
 MEANS: Final = Figure(
     "21",
-    points=mean_points,
+    points=_mean_points,
     draw=_draw_means,
     headlines=_MEANS,
     columns=(),

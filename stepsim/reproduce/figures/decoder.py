@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stepsim.reproduce import style
-from stepsim.reproduce.families import decoder_points
 from stepsim.reproduce.figure import Figure, Ratio, Rows
 from stepsim.reproduce.headline import Headline, ratio, share
+from stepsim.reproduce.points import Point, Run
+from stepsim.reproduce.settings import MEDIAN_TRACE, MODELS, ROUTINGS, published_settings
+from stepsim.workloads import Decoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -20,6 +23,22 @@ _COLUMNS = (
     ("onchip_bytes", 1 << 20, "on-chip memory (MiB)"),
     ("allocated_flops_per_cycle", 1e3, "compute (thousand FLOPs/cycle)"),
 )
+
+
+def _decoder_points() -> Iterable[Point]:
+    variants = {
+        "memory-matched": "mem_matched",
+        "performance-matched": "perf_matched",
+        "dynamic": "dynamic",
+    }
+    for model, short in MODELS.items():
+        for variant, name in variants.items():
+            config = published_settings(Decoder, 64, model=model, variant=variant)
+            run = Run(
+                "decoder", model, 64, config["tile"], config["tile_inter"],
+                config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,
+            )  # fmt: skip
+            yield Point("17", f"f17_{short}_{name}", variant, run, MEDIAN_TRACE.kv_class)
 
 
 def _draw(rows: Rows) -> Picture:
@@ -77,7 +96,7 @@ _HEADLINES: Final = (
 
 LAYERS: Final = Figure(
     "17",
-    points=decoder_points,
+    points=_decoder_points,
     draw=_draw,
     headlines=_HEADLINES,
     ratio=Ratio("memory-matched", None, "memory-matched cycles / cycles"),

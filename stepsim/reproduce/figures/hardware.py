@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.reproduce import style
-from stepsim.reproduce.families import hardware_points
 from stepsim.reproduce.figure import Figure, Rows
 from stepsim.reproduce.headline import MissingNumber, Numbers, correlation, mean_error, ratio
-from stepsim.reproduce.points import Point
+from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
+from stepsim.reproduce.settings import published_settings
+from stepsim.workloads import Swiglu
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["HARDWARE"]
 
 _TILES = ("16 rows", "32 rows", "64 rows")
+
+
+def _hardware_points() -> Iterable[Point]:
+    for tile in (16, 32, 64):
+        for inner in (16, 32, 64, 128, 256):
+            config = published_settings(Swiglu, 0)
+            run = Run(
+                "swiglu", "swiglu", config["batch"], tile, inner,
+                fifo_depth=config["fifo_depth"], machine="sda-hdl",
+            )  # fmt: skip
+            yield Point("8", f"f8_step_{tile}_{inner}", f"{tile} rows", run)
 
 
 def _draw(rows: Rows) -> Picture:
@@ -108,7 +120,7 @@ _HEADLINES: Final = (
 
 HARDWARE: Final = Figure(
     "8",
-    points=hardware_points,
+    points=_hardware_points,
     draw=_draw,
     headlines=_HEADLINES,
     beside=_measured,

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stepsim.reproduce import style
-from stepsim.reproduce.families import sharing_points
 from stepsim.reproduce.figure import Figure, Rows
 from stepsim.reproduce.headline import Headline, excess, ratio, share
+from stepsim.reproduce.points import Point, Run
+from stepsim.reproduce.settings import QWEN, ROUTINGS, published_settings
+from stepsim.workloads import Moe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["RESOURCES", "TIME", "utilization_gain"]
+__all__ = ["RESOURCES", "TIME", "shared_point", "utilization_gain"]
 
 _NAMES = {"static": "static tiles of 32 rows", "dynamic": "dynamic tiles"}
+
+
+def shared_point(figure: str, tile: int | str, regions: int) -> Point:
+    """Experts that share a number of regions, as a point of a figure or of none."""
+    config = published_settings(Moe, 64, model=QWEN, tile=tile, regions=regions)
+    series = "dynamic" if isinstance(tile, str) else "static"
+    run = Run(
+        "moe", QWEN, 64, tile, config["tile_inter"], regions,
+        routing=ROUTINGS[QWEN, 64], fifo_depth=config["fifo_depth"],
+    )  # fmt: skip
+    short = "dyn" if series == "dynamic" else series
+    return Point(figure, f"{'f12' if figure else 'ts'}_{short}_{regions}", series, run)
+
+
+def _sharing_points(figure: str) -> Iterable[Point]:
+    for tile in (32, "dynamic") if figure == "12" else (32,):
+        for regions in (128, 64, 32, 16, 8, 4):
+            yield shared_point(figure, tile, regions)
 
 
 def _draw_time(rows: Rows) -> Picture:
@@ -108,7 +128,7 @@ _COLUMNS: Final = (
     "offchip_bytes", "onchip_bytes", "compute_utilization", "bandwidth_utilization",
 )  # fmt: skip
 
-TIME: Final = Figure("12", partial(sharing_points, "12"), _draw_time, _TIME, columns=_COLUMNS)
+TIME: Final = Figure("12", partial(_sharing_points, "12"), _draw_time, _TIME, columns=_COLUMNS)
 RESOURCES: Final = Figure(
-    "13", partial(sharing_points, "13"), _draw_resources, _RESOURCES, columns=_COLUMNS
+    "13", partial(_sharing_points, "13"), _draw_resources, _RESOURCES, columns=_COLUMNS
 )

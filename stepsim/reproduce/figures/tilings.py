@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stepsim.reproduce import style
-from stepsim.reproduce.families import tiling_points
 from stepsim.reproduce.figure import Figure, Rows
 from stepsim.reproduce.headline import Headline, Numbers, excess, ratio
+from stepsim.reproduce.points import Point, Run
+from stepsim.reproduce.settings import MODELS, ROUTINGS, published_settings
 from stepsim.sweep import pareto_improvement_distance
+from stepsim.workloads import Moe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["LARGE_BATCH", "LARGE_BATCH_TRAFFIC", "SMALL_BATCH", "SMALL_BATCH_TRAFFIC"]
+__all__ = [
+    "LARGE_BATCH",
+    "LARGE_BATCH_TRAFFIC",
+    "SMALL_BATCH",
+    "SMALL_BATCH_TRAFFIC",
+    "tiling_points",
+]
 
 _TITLES = {
     "9": "Figure 9: tilings of a mixture-of-experts layer, 64 tokens",
@@ -25,6 +33,23 @@ _TITLES = {
     "20": "Figure 20: off-chip traffic of tilings, 1024 tokens",
 }
 _MARKS = {"static": "o", "dynamic": "D"}
+
+
+def tiling_points(figure: str) -> Iterable[Point]:
+    """The points of one of these figures."""
+    small = figure in ("9", "19")
+    batch = 64 if small else 1024
+    tiles: tuple[int | str, ...] = (8, 16, 32, 64) if small else (16, 32, 64, 128, 256, 512, 1024)
+    for model, short in MODELS.items():
+        for tile in (*tiles, "dynamic"):
+            config = published_settings(Moe, batch, model=model, tile=tile)
+            run = Run(
+                "moe", model, batch, tile, config["tile_inter"],
+                routing=ROUTINGS[model, batch], fifo_depth=config["fifo_depth"],
+            )  # fmt: skip
+            dynamic = isinstance(tile, str)
+            name = f"f{'9' if small else '10'}_{short}_{'dyn' if dynamic else tile}"
+            yield Point(figure, name, "dynamic" if dynamic else "static", run)
 
 
 def _draw(figure: str, rows: Rows) -> Picture:

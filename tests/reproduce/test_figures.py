@@ -8,9 +8,9 @@ import pytest
 
 from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES, archived_points, points_of
-from stepsim.reproduce.families import KV_TRACES
 from stepsim.reproduce.published import published
 from stepsim.reproduce.reproduction import choose_figures
+from stepsim.reproduce.settings import KV_TRACES
 from stepsim.reproduce.validation import recorded_points
 from tests.shared import TRACES, needs_traces
 
@@ -20,7 +20,7 @@ SIZES = {
 }  # fmt: skip
 
 
-def test_sizes_of_the_families() -> None:
+def test_sizes_of_the_figures() -> None:
     assert {figure: len(points_of(figure)) for figure in FIGURES} == SIZES
     for figure in FIGURES:
         points = points_of(figure)
