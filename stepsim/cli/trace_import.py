@@ -53,8 +53,8 @@ FormatName = Annotated[
         "--format",
         "-F",
         metavar="FORMAT",
-        help="numpy, vllm, sglang, megatron, llamacpp, parquet, azure, mooncake or lengths; "
-        "by default told by the content.",
+        help="Name of the format, for example vllm or azure; auto-detected from the content by "
+        "default.",
     ),
 ]
 

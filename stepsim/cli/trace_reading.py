@@ -77,10 +77,10 @@ class TraceReading:
         ------
         ArgError : an option does not go with requests.
         """
-        from stepsim.trace_io import FORMATS, OWN_REQUESTS
+        from stepsim.trace_io import trace_formats
 
-        known = FORMATS.get(self.kind)
-        found = self.kind == OWN_REQUESTS or (known is not None and known.holds == "requests")
+        known = trace_formats().get(self.kind)
+        found = known is not None and known.holds == "requests"
         if found:
             self._check_options_of_requests()
         return found

@@ -8,8 +8,8 @@ checked on the way in. :func:`import_trace` converts the formats of other tools 
 
 from __future__ import annotations
 
-from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format, is_routing_table
-from stepsim.trace_io.formats import FORMATS
+from stepsim.trace_io.detection import detect_trace_format, is_routing_table
+from stepsim.trace_io.formats import Content, Format, ImportJob, trace_formats
 from stepsim.trace_io.importing import (
     ImportProgress,
     ImportSummary,
@@ -19,20 +19,21 @@ from stepsim.trace_io.importing import (
 )
 from stepsim.trace_io.kv import KvFile, open_kv_lengths, read_kv_lengths
 from stepsim.trace_io.origin import read_origin
+from stepsim.trace_io.parts import RoutingPart
 from stepsim.trace_io.replay import DecodeStep, replay, replay_rows, replay_schema
 from stepsim.trace_io.requests import RequestTrace, read_requests
-from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
-from stepsim.trace_io.routing import (
-    RoutingPart,
-    read_routing,
-    read_routing_batches,
-    routing_parts,
+from stepsim.trace_io.routing import read_routing, read_routing_batches, routing_parts
+from stepsim.trace_io.schema import (
+    REQUESTS_SCHEMA_VERSION,
+    SCHEMA_VERSION,
+    requests_schema,
+    routing_schema,
 )
-from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
-from stepsim.trace_io.stats import RoutingStatistics, routing_statistics
-from stepsim.trace_io.summary import LayerLoad, RoutingCounter, RoutingSummary
+from stepsim.trace_io.stats import LayerLoad, routing_statistics
+from stepsim.trace_io.summary import RoutingCounter, RoutingSummary
 from stepsim.trace_io.synthetic import synthetic_routing
 from stepsim.trace_io.table import RoutingTable, write_routing
+from stepsim.trace_io.validate import Place
 from stepsim.trace_io.windows import (
     Window,
     disjoint,
@@ -44,20 +45,21 @@ from stepsim.trace_io.windows import (
 from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [
-    "FORMATS",
-    "OWN_REQUESTS",
     "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
+    "Content",
     "DecodeStep",
+    "Format",
+    "ImportJob",
     "ImportProgress",
     "ImportSummary",
     "KvFile",
     "LayerLoad",
     "ParquetStream",
+    "Place",
     "RequestTrace",
     "RoutingCounter",
     "RoutingPart",
-    "RoutingStatistics",
     "RoutingSummary",
     "RoutingTable",
     "Window",
@@ -83,6 +85,7 @@ __all__ = [
     "select_windows",
     "summarize_routing",
     "synthetic_routing",
+    "trace_formats",
     "window_at",
     "window_stdevs",
     "write_routing",

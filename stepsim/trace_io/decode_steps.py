@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.arrow_columns import ListColumn, index_column, list_column
-from stepsim.trace_io.arrow_pieces import Piece, Pieces, check_single
+from stepsim.trace_io.columns import Lists, index_column, list_column
 from stepsim.trace_io.parts import Span
 from stepsim.trace_io.schema import check_version, schema_name
+from stepsim.trace_io.sources.arrow import Piece, Pieces, check_single
 
 __all__ = ["DECODE_STEPS", "DecodeStepFile", "refuse_decode_steps"]
 
@@ -57,7 +57,7 @@ class DecodeStepFile:
         self._pieces = [piece for piece in source.pieces if piece.rows]
         self._name = name
         self._lock = threading.Lock()
-        self._last: tuple[int, ListColumn] | None = None
+        self._last: tuple[int, Lists] | None = None
         if not self._pieces:
             raise TraceError(f"{name}: holds no steps, expected at least 1; replay it again")
         steps, sizes = [], []
@@ -86,7 +86,7 @@ class DecodeStepFile:
         local = row - self._first_rows[number]
         first = int(column.starts[local]) + span.first
         rows = slice(first, first + span.size)
-        nulls = column.value_nulls[rows]
+        nulls = column.nulls[rows]
         if nulls.any():
             request = span.first + int(np.argmax(nulls))
             raise TraceError(
@@ -95,7 +95,7 @@ class DecodeStepFile:
             )
         return np.asarray(column.values[rows])
 
-    def _column(self, number: int, piece: Piece) -> ListColumn:
+    def _column(self, number: int, piece: Piece) -> Lists:
         with self._lock:
             if self._last is None or self._last[0] != number:
                 table = piece.read(["kv_lengths"])

@@ -11,20 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.data import locate
-from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
+from stepsim.errors import ArgError, StepSimError, TraceError
+from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.formats import FORMATS, Format
-from stepsim.trace_io.formats.job import ImportJob, RequestChunk, RoutingChunk
-from stepsim.trace_io.formats.megatron import trace_files
+from stepsim.trace_io.formats import Format, ImportJob, format_names, trace_formats
 from stepsim.trace_io.requests import (
+    OWN_REQUESTS,
     RequestTrace,
-    read_context_tokens,
+    join_requests,
     read_requests,
-    request_rows,
 )
 from stepsim.trace_io.summary import RoutingCounter, RoutingSummary, none_of
-from stepsim.trace_io.table import routing_rows
+from stepsim.trace_io.table import RoutingTable
 from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [
@@ -54,7 +52,7 @@ class ImportSummary:
         format: name of the format that was read.
         rows: rows written: tokens of all layers and steps, or requests.
         routing: the load of the experts; None for requests.
-        notes: remarks for the user, as skipped records.
+        notes: what the user should know, as skipped records.
     """
 
     format: str
@@ -82,7 +80,7 @@ def import_trace(
     Args:
         source: a file, a folder of Megatron traces, or the name of a data set.
         out: the Parquet file to write; it appears complete or not at all.
-        format: a key of `FORMATS`; None: told by the content, see `detect_trace_format`.
+        format: a key of `trace_formats`; None: auto-detected, see `detect_trace_format`.
         experts, k: as in `read_routing`.
         layers: layers of the model, for SGLang.
         model: label for the rows that have none.
@@ -101,43 +99,24 @@ def import_trace(
     if target.exists() and path.exists() and target.samefile(path):
         raise ArgError(f"import_trace: {target} is the source itself; name another file to write")
     found = _format(path, format)
-    job = _job(path, experts, k, layers, model, column, drop_missing, ranks, format)
+    if found.name == OWN_REQUESTS:
+        raise TraceError(
+            f"{path}: is in the request schema already, expected a foreign trace; use it as it is"
+        )
+    given = format is not None
+    job = ImportJob(path, experts, k, layers, model, column, drop_missing, ranks, given)
     counter = RoutingCounter(experts) if found.holds == "routing" else None
     origin = {"format": found.name} | ({} if experts is None else {"experts": experts})
     with ParquetStream(target, origin=origin) as file:
-        _report(job, progress, lambda: file.rows)
-        shape: tuple[object, ...] | None = None
-        for chunk in found.read(job):
-            if isinstance(chunk, RoutingChunk):
-                shape = _same_shape(path, shape, chunk)
+        for piece in _read(found, job, progress):
+            if isinstance(piece, RoutingTable):
                 if counter is not None:
-                    counter.add(chunk)
-                file.write(
-                    routing_rows(
-                        chunk.experts,
-                        chunk.weights,
-                        chunk.layer,
-                        chunk.step,
-                        chunk.first_token,
-                        chunk.model,
-                    ),
-                    label=(chunk.model, chunk.layer, chunk.step),
-                )
+                    counter.add(piece)
+                file.write(piece.to_arrow(), label=(piece.model, piece.layer, piece.step))
             else:
-                file.write(
-                    request_rows(
-                        file.rows,
-                        chunk.context_tokens,
-                        chunk.generated_tokens,
-                        chunk.arrival_seconds,
-                        chunk.prefix_hashes,
-                    )
-                )
-        if not file.rows:
-            raise _empty(path)
-        rows = file.rows
+                file.write(piece.to_arrow(file.rows))
     routing = None if counter is None else counter.summary()
-    return ImportSummary(found.name, rows, routing, tuple(job.notes))
+    return ImportSummary(found.name, file.rows, routing, tuple(job.notes))
 
 
 def summarize_routing(
@@ -169,20 +148,17 @@ def summarize_routing(
             f"{path}: is a request trace ({found.name}), expected one of expert routing; see "
             "load_requests"
         )
-    job = _job(path, experts, k, layers, None, column, drop_missing, ranks, format)
-    counter, rows = RoutingCounter(experts), 0
+    given = format is not None
+    job = ImportJob(path, experts, k, layers, None, column, drop_missing, ranks, given)
+    counter = RoutingCounter(experts)
     seen: set[tuple[int, int]] = set()
-    _report(job, progress, lambda: rows)
-    for chunk in found.read(job):
-        if not isinstance(chunk, RoutingChunk):
+    for table in _read(found, job, progress):
+        if not isinstance(table, RoutingTable):
             continue
-        rows += len(chunk.experts)
-        if layer in (None, chunk.layer) and step in (None, chunk.step):
-            counter.add(chunk)
+        if layer in (None, table.layer) and step in (None, table.step):
+            counter.add(table)
         elif not counter.rows:
-            seen.add((chunk.layer, chunk.step))
-    if not rows:
-        raise _empty(path)
+            seen.add((table.layer, table.step))
     if not counter.rows:
         raise none_of(path, layer, step, seen)
     return replace(counter.summary(), notes=tuple(job.notes))
@@ -197,23 +173,12 @@ def load_requests(
         TraceError: the source is unreadable, holds no requests, or an invalid value.
     """
     path = locate(source)
-    name = detect_trace_format(path) if format is None else format
-    if name == OWN_REQUESTS:
-        return read_requests(path)
-    chunks = list(_request_chunks(path, name, column))
-    generated = [part.generated_tokens for part in chunks if part.generated_tokens is not None]
-    arrival = [part.arrival_seconds for part in chunks if part.arrival_seconds is not None]
-    hashes = [part.prefix_hashes for part in chunks if part.prefix_hashes is not None]
-    return RequestTrace(
-        np.concatenate([part.context_tokens for part in chunks]),
-        np.concatenate(generated) if generated else None,
-        np.concatenate(arrival) if arrival else None,
-        tuple(ids for part in hashes for ids in part) if hashes else None,
-        str(path),
-    )
+    return join_requests(list(_requests(path, format, column)), str(path))
 
 
-def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]:
+def load_context_tokens(
+    source: str | os.PathLike[str], *, format: str | None = None, column: str | None = None
+) -> npt.NDArray[np.int64]:
     """The lengths of the prompts of a request trace of any format, int64 [requests].
 
     They are all that is kept of it, 8 bytes per request.
@@ -222,27 +187,23 @@ def load_context_tokens(source: str | os.PathLike[str]) -> npt.NDArray[np.int64]
         TraceError: as `load_requests`.
     """
     path = locate(source)
-    name = detect_trace_format(path)
-    if name == OWN_REQUESTS:
-        return read_context_tokens(path)
-    return np.concatenate([chunk.context_tokens for chunk in _request_chunks(path, name)])
+    format = detect_trace_format(path) if format is None else format
+    if format == OWN_REQUESTS:
+        return read_requests(path, columns=["context_tokens"]).context_tokens
+    return np.concatenate([piece.context_tokens for piece in _requests(path, format, column)])
 
 
-def _request_chunks(path: Path, name: str, column: str | None = None) -> Iterator[RequestChunk]:
-    """The requests of a foreign trace in the format ``name``, at least one chunk."""
+def _requests(path: Path, name: str | None, column: str | None) -> Iterator[RequestTrace]:
+    """The requests of a trace of any format, at least one piece."""
     found = _format(path, name)
     if found.holds != "requests":
         raise TraceError(
             f"{path}: is a trace of expert routing ({found.name}), expected one of requests; see "
             "summarize_routing and read_routing"
         )
-    empty = True
-    for chunk in found.read(_job(path, None, None, None, None, column, False, None)):
-        if isinstance(chunk, RequestChunk):
-            empty = False
-            yield chunk
-    if empty:
-        raise _empty(path)
+    for piece in _read(found, ImportJob(path, column=column)):
+        if isinstance(piece, RequestTrace):
+            yield piece
 
 
 def _format(path: Path, name: str | None) -> Format:
@@ -250,64 +211,57 @@ def _format(path: Path, name: str | None) -> Format:
         name = detect_trace_format(path)
     elif not path.is_dir():
         detect_format(path)  # refuses what no format can be in
-    if name == OWN_REQUESTS:
+    formats = trace_formats()
+    if name not in formats:
+        raise ArgError(f"format {name!r} is not known, expected one of {format_names()}")
+    return formats[name]
+
+
+def _read(
+    found: Format, job: ImportJob, progress: Callable[[ImportProgress], None] | None = None
+) -> Iterator[RoutingTable | RequestTrace]:
+    """The pieces of a trace, at least one, of what the format holds, and of one shape."""
+    rows = 0
+    if progress is not None:
+
+        def done(read: int) -> None:
+            total = job.bytes_total or job.path.stat().st_size
+            progress(ImportProgress(min(read, total), total, rows))
+
+        job.done = done
+    expected = RoutingTable if found.holds == "routing" else RequestTrace
+    shape: tuple[object, ...] | None = None
+    try:
+        for piece in found.read(job):
+            if not isinstance(piece, expected):
+                raise TypeError(f"yields {type(piece).__name__}, expected {expected.__name__}")
+            if isinstance(piece, RoutingTable):
+                rows += piece.tokens
+                shape = _same_shape(job.path, shape, piece)
+            else:
+                rows += len(piece)
+            yield piece
+    except StepSimError:
+        raise
+    except Exception as error:
+        if found.package is None:
+            raise
+        raise found.failed(job.path, error) from error
+    if not rows:
         raise TraceError(
-            f"{path}: is in the request schema already, expected a foreign trace; use it as it is"
+            f"{job.path}: the trace is empty, it has 0 rows, expected at least 1; record it again"
         )
-    if name not in FORMATS:
-        raise ArgError(f"format {name!r} is not known, expected one of {', '.join(FORMATS)}")
-    return FORMATS[name]
-
-
-def _job(
-    path: Path,
-    experts: int | None,
-    k: int | None,
-    layers: int | None,
-    model: str | None,
-    column: str | None,
-    drop_missing: bool,
-    ranks: Collection[int] | None,
-    format: str | None = None,
-) -> ImportJob:
-    for name, value in (("experts", experts), ("k", k), ("layers", layers)):
-        if value is not None and value < 1:
-            raise ArgError(f"import_trace: {name} is {value}, expected at least 1 or None")
-    if ranks is not None and not path.is_dir():
-        raise ArgError(
-            f"{path}: ranks are chosen among the files of a Megatron folder, but this is none; "
-            "leave --rank out"
-        )
-    return ImportJob(
-        path, experts, k, layers, model, column, drop_missing, ranks, format is not None
-    )
-
-
-def _report(
-    job: ImportJob, progress: Callable[[ImportProgress], None] | None, rows: Callable[[], int]
-) -> None:
-    if progress is None:
-        return
-    paths = trace_files(job.path, job.ranks).values() if job.path.is_dir() else [job.path]
-    total = sum(path.stat().st_size for path in paths)
-    job.done = lambda done: progress(ImportProgress(min(done, total), total, rows()))
 
 
 def _same_shape(
-    path: Path, shape: tuple[object, ...] | None, chunk: RoutingChunk
+    path: Path, shape: tuple[object, ...] | None, table: RoutingTable
 ) -> tuple[object, ...]:
-    here = (chunk.experts.shape[1], chunk.weights is not None)
+    here = (table.k, table.weights is not None)
     if shape is not None and here != shape:
         raise TraceError(
             f"{path}: k is {here[0]} and weights are {'there' if here[1] else 'missing'} in layer "
-            f"{chunk.layer}, step {chunk.step}, but k is {shape[0]} and weights are "
+            f"{table.layer}, step {table.step}, but k is {shape[0]} and weights are "
             f"{'there' if shape[1] else 'missing'} before; one trace has one k, and weights for "
             "all tokens or for none"
         )
     return here
-
-
-def _empty(path: Path) -> TraceError:
-    return TraceError(
-        f"{path}: the trace is empty, it has 0 rows, expected at least 1; record it again"
-    )

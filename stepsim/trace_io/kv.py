@@ -17,18 +17,13 @@ import numpy.typing as npt
 
 from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.arrow_pieces import Pieces, open_pieces
 from stepsim.trace_io.decode_steps import DecodeStepFile
 from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.formats.lengths import check_lengths, no_columns, open_lengths
 from stepsim.trace_io.importing import load_context_tokens
-from stepsim.trace_io.length_files import (
-    check_lengths,
-    no_columns,
-    open_lengths,
-    text_lengths,
-)
 from stepsim.trace_io.parts import Span, check_window
+from stepsim.trace_io.sources.arrow import open_pieces
 
 __all__ = ["KvFile", "open_kv_lengths", "read_kv_lengths"]
 
@@ -116,10 +111,9 @@ def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None
         if column is not None:
             raise no_columns(name, column)
         return _arrow(path, kind)
-    if column is None and _is_request_trace(path):
-        return _in_memory(name, load_context_tokens(path))
-    found = [check_lengths(part, name, lines=at) for part, at in text_lengths(path, column)]
-    return _in_memory(name, np.concatenate([np.empty(0, np.int64), *found]))
+    own = column is None and _is_request_trace(path)
+    format = None if own else "lengths"
+    return _in_memory(name, load_context_tokens(path, format=format, column=column))
 
 
 def read_kv_lengths(
@@ -197,7 +191,7 @@ def _is_request_trace(path: Path) -> bool:
 
 
 def _arrow(path: Path, kind: str) -> KvFile:
-    source: Pieces = open_pieces(path, kind)
+    source = open_pieces(path, kind)
     names = source.schema.names
     if "context_tokens" in names:
         return _in_memory(str(path), load_context_tokens(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,28 @@ import pyarrow as pa
 
 from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.arrow_columns import ListColumn, count_column, list_column
-from stepsim.trace_io.arrow_pieces import Pieces, check_single, open_pieces, table_pieces
+from stepsim.trace_io.columns import Lists, count_column, list_column
 from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.requests_schema import REQUESTS_SCHEMA_VERSION, requests_schema
-from stepsim.trace_io.schema import check_version
+from stepsim.trace_io.schema import REQUESTS_SCHEMA_VERSION, check_version, requests_schema
+from stepsim.trace_io.sources.arrow import (
+    ARROW_KINDS,
+    Pieces,
+    arrow_table,
+    check_single,
+    open_pieces,
+    table_pieces,
+)
 from stepsim.trace_io.writer import ParquetStream
 
-__all__ = ["RequestTrace", "read_requests", "request_rows"]
+__all__ = [
+    "OWN_REQUESTS",
+    "RequestTrace",
+    "join_requests",
+    "read_requests",
+]
+
+OWN_REQUESTS = "requests"
+"""Name of the format of our own schema."""
 
 _COLUMNS = ("context_tokens", "generated_tokens", "arrival_seconds", "prefix_hashes")
 
@@ -107,11 +122,28 @@ class RequestTrace:
                 digest.update(len(ids).to_bytes(8, "little") + ids.astype("<i8").tobytes())
         return digest.hexdigest()
 
-    def to_arrow(self) -> pa.Table:
-        """The trace in the schema of :func:`stepsim.trace_io.requests_schema`."""
-        return request_rows(
-            0, self.context_tokens, self.generated_tokens, self.arrival_seconds, self.prefix_hashes
+    def to_arrow(self, first: int = 0) -> pa.Table:
+        """The trace in the schema of :func:`stepsim.trace_io.requests_schema`.
+
+        Requests are numbered from ``first``.
+        """
+        schema = requests_schema(
+            arrival=self.arrival_seconds is not None,
+            generated=self.generated_tokens is not None,
+            prefix_hashes=self.prefix_hashes is not None,
         )
+        columns = [pa.array(np.arange(first, first + len(self), dtype=np.int64))]
+        if self.arrival_seconds is not None:
+            columns.append(pa.array(self.arrival_seconds))
+        columns.append(pa.array(self.context_tokens))
+        if self.generated_tokens is not None:
+            columns.append(pa.array(self.generated_tokens))
+        if self.prefix_hashes is not None:
+            offsets = np.cumsum([0, *map(len, self.prefix_hashes)], dtype=np.int32)
+            values = pa.array(np.concatenate(self.prefix_hashes), pa.int64())
+            kind = schema.field("prefix_hashes").type
+            columns.append(pa.ListArray.from_arrays(pa.array(offsets), values, type=kind))
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one Parquet file, whole or not at all.
@@ -156,7 +188,7 @@ class RequestTrace:
                 f"{self.source}: row {row}: {name} is {int(values[row])}, expected at least 0 "
                 "tokens; drop the request or record it again"
             )
-        return _frozen(values.astype(np.int64))
+        return _frozen(values.astype(np.int64, copy=False))
 
     def _times(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         times = np.asarray(values, dtype=np.float64)
@@ -179,6 +211,8 @@ class RequestTrace:
 
     def _ids(self, row: int, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         ids = np.asarray(values)
+        if ids.dtype == np.int64 and ids.ndim == 1:
+            return _frozen(ids)
         whole = ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size)
         if not whole or (ids > np.iinfo(np.int64).max).any():
             found = f"{ids.dtype} of shape {ids.shape}"
@@ -188,7 +222,7 @@ class RequestTrace:
                 f"{self.source}: row {row}: prefix_hashes holds {found}, expected a list of int64; "
                 "number the blocks with smaller ids"
             )
-        return _frozen(ids.astype(np.int64))
+        return _frozen(ids.astype(np.int64, copy=False))
 
     def _check_count(self, name: str, count: int) -> None:
         if count != len(self.context_tokens):
@@ -198,10 +232,11 @@ class RequestTrace:
             )
 
 
-def read_requests(source: object) -> RequestTrace:
+def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> RequestTrace:
     """Read a request trace in our schema: a Parquet or Arrow IPC file, or an Arrow object.
 
     Other formats are read by :func:`stepsim.trace_io.import_trace`, which writes such a file.
+    ``columns`` are the ones to read, as far as they are there.
 
     Raises:
         TraceError: the source is unreadable, of another schema, or holds an invalid value.
@@ -209,69 +244,38 @@ def read_requests(source: object) -> RequestTrace:
     if isinstance(source, str | os.PathLike):
         path = locate(source)
         name, kind = str(path), detect_format(path)
-        if kind not in ("parquet", "ipc file", "ipc stream"):
+        if kind is None or kind not in ARROW_KINDS:
             raise TraceError(
                 f"{path}: is no Arrow file ({kind or 'no known first bytes'}), expected Parquet or "
                 "Arrow IPC in the request schema; convert it with: stepsim trace import"
             )
-        return _from_pieces(open_pieces(path, kind), name)
+        return _from_pieces(open_pieces(path, kind), name, columns)
     name = type(source).__name__
-    try:
-        table = pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise TraceError(
-            f"{name}: is not an Arrow table ({error}); pass a path or a table with a column "
-            "`context_tokens`"
-        ) from error
-    return _from_pieces(table_pieces(table, name), name)
+    return _from_pieces(
+        table_pieces(arrow_table(source, name, "context_tokens"), name), name, columns
+    )
 
 
-def read_context_tokens(path: Path) -> npt.NDArray[np.int64]:
-    """The lengths of the prompts of a file in our schema, int64 [requests], and nothing else of it.
+def join_requests(parts: Sequence[RequestTrace], source: str) -> RequestTrace:
+    """Requests of one trace that were read piece by piece, at least one piece.
 
     Raises:
-        TraceError: as `read_requests`.
+        TraceError: as `RequestTrace`.
     """
-    name, kind = str(path), detect_format(path)
-    source = open_pieces(path, kind or "")
-    _check_schema(source.schema, name, source.rows)
-    return np.concatenate(
-        [
-            count_column(piece.read(["context_tokens"]), "context_tokens", name, piece.first_row)
-            for piece in source.pieces
-            if piece.rows
-        ]
+    generated = [part.generated_tokens for part in parts if part.generated_tokens is not None]
+    arrival = [part.arrival_seconds for part in parts if part.arrival_seconds is not None]
+    hashes = [part.prefix_hashes for part in parts if part.prefix_hashes is not None]
+    return RequestTrace(
+        np.concatenate([part.context_tokens for part in parts]),
+        np.concatenate(generated) if generated else None,
+        np.concatenate(arrival) if arrival else None,
+        tuple(ids for part in hashes for ids in part) if hashes else None,
+        source,
     )
 
 
-def request_rows(
-    first: int,
-    context: npt.NDArray[np.int64],
-    generated: npt.NDArray[np.int64] | None,
-    arrival: npt.NDArray[np.float64] | None,
-    hashes: tuple[npt.NDArray[np.int64], ...] | None,
-) -> pa.Table:
-    """Rows in the request schema, numbered from ``first``, from values checked before."""
-    schema = requests_schema(
-        arrival=arrival is not None,
-        generated=generated is not None,
-        prefix_hashes=hashes is not None,
-    )
-    columns = [pa.array(np.arange(first, first + len(context), dtype=np.int64))]
-    if arrival is not None:
-        columns.append(pa.array(arrival))
-    columns.append(pa.array(context))
-    if generated is not None:
-        columns.append(pa.array(generated))
-    if hashes is not None:
-        offsets = np.cumsum([0, *(len(ids) for ids in hashes)], dtype=np.int32)
-        values = pa.array(np.concatenate(hashes), pa.int64())
-        kind = schema.field("prefix_hashes").type
-        columns.append(pa.ListArray.from_arrays(pa.array(offsets), values, type=kind))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _check_schema(schema: pa.Schema, name: str, rows: int) -> None:
+def _from_pieces(source: Pieces, name: str, columns: Sequence[str]) -> RequestTrace:
+    schema = source.schema
     check_version(schema, name, newest=REQUESTS_SCHEMA_VERSION, what="request")
     if "context_tokens" not in schema.names:
         listed = ", ".join(f"`{column}`" for column in schema.names) or "none"
@@ -280,16 +284,12 @@ def _check_schema(schema: pa.Schema, name: str, rows: int) -> None:
             "import it first with: stepsim trace import"
         )
     check_single(schema, _COLUMNS, name)
-    if rows == 0:
+    if source.rows == 0:
         raise TraceError(
             f"{name}: the trace is empty, it has 0 requests, expected at least 1; record it again"
         )
-
-
-def _from_pieces(source: Pieces, name: str) -> RequestTrace:
-    _check_schema(source.schema, name, source.rows)
-    present = [column for column in _COLUMNS if column in source.schema.names]
-    table = source.read(present)
+    present = [column for column in columns if column in schema.names]
+    table = pa.concat_tables([piece.read(present) for piece in source.pieces])
     times = hashes = None
     if "arrival_seconds" in present:
         column = table.column("arrival_seconds")
@@ -309,9 +309,9 @@ def _from_pieces(source: Pieces, name: str) -> RequestTrace:
     return RequestTrace(count_column(table, "context_tokens", name), generated, times, hashes, name)
 
 
-def _prefix_hashes(lists: ListColumn, name: str) -> tuple[npt.NDArray[Any], ...]:
+def _prefix_hashes(lists: Lists, name: str) -> tuple[npt.NDArray[Any], ...]:
     bad = ~lists.present
-    bad[np.searchsorted(lists.starts, np.flatnonzero(lists.value_nulls), side="right") - 1] = True
+    bad[np.searchsorted(lists.starts, np.flatnonzero(lists.nulls), side="right") - 1] = True
     if bad.any():
         raise TraceError(
             f"{name}: row {int(np.argmax(bad))}: `prefix_hashes` is null or holds null, expected "
@@ -321,6 +321,10 @@ def _prefix_hashes(lists: ListColumn, name: str) -> tuple[npt.NDArray[Any], ...]
 
 
 def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A private, read-only copy; the array itself if it is one."""
+    flags = values.flags
+    if flags.owndata and flags.c_contiguous and not flags.writeable:
+        return values
     own = np.array(values, order="C", copy=True)
     own.flags.writeable = False
     return own

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.array_parts import array_parts, file_parts
-from stepsim.trace_io.arrow_parts import LABELS, ArrowParts
-from stepsim.trace_io.arrow_pieces import open_pieces, table_pieces
 from stepsim.trace_io.decode_steps import refuse_decode_steps
-from stepsim.trace_io.detection import OWN_REQUESTS, detect_trace_format
+from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.formats import FORMATS
-from stepsim.trace_io.parts import Checks, Key, Labels, Part, check_window
+from stepsim.trace_io.formats import trace_formats
+from stepsim.trace_io.parts import ArrowParts, Labels, RoutingPart, array_parts
+from stepsim.trace_io.requests import OWN_REQUESTS
+from stepsim.trace_io.rows import LABELS, Key
+from stepsim.trace_io.sources.arrow import (
+    ARROW_KINDS,
+    Pieces,
+    arrow_table,
+    open_pieces,
+    table_pieces,
+)
+from stepsim.trace_io.sources.numpy import Array, open_routing
 from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.validate import Known
 
-__all__ = ["RoutingPart", "read_routing", "read_routing_batches", "routing_parts"]
+__all__ = ["read_routing", "read_routing_batches", "routing_parts"]
 
 _SHOWN = 6
 _FORMATS = "Parquet, Arrow IPC (file or stream), .npy and .npz"
@@ -77,14 +83,21 @@ def read_routing(
             and the value.
         ArgError: an argument is not a count, or ``window`` is given without ``tokens``.
     """
-    checks = Checks(experts=experts, k=k, tokens=tokens)
-    name, parts = _select(source, Labels(layer, step, model))
+    known = _known(experts, k, tokens)
+    parts = _select(source, Labels(layer, step, model), known)
     if len(parts) > 1:
         raise TraceError(
-            f"{name}: holds {len(parts)} routing tables ({_listed([part.key for part in parts])}), "
-            f"expected one; choose with {_choice(parts)}"
+            f"{parts[0].source}: holds {len(parts)} routing tables "
+            f"({_listed([part.key for part in parts])}), expected one; choose with "
+            f"{_choice(parts)}"
         )
-    return _read(name, parts[0], checks, window)
+    if window is None:
+        return parts[0].read()
+    if tokens is None:
+        raise ArgError(
+            f"read_routing: window {window} of what size is not known; give tokens= as well"
+        )
+    return parts[0].read_window(window, tokens)
 
 
 def read_routing_batches(
@@ -108,43 +121,6 @@ def read_routing_batches(
     return (part.read() for part in parts)
 
 
-@dataclass(frozen=True)
-class RoutingPart:
-    """One layer-step of a source, of which nothing but the labels was read.
-
-    Attributes:
-        layer, step, model: its labels.
-        tokens: how many it has.
-        first_row: where it begins in the source; parts read in this order are read fastest.
-    """
-
-    layer: int
-    step: int
-    model: str | None
-    tokens: int
-    first_row: int
-    _name: str
-    _part: Part
-    _checks: Checks
-
-    def read(self) -> RoutingTable:
-        """All tokens.
-
-        Raises:
-            TraceError: a value is invalid.
-        """
-        return _read(self._name, self._part, self._checks, None)
-
-    def read_window(self, window: int, tokens: int) -> RoutingTable:
-        """Batch number ``window``, from 0, of ``tokens`` consecutive tokens each.
-
-        Raises:
-            ArgError: an argument is out of range.
-            TraceError: there are not so many windows, or a value is invalid.
-        """
-        return _read(self._name, self._part, replace(self._checks, tokens=tokens), window)
-
-
 def routing_parts(
     source: object,
     *,
@@ -161,7 +137,6 @@ def routing_parts(
 
     Unlike ``layer`` and ``step``, the labels ``layers`` and ``steps`` need not be there.
     """
-    checks = Checks(experts=experts, k=k, tokens=tokens)
     labels = Labels(
         layer,
         step,
@@ -169,48 +144,44 @@ def routing_parts(
         None if layers is None else frozenset(layers),
         None if steps is None else frozenset(steps),
     )
-    name, parts = _select(source, labels)
-    return [
-        RoutingPart(p.key.layer, p.key.step, p.key.model, p.tokens, p.first_row, name, p, checks)
-        for p in parts
-    ]
+    return _select(source, labels, _known(experts, k, tokens))
 
 
-def _select(source: object, labels: Labels) -> tuple[str, list[Part]]:
-    """Open a source: its name for messages, and the parts that were asked for, at least one."""
+def _known(experts: int | None, k: int | None, tokens: int | None) -> Known:
+    known = Known(experts, k, tokens)
+    for name, value in vars(known).items():
+        if value is not None and value < 1:
+            raise ArgError(f"read_routing: {name} is {value}, expected at least 1 or None")
+    return known
+
+
+def _select(source: object, labels: Labels, known: Known) -> list[RoutingPart]:
+    """Open a source: the parts that were asked for, at least one unless of several labels."""
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        kind = type(source)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        try:
-            table = pa.table(source)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise TraceError(
-                f"{name}: is not an Arrow table ({error}); pass a table with a column `experts`"
-            ) from error
-        return name, _found(ArrowParts(table_pieces(table, name), name), name, labels)
+        name = f"{type(source).__module__}.{type(source).__qualname__}"
+        return _found(table_pieces(arrow_table(source, name, "experts"), name), name, labels, known)
     if isinstance(source, np.ndarray):
-        return "array", array_parts(source, labels)
+        return array_parts(Array.in_memory(source), None, labels, known)
     if isinstance(source, str | os.PathLike):
-        return _open_file(locate(source), labels)
+        return _open_file(locate(source), labels, known)
     raise TraceError(
         f"{type(source).__name__}: cannot be read as a routing table, expected a path, a NumPy "
         "array or an object with __arrow_c_stream__; convert it to a NumPy array"
     )
 
 
-def _open_file(path: Path, labels: Labels) -> tuple[str, list[Part]]:
-    name = str(path)
+def _open_file(path: Path, labels: Labels, known: Known) -> list[RoutingPart]:
     kind = None if path.is_dir() else detect_format(path)
     if kind is None:
         raise _not_read_here(path)
-    if kind in ("npy", "npz"):
-        return name, file_parts(path, kind, labels)
+    if kind not in ARROW_KINDS:
+        return array_parts(*open_routing(path, kind), labels, known)
     pieces = open_pieces(path, kind, LABELS)
     refuse_decode_steps(pieces.schema, path)
     columns = pieces.schema.names
     if "context_tokens" in columns and "experts" not in columns:
         raise _requests(path, OWN_REQUESTS)
-    return name, _found(ArrowParts(pieces, name), name, labels)
+    return _found(pieces, str(path), labels, known)
 
 
 def _not_read_here(path: Path) -> TraceError:
@@ -224,7 +195,7 @@ def _not_read_here(path: Path) -> TraceError:
             f"{path}: the format is not known, its first bytes are those of none of {_FORMATS}; "
             "convert it to one of these"
         )
-    if FORMATS[found].holds == "requests":
+    if trace_formats()[found].holds == "requests":
         return _requests(path, found)
     return TraceError(
         f"{path}: is a {found} trace, expected one of {_FORMATS}; convert it with: stepsim trace "
@@ -239,10 +210,11 @@ def _requests(path: Path, found: str) -> TraceError:
     )
 
 
-def _found(source: ArrowParts, name: str, labels: Labels) -> list[Part]:
-    parts = source.find(labels)
+def _found(pieces: Pieces, name: str, labels: Labels, known: Known) -> list[RoutingPart]:
+    source = ArrowParts(pieces, name)
+    parts = source.find(labels, known)
     if not parts and labels.layers is None and labels.steps is None:
-        every = source.find(Labels())
+        every = source.find(Labels(), known)
         wanted = ", ".join(
             f"{field} {value!r}" for field, value in labels.single() if value is not None
         )
@@ -253,38 +225,19 @@ def _found(source: ArrowParts, name: str, labels: Labels) -> list[Part]:
     return parts
 
 
-def _read(name: str, part: Part, checks: Checks, window: int | None) -> RoutingTable:
-    """A part, or a window of as many tokens as ``checks`` says."""
-    wanted = checks.tokens
-    if window is None:
-        if wanted is not None and part.tokens > wanted:
-            # Told before all of them are read.
-            raise TraceError(
-                f"{name}: {part.tokens} tokens ({part.key}), expected {wanted}; the recorder may "
-                "have padded some, or choose one window of many with --window (window=)"
-            )
-        return part.read(checks, None)
-    if wanted is None:
-        raise ArgError(
-            f"read_routing: window {window} of what size is not known; give tokens= as well"
-        )
-    what = f"{part.key} has {part.tokens} tokens"
-    return part.read(checks, check_window(name, what, part.tokens, window, wanted))
-
-
-def _choice(parts: Sequence[Part]) -> str:
+def _choice(parts: Sequence[RoutingPart]) -> str:
     """The options and arguments that tell the parts apart."""
     fields = [
         field
         for field in ("model", "layer", "step")
-        if len({getattr(part.key, field) for part in parts}) > 1
+        if len({getattr(part, field) for part in parts}) > 1
     ]
     arguments = " and ".join(f"{field}=" for field in fields)
     # No option has the model of the rows: --model is the shape to simulate.
     options = " and ".join(f"--{field}" for field in fields if field != "model")
     all_of_them = "or all of them with read_routing_batches"
     unnamed = ""
-    if "model" in fields and any(part.key.model is None for part in parts):
+    if "model" in fields and any(part.model is None for part in parts):
         unnamed = "; rows without a model cannot be chosen, name theirs in the column `model`"
     chosen = f"{options} ({arguments} in Python, {all_of_them})" if options else arguments
     return f"{chosen}{unnamed}"

@@ -1,20 +1,7 @@
-"""The Arrow schema of an expert-routing trace: one row per (model, layer, step, token).
+"""The Arrow schemas of a routing trace, a row per token and layer, and of a request trace.
 
 Definitions and units travel in the field metadata, the version in the schema metadata, so that a
 file explains itself to any Arrow reader.
-
-Version 1
-    ============ ========================== ======== ===============================================
-    field        type                       nullable meaning
-    ============ ========================== ======== ===============================================
-    ``model``    string                     yes      name of the model; null when unknown
-    ``layer``    int32                      no       index of the MoE layer, from 0
-    ``step``     int32                      no       index of the forward pass, from 0
-    ``token``    int32                      no       index of the token within (model, layer, step)
-    ``experts``  fixed_size_list<int32>[k]  no       ids of the k experts of the token, all distinct
-    ``weights``  fixed_size_list<float32>[k] no      gate weight of each of these experts; the field
-                                                     is left out when the source has no weights
-    ============ ========================== ======== ===============================================
 """
 
 from __future__ import annotations
@@ -25,16 +12,21 @@ from stepsim.errors import TraceError
 
 __all__ = [
     "NAME_KEY",
+    "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
     "VERSION_KEY",
     "check_version",
     "described",
+    "requests_schema",
     "routing_schema",
     "schema_name",
 ]
 
 SCHEMA_VERSION = 1
-"""Version written to, and highest version accepted in, the schema metadata."""
+"""Version of the routing schema that is written, and the highest one that is read."""
+
+REQUESTS_SCHEMA_VERSION = 1
+"""The same of the request schema."""
 
 NAME_KEY = b"stepsim.schema"
 """Key of the schema metadata that names the schema of a file."""
@@ -78,6 +70,46 @@ def routing_schema(k: int, *, weights: bool = False) -> pa.Schema:
         NAME_KEY: b"expert-routing",
         VERSION_KEY: str(SCHEMA_VERSION).encode(),
         _K_KEY: str(k).encode(),
+    }
+    return pa.schema(fields, metadata=metadata)
+
+
+def requests_schema(
+    *, arrival: bool = True, generated: bool = True, prefix_hashes: bool = False
+) -> pa.Schema:
+    """The schema of a request trace; the arguments say which optional fields it has."""
+    fields = [described("request", pa.int64(), "index of the request in the trace, from 0")]
+    if arrival:
+        fields.append(
+            described(
+                "arrival_seconds",
+                pa.float64(),
+                "time of arrival after the first request of the trace; never decreasing",
+                unit="s",
+            )
+        )
+    fields.append(
+        described(
+            "context_tokens",
+            pa.int64(),
+            "tokens of the prompt, that is the KV-cache length when decoding begins",
+            unit="tokens",
+        )
+    )
+    if generated:
+        fields.append(described("generated_tokens", pa.int64(), "tokens generated", unit="tokens"))
+    if prefix_hashes:
+        fields.append(
+            described(
+                "prefix_hashes",
+                pa.list_(pa.field("item", pa.int64(), nullable=False)),
+                "ids of the blocks of the prompt, in order; equal ids mean equal prompts up to "
+                "the end of the block",
+            )
+        )
+    metadata = {
+        NAME_KEY: b"requests",
+        VERSION_KEY: str(REQUESTS_SCHEMA_VERSION).encode(),
     }
     return pa.schema(fields, metadata=metadata)
 

@@ -1,4 +1,4 @@
-"""How unevenly a routing table loads the experts."""
+"""How unevenly routing loads the experts of a layer."""
 
 from __future__ import annotations
 
@@ -11,43 +11,76 @@ import numpy.typing as npt
 from stepsim.errors import ArgError
 from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["RoutingStatistics", "routing_statistics"]
+__all__ = ["LayerLoad", "routing_statistics"]
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingStatistics:
-    """Load of the experts by one routing table. A load is a number of tokens.
+class LayerLoad:
+    """Load of the experts of one layer. A load is a number of tokens.
 
     Attributes:
-        tokens: tokens in the table.
-        k: experts per token; the loads add up to tokens * k.
-        experts: experts of the model, idle ones included.
-        idle: experts that no token chose.
-        max: highest load.
-        mean: mean load over all experts, tokens * k / experts.
-        std: population standard deviation of the load over all experts.
-        std_sample: sample standard deviation (divisor experts - 1); nan for a single expert.
-        imbalance: max / mean; 1 is balanced, experts / k the most a table can reach.
-        cv: coefficient of variation, std / mean.
+        layer: index of the layer.
+        tokens: tokens of all steps.
         counts: the load of each expert, int64 [experts], read-only.
     """
 
+    layer: int
     tokens: int
-    k: int
-    experts: int
-    idle: int
-    max: int
-    mean: float
-    std: float
-    std_sample: float
-    imbalance: float
-    cv: float
     counts: npt.NDArray[np.int64]
+
+    @property
+    def experts(self) -> int:
+        """Experts of the model, idle ones included."""
+        return len(self.counts)
+
+    @property
+    def k(self) -> int:
+        """Experts per token; the loads add up to tokens * k."""
+        return int(self.counts.sum()) // self.tokens
+
+    @property
+    def idle(self) -> int:
+        """Experts that no token chose."""
+        return int((self.counts == 0).sum())
 
     @property
     def active(self) -> int:
         """Experts that at least one token chose."""
         return self.experts - self.idle
+
+    @property
+    def max(self) -> int:
+        """Highest load."""
+        return int(self.counts.max())
+
+    @property
+    def mean(self) -> float:
+        """Mean load over all experts, tokens * k / experts."""
+        return float(self.counts.mean())
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the load over all experts."""
+        return float(self.counts.std())
+
+    @property
+    def std_sample(self) -> float:
+        """Sample standard deviation (divisor experts - 1); nan for a single expert."""
+        return (
+            self.std * math.sqrt(self.experts / (self.experts - 1))
+            if self.experts > 1
+            else math.nan
+        )
+
+    @property
+    def imbalance(self) -> float:
+        """max / mean; 1 is balanced, experts / k the most that routing can reach."""
+        return self.max / self.mean
+
+    @property
+    def cv(self) -> float:
+        """Coefficient of variation, std / mean."""
+        return self.std / self.mean
 
     def tiles(self, tile: int) -> int:
         """Tiles of ``tile`` token rows that all experts need: sum of ceil(load / tile).
@@ -60,27 +93,12 @@ class RoutingStatistics:
         return int((-(-self.counts // tile)).sum())
 
 
-def routing_statistics(table: RoutingTable, experts: int) -> RoutingStatistics:
-    """Statistics of the load that ``table`` puts on a model with ``experts`` experts.
+def routing_statistics(table: RoutingTable, experts: int) -> LayerLoad:
+    """The load that ``table`` puts on a model with ``experts`` experts.
 
     Raises:
         TraceError: the table holds an id that is not below ``experts``.
     """
     counts = table.counts(experts)
     counts.flags.writeable = False
-    mean = float(counts.mean())
-    std = float(counts.std())
-    highest = int(counts.max())
-    return RoutingStatistics(
-        tokens=table.tokens,
-        k=table.k,
-        experts=experts,
-        idle=int((counts == 0).sum()),
-        max=highest,
-        mean=mean,
-        std=std,
-        std_sample=std * math.sqrt(experts / (experts - 1)) if experts > 1 else math.nan,
-        imbalance=highest / mean,
-        cv=std / mean,
-        counts=counts,
-    )
+    return LayerLoad(table.layer, table.tokens, counts)

@@ -10,55 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.formats.job import (
-    MAX_EXPERTS,
-    MAX_GIVEN_EXPERTS,
-    RoutingChunk,
-    id_too_high,
-)
+from stepsim.trace_io.formats.job import MAX_EXPERTS, MAX_GIVEN_EXPERTS, id_too_high
+from stepsim.trace_io.stats import LayerLoad
 from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["LayerLoad", "RoutingCounter", "RoutingSummary", "none_of"]
-
-
-@dataclass(frozen=True, eq=False)
-class LayerLoad:
-    """Load of the experts of one layer over all steps. A load is a number of tokens.
-
-    Attributes:
-        layer: index of the layer.
-        tokens: tokens of all steps.
-        counts: the load of each expert, int64 [experts], read-only.
-    """
-
-    layer: int
-    tokens: int
-    counts: npt.NDArray[np.int64]
-
-    @property
-    def idle(self) -> int:
-        """Experts that no token chose."""
-        return int((self.counts == 0).sum())
-
-    @property
-    def max(self) -> int:
-        """Highest load."""
-        return int(self.counts.max())
-
-    @property
-    def mean(self) -> float:
-        """Mean load over all experts, idle ones included."""
-        return float(self.counts.mean())
-
-    @property
-    def imbalance(self) -> float:
-        """max / mean; 1 is balanced."""
-        return self.max / self.mean
-
-    @property
-    def cv(self) -> float:
-        """Coefficient of variation: population standard deviation / mean."""
-        return float(self.counts.std()) / self.mean
+__all__ = ["RoutingCounter", "RoutingSummary", "none_of"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +28,7 @@ class RoutingSummary:
         k: experts per token.
         experts: experts of each layer; without a number given, the highest id + 1.
         models: names that the rows have, sorted.
-        notes: remarks for the user, as skipped records.
+        notes: what the user should know, as skipped records.
     """
 
     layers: tuple[LayerLoad, ...]
@@ -126,7 +82,7 @@ class RoutingSummary:
 
 
 class RoutingCounter:
-    """Adds up the chunks of a trace.
+    """Adds up the tables of a trace.
 
     Args:
         experts: number of experts of the model; None: as many as the ids tell.
@@ -152,30 +108,30 @@ class RoutingCounter:
         self._k = 0
         self.rows = 0
 
-    def add(self, chunk: RoutingChunk | RoutingTable) -> None:
-        """Count the ids of a chunk, or of a whole table.
+    def add(self, table: RoutingTable) -> None:
+        """Count the ids of a table, of any part of the trace.
 
         Raises:
             TraceError: an id is not below the number of experts, or above 65535 without one.
         """
         size = self._experts or 0
-        highest = int(chunk.experts.max())
+        highest = int(table.experts.max())
         if highest >= (self._experts or MAX_EXPERTS):
-            raise self._too_high(chunk, highest)
-        found = np.bincount(chunk.experts.ravel(), minlength=size).astype(np.int64)
-        known = self._counts.get(chunk.layer)
+            raise self._too_high(table, highest)
+        found = np.bincount(table.experts.ravel(), minlength=size).astype(np.int64)
+        known = self._counts.get(table.layer)
         if known is None:
-            self._counts[chunk.layer] = found
+            self._counts[table.layer] = found
         elif len(known) < len(found):
             found[: len(known)] += known
-            self._counts[chunk.layer] = found
+            self._counts[table.layer] = found
         else:
             known[: len(found)] += found
-        tokens, self._k = chunk.experts.shape
-        self._tokens[chunk.layer] = self._tokens.get(chunk.layer, 0) + tokens
-        self._steps.add(chunk.step)
-        if chunk.model is not None:
-            self._models.add(chunk.model)
+        tokens, self._k = table.experts.shape
+        self._tokens[table.layer] = self._tokens.get(table.layer, 0) + tokens
+        self._steps.add(table.step)
+        if table.model is not None:
+            self._models.add(table.model)
         self.rows += tokens
 
     def summary(self) -> RoutingSummary:
@@ -185,7 +141,7 @@ class RoutingCounter:
             ArgError: nothing was.
         """
         if not self._counts:
-            raise ArgError("RoutingCounter: no chunks were added, expected at least 1")
+            raise ArgError("RoutingCounter: no tables were added, expected at least 1")
         experts = max(len(counts) for counts in self._counts.values())
         layers = tuple(
             LayerLoad(layer, self._tokens[layer], _padded(self._counts[layer], experts))
@@ -195,11 +151,9 @@ class RoutingCounter:
             layers, len(self._steps), self.rows, self._k, experts, tuple(sorted(self._models))
         )
 
-    def _too_high(self, chunk: RoutingChunk | RoutingTable, value: int) -> TraceError:
-        token = chunk.first_token + int(np.argmax((chunk.experts == value).any(axis=1)))
-        where = f"layer {chunk.layer}, step {chunk.step}, token {token}"
-        if isinstance(chunk, RoutingTable):
-            where = f"{chunk.source}: {where}"
+    def _too_high(self, table: RoutingTable, value: int) -> TraceError:
+        token = table.first_token + int(np.argmax((table.experts == value).any(axis=1)))
+        where = f"{table.source}: layer {table.layer}, step {table.step}, token {token}"
         if self._experts is None:
             return id_too_high(where, value)
         return TraceError(

@@ -12,16 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from stepsim.atomic import replacing
 from stepsim.errors import ArgError
-from stepsim.trace_io.origin import with_origin
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
-from stepsim.trace_io.validate import Place, check_experts, check_weights
-from stepsim.trace_io.writer import RowGroups
+from stepsim.trace_io.validate import Known, Place, check_experts, check_weights
+from stepsim.trace_io.writer import ParquetStream
 
-__all__ = ["RoutingTable", "routing_rows", "write_routing"]
+__all__ = ["RoutingTable", "write_routing"]
 
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 
@@ -53,20 +50,51 @@ class RoutingTable:
     source: str = "array"
 
     def __post_init__(self) -> None:
+        place = Place(self.source, self.layer, self.step, self.first_token, self.model)
+        self._fill(place, np.asanyarray(self.experts), self.weights, Known())
+
+    @classmethod
+    def checked(
+        cls,
+        experts: npt.NDArray[Any],
+        weights: npt.NDArray[Any] | None,
+        place: Place,
+        known: Known,
+    ) -> RoutingTable:
+        """The table of values that were read at ``place``, whose rows an error names.
+
+        Raises:
+            TraceError: a value is invalid.
+            ArgError: an index is out of range.
+        """
+        table = object.__new__(cls)
+        table._fill(place, experts, weights, known)
+        return table
+
+    def _fill(
+        self,
+        place: Place,
+        experts: npt.NDArray[Any],
+        weights: npt.NDArray[Any] | None,
+        known: Known,
+    ) -> None:
+        labels: dict[str, Any] = {"model": place.model, "source": place.source}
         for name in ("layer", "step", "first_token"):
-            value = operator.index(getattr(self, name))
+            # NumPy integers would change the identity.
+            value = labels[name] = operator.index(getattr(place, name))
             if not 0 <= value <= _MAX_INDEX:
                 raise ArgError(
                     f"RoutingTable: {name} is {value}, expected 0..{_MAX_INDEX}; indices count "
                     "from 0"
                 )
-            object.__setattr__(self, name, value)  # NumPy integers would change the identity
-        place = Place(self.source, self.layer, self.step, self.first_token, self.model)
-        ids = check_experts(np.asanyarray(self.experts), place)
-        object.__setattr__(self, "experts", _frozen(ids))
-        if self.weights is not None:
-            weights = check_weights(np.asanyarray(self.weights), ids.shape, place)
-            object.__setattr__(self, "weights", _frozen(weights))
+        ids = labels["experts"] = check_experts(experts, place, known)
+        ids.flags.writeable = False
+        gates = labels["weights"] = None
+        if weights is not None:
+            gates = labels["weights"] = check_weights(np.asanyarray(weights), ids.shape, place)
+            gates.flags.writeable = False
+        for name, value in labels.items():
+            object.__setattr__(self, name, value)
 
     @property
     def tokens(self) -> int:
@@ -85,7 +113,7 @@ class RoutingTable:
             TraceError: the table holds an id that is not below ``experts``.
         """
         place = Place(self.source, self.layer, self.step, self.first_token, self.model)
-        ids = check_experts(self.experts, place, experts=experts)
+        ids = check_experts(self.experts, place, Known(experts))
         return np.bincount(ids.ravel(), minlength=experts).astype(np.int64)
 
     def identity(self) -> str:
@@ -104,9 +132,18 @@ class RoutingTable:
 
     def to_arrow(self) -> pa.Table:
         """The table in the schema of :func:`stepsim.trace_io.routing_schema`."""
-        return routing_rows(
-            self.experts, self.weights, self.layer, self.step, self.first_token, self.model
-        )
+        schema = routing_schema(self.k, weights=self.weights is not None)
+        last = self.first_token + self.tokens
+        columns = [
+            pa.repeat(pa.scalar(self.model, pa.string()), self.tokens),
+            pa.array(np.full(self.tokens, self.layer, np.int32)),
+            pa.array(np.full(self.tokens, self.step, np.int32)),
+            pa.array(np.arange(self.first_token, last, dtype=np.int32)),
+            _list_array(self.experts, schema.field("experts").type),
+        ]
+        if self.weights is not None:
+            columns.append(_list_array(self.weights, schema.field("weights").type))
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one Parquet file, whole or not at all.
@@ -140,29 +177,6 @@ class RoutingTable:
         )
 
 
-def routing_rows(
-    experts: npt.NDArray[np.int32],
-    weights: npt.NDArray[np.float32] | None,
-    layer: int,
-    step: int,
-    first_token: int,
-    model: str | None,
-) -> pa.Table:
-    """Rows of one (model, layer, step) in the routing schema, from values checked before."""
-    n, k = experts.shape
-    schema = routing_schema(k, weights=weights is not None)
-    columns = [
-        pa.repeat(pa.scalar(model, pa.string()), n),
-        pa.array(np.full(n, layer, np.int32)),
-        pa.array(np.full(n, step, np.int32)),
-        pa.array(np.arange(first_token, first_token + n, dtype=np.int32)),
-        _list_array(experts, schema.field("experts").type),
-    ]
-    if weights is not None:
-        columns.append(_list_array(weights, schema.field("weights").type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def write_routing(
     tables: Sequence[RoutingTable],
     path: str | os.PathLike[str],
@@ -171,7 +185,6 @@ def write_routing(
 ) -> None:
     """Write several layer-steps to one Parquet file, whole or not at all.
 
-    The rows go to a temporary name in the same folder, which then replaces ``path`` in one move.
     ``origin`` is kept in the file, see :func:`read_origin`.
 
     Raises:
@@ -195,28 +208,13 @@ def write_routing(
                 f"write_routing: table {i} has {shape}, table 0 has {shapes[0]}; one file has one "
                 "k, and weights in all tables or in none"
             )
-    first = routing_schema(tables[0].k, weights=tables[0].weights is not None)
-    schema = with_origin(first, origin)
-    with (
-        replacing(path) as (part,),
-        pq.ParquetWriter(part, schema, write_page_checksum=True) as file,
-    ):
-        groups = RowGroups()
+    with ParquetStream(path, origin=origin) as file:
         for table, key in zip(tables, keys, strict=True):
-            for group in groups.add(table.to_arrow(), key):
-                file.write_table(group)
-        for group in groups.rest():
-            file.write_table(group)
+            file.write(table.to_arrow(), key)
 
 
 def _shape(table: RoutingTable) -> str:
     return f"k = {table.k} {'without' if table.weights is None else 'with'} weights"
-
-
-def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    own = np.array(values, order="C", copy=True, subok=False)
-    own.flags.writeable = False
-    return own
 
 
 def _list_array(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:

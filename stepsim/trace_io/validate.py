@@ -14,6 +14,7 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 
 __all__ = [
+    "Known",
     "Place",
     "check_experts",
     "check_integer_dtype",
@@ -22,6 +23,21 @@ __all__ = [
 ]
 
 _MAX_ID = int(np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the caller knows about expert ids; None for what is not known.
+
+    Attributes:
+        experts: number of experts of the model; ids must be below.
+        k: experts the model chooses per token.
+        tokens: number of tokens expected.
+    """
+
+    experts: int | None = None
+    k: int | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,11 +56,14 @@ class Place:
     rows: npt.NDArray[np.int64] | None = None
     first_row: int = 0
 
+    def source_row(self, index: int) -> int:
+        """The row of the ``index``-th token in the source."""
+        return self.first_row + (index if self.rows is None else int(self.rows[index]))
+
     def row(self, index: int) -> str:
         """Name the row of the ``index``-th token."""
-        row = self.first_row + (index if self.rows is None else int(self.rows[index]))
         return (
-            f"{self.source}: row {row} (layer {self.layer}, step {self.step}, "
+            f"{self.source}: row {self.source_row(index)} (layer {self.layer}, step {self.step}, "
             f"token {self.first_token + index})"
         )
 
@@ -54,36 +73,23 @@ class Place:
         return "the model" if self.model is None else f"model {self.model!r}"
 
 
-def check_experts(
-    values: npt.NDArray[Any],
-    place: Place,
-    *,
-    experts: int | None = None,
-    k: int | None = None,
-    tokens: int | None = None,
-) -> npt.NDArray[np.int32]:
-    """Check a [tokens, k] array of expert ids and return it as int32.
-
-    Args:
-        values: the ids, any integer dtype.
-        place: where the values come from.
-        experts: number of experts of the model; ids must be below. None: not known.
-        k: experts the model chooses per token. None: any.
-        tokens: number of rows expected. None: any but 0.
+def check_experts(values: npt.NDArray[Any], place: Place, known: Known) -> npt.NDArray[np.int32]:
+    """Check a [tokens, k] array of expert ids and return a copy as int32, C-contiguous.
 
     Raises:
         TraceError: wrong dtype, shape, k or row count, an id out of range, or the same id twice
             in a token.
     """
     check_integer_dtype(values, place.source, "expert ids")
-    _check_shape(values, place, k=k, tokens=tokens)
+    _check_shape(values, place, known.k, known.tokens)
+    experts = known.experts
     if experts is not None and values.shape[1] > experts:
         raise TraceError(
             f"{place.source}: {values.shape[1]} experts per token, but {place.owner} has only "
             f"{experts} experts; check that the trace belongs to this model"
         )
     _check_range(values, place, experts)
-    ids = values.astype(np.int32)
+    ids = values.astype(np.int32, order="C", subok=False)
     _check_distinct(ids, place)
     return ids
 
@@ -91,7 +97,7 @@ def check_experts(
 def check_weights(
     values: npt.NDArray[Any], shape: tuple[int, ...], place: Place
 ) -> npt.NDArray[np.float32]:
-    """Check the gate weights that go with expert ids of ``shape`` and return them as float32.
+    """Check the gate weights that go with expert ids of ``shape`` and return a copy as float32.
 
     Raises:
         TraceError: not floating point, another shape than the ids, or a value that is not finite
@@ -104,7 +110,7 @@ def check_weights(
         )
     check_weights_shape(values.shape, shape, place.source)
     with np.errstate(over="ignore"):
-        weights = values.astype(np.float32)
+        weights = values.astype(np.float32, order="C", subok=False)
     bad = ~np.isfinite(weights)
     if bad.any():
         row, slot = _first(bad)
@@ -161,9 +167,7 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
     raise TraceError(f"{head}; convert them to int32 before saving")
 
 
-def _check_shape(
-    values: npt.NDArray[Any], place: Place, *, k: int | None, tokens: int | None
-) -> None:
+def _check_shape(values: npt.NDArray[Any], place: Place, k: int | None, tokens: int | None) -> None:
     shape = values.shape
     if values.ndim != 2:
         hint = {

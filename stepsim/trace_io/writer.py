@@ -141,9 +141,11 @@ class ParquetStream:
         self._writer = None
 
     def _refused(self, error: Exception) -> OutputError:
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else str(error)
         return OutputError(
-            f"{self._path}: cannot be written ({error}); check that the folder exists, is "
-            "writeable and has space"
+            f"cannot write {self._path}: {reason}; choose a folder that exists, is writable and "
+            "has space"
         )
 
 

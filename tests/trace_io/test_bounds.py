@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepsim.trace_io import arrow_parts, routing_parts, synthetic_routing
-from stepsim.trace_io.arrow_parts import ArrowParts
-from stepsim.trace_io.length_files import text_lengths
+from stepsim.trace_io import parts, routing_parts, synthetic_routing
+from stepsim.trace_io.formats.lengths import _text_lengths
+from stepsim.trace_io.parts import ArrowParts
 from stepsim.trace_io.writer import ParquetStream, RowGroups
 
 MADE = [synthetic_routing(40, 16, 4, seed=1, layer=layer) for layer in range(6)]
@@ -34,7 +34,7 @@ def held(monkeypatch) -> list[int]:
 def test_row_groups_that_were_read_are_forgotten(tmp_path, monkeypatch, held, kept, most):
     table = pa.concat_tables([part.to_arrow() for part in MADE])
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=10)
-    monkeypatch.setattr(arrow_parts, "_KEPT_ROWS", kept)
+    monkeypatch.setattr(parts, "_KEPT_ROWS", kept)
     assert [part.read() for part in routing_parts(tmp_path / "t.parquet")] == MADE
     assert (len(held), max(held)) == (24, most)
 
@@ -54,7 +54,7 @@ def test_a_row_group_ends_by_its_bytes(tmp_path, monkeypatch):
 
 
 def test_lengths_in_text_come_by_the_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepsim.trace_io.length_files._BLOCK_LINES", 3)
+    monkeypatch.setattr("stepsim.trace_io.sources.text._BLOCK_BYTES", 6)
     (tmp_path / "x.txt").write_text("\n".join(map(str, range(10))))
-    pieces = text_lengths(tmp_path / "x.txt", None)
-    assert [values.tolist() for values, _ in pieces] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    pieces = _text_lengths(tmp_path / "x.txt", None)
+    assert [values.tolist() for values, *_ in pieces] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]

@@ -24,8 +24,9 @@ MEASURE = """
 import re, sys
 from pathlib import Path
 from stepsim.trace_io import import_trace, importing, writer
-from stepsim.trace_io.formats import lengths, numpy_arrays
-lengths.CHUNK_BYTES = numpy_arrays.CHUNK_BYTES = 1 << 20
+from stepsim.trace_io.formats import lengths
+from stepsim.trace_io.formats import numpy as numpy_format
+lengths.CHUNK_BYTES = numpy_format.CHUNK_BYTES = 1 << 20
 class Stream(writer.ParquetStream):
     def __init__(self, path, **rest):
         super().__init__(path, row_group_rows=1 << 15, **rest)

@@ -56,7 +56,7 @@ def test_azure(tmp_path, text, arrival):
 
 
 def test_azure_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepsim.trace_io.formats.azure._BATCH", 3)
+    monkeypatch.setattr("stepsim.trace_io.sources.text._BLOCK_BYTES", 90)
     path = tmp_path / "x.csv"
     rows = [f"2024-01-01 00:00:{i:02d},{i},{2 * i}" for i in range(10)]
     path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
@@ -151,7 +151,7 @@ def test_arguments_are_checked(tmp_path):
     path = foreign.lines(tmp_path / "m.jsonl", foreign.MOONCAKE)
     with pytest.raises(ArgError, match="is the source itself; name another file to write"):
         import_trace(path, path)
-    with pytest.raises(ArgError, match="format 'csv' is not known, expected one of numpy, vllm"):
+    with pytest.raises(ArgError, match="format 'csv' is not known, expected one of azure, leng"):
         import_trace(path, tmp_path / "o", format="csv")
     for name in ("experts", "k", "layers"):
         with pytest.raises(ArgError, match=f"{name} is 0, expected at least 1 or None"):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
-    FORMATS,
     import_trace,
     read_origin,
     read_routing,
@@ -22,9 +21,11 @@ from stepsim.trace_io import (
     routing_schema,
     summarize_routing,
     synthetic_routing,
+    trace_formats,
     write_routing,
 )
-from stepsim.trace_io.formats import job, numpy_arrays
+from stepsim.trace_io.formats import job
+from stepsim.trace_io.formats import numpy as numpy_format
 from tests.property_profile import profile
 from tests.trace_io import foreign
 from tests.trace_io.foreign import EXPERTS, LAYERS, K, routing
@@ -85,12 +86,12 @@ def test_pieces_of_any_size(tmp_path_factory, tokens, layers, size):
     path = tmp_path_factory.mktemp("n") / "x.npy"
     np.save(path, ids)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_arrays, "CHUNK_BYTES", size)
+        patch.setattr(numpy_format, "CHUNK_BYTES", size)
         check(imported(path), ids)
 
 
 def test_weights_come_along(tmp_path, monkeypatch):
-    monkeypatch.setattr(numpy_arrays, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(numpy_format, "CHUNK_BYTES", 100)
     weights = np.random.default_rng(0).random(A.shape)
     np.savez(tmp_path / "x.npz", experts=A, weights=weights)
     import_trace(tmp_path / "x.npz", tmp_path / "out", model="m", experts=EXPERTS, k=K)
@@ -102,7 +103,7 @@ def test_weights_come_along(tmp_path, monkeypatch):
 
 
 def test_missing_tokens_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(numpy_arrays, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(numpy_format, "CHUNK_BYTES", 100)
     marked = A.copy()
     marked[[0, 1, 2, 3, 7]] = -1
     np.save(tmp_path / "x.npy", marked)
@@ -308,7 +309,7 @@ def test_llamacpp_header_as_csv_has_it(tmp_path, header):
 
 
 def test_llamacpp_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepsim.trace_io.formats.llamacpp._CHUNK_ROWS", 9)
+    monkeypatch.setattr("stepsim.trace_io.sources.text._BLOCK_BYTES", 30)
     path = tmp_path / "x.csv"
     path.write_text(foreign.llamacpp_text([A, C, B]))
     check(imported(path), A, C, B)
@@ -364,7 +365,7 @@ def test_our_own_files_in_pieces(tmp_path, monkeypatch, batch):
     ]
     write_routing(tables, tmp_path / "x.parquet")
     rows = {1: batch, 2: batch, 3: 1}
-    monkeypatch.setattr("stepsim.trace_io.formats.list_columns._BATCH_ROWS", rows)
+    monkeypatch.setattr("stepsim.trace_io.formats.parquet._BATCH_ROWS", rows)
     import_trace(tmp_path / "x.parquet", tmp_path / "out")
     assert set(read_routing_batches(tmp_path / "out")) == set(tables)
 
@@ -400,7 +401,7 @@ def test_the_summary_of_known_loads(tmp_path):
 
 
 def test_progress_reaches_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(numpy_arrays, "CHUNK_BYTES", 60)
+    monkeypatch.setattr(numpy_format, "CHUNK_BYTES", 60)
     np.save(tmp_path / "x.npy", A)
     seen = []
     import_trace(tmp_path / "x.npy", tmp_path / "out", progress=seen.append)
@@ -411,7 +412,7 @@ def test_progress_reaches_the_end(tmp_path, monkeypatch):
     assert seen[-1].rows == A.shape[0] * LAYERS
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", trace_formats())
 def test_formats_go_by_their_names(name):
-    assert FORMATS[name].name == name
+    assert trace_formats()[name].name == name
     assert job.CHUNK_BYTES <= 64 << 20

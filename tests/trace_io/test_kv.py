@@ -74,7 +74,7 @@ def test_columns(tmp_path):
         "one of them with column="
     )
     assert "column 'kv' is not there once; choose" in message(path, column="kv")
-    assert f"{path}: line 2: 'morning' is not a KV length" in message(path, column="time")
+    assert f"{path}: line 2: the KV length is 'morning'" in message(path, column="time")
     bare = text_file(tmp_path, "374\n")
     assert "has no header to find column 'context' in" in message(bare, column="context")
     assert "array: has no columns to choose 'a' from" in message(np.array([1]), column="a")
@@ -91,17 +91,17 @@ def test_text_round_trip(tmp_path_factory, lengths, header):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1\n2.5\n", "line 2: '2.5' is not a KV length, expected a whole number of tokens"),
-        ("1\nnan\n", "line 2: 'nan' is not a KV length"),
-        ("1\n1_000\n", "line 2: '1_000' is not a KV length"),
-        ("1\n٣\n", "line 2: '٣' is not a KV length"),
-        ("n\n1\n9999999999999999999\n", "line 3: '9999999999999999999' is not a KV length"),
-        ("1\n\n2\n", "line 2: 0 fields [], expected 1 (one length per line); mend the line"),
-        ("1\n2,3\n", "line 2: 2 fields ['2', '3'], expected 1 (one length per line)"),
+        ("1\n2.5\n", "line 2: the KV length is '2.5', expected a whole number of tokens, at most"),
+        ("1\nnan\n", "line 2: the KV length is 'nan', expected"),
+        ("1\n1_000\n", "line 2: the KV length is '1_000', expected"),
+        ("1\n٣\n", "line 2: the KV length is '٣', expected"),
+        ("n\n1\n9999999999999999999\n", "line 3: the KV length is '9999999999999999999', exp"),
+        ("1\n\n2\n", "line 2: the KV length is '', expected"),
+        ("1\n2,3\n", "line 2: 2 fields '2,3', expected 1; the file may be cut off, mend or drop"),
         ("1\n-7\n", "line 2: KV length -7 is out of range, expected at least 0 tokens"),
-        ("n\n", "the trace is empty, it has 0 lengths"),
-        ("\n", "the trace is empty, it has 0 lengths"),
-        ('1\n"2\n', "is not readable as UTF-8 text"),
+        ("n\n", "the trace is empty, it has 0 rows"),
+        ("\n", "the trace is empty, it has 0 rows"),
+        ('1\n"2\n', "line 2: the KV length is '2\\n', expected"),
     ],
 )
 def test_bad_text(tmp_path, text, says):
@@ -112,8 +112,8 @@ def test_bad_text(tmp_path, text, says):
 @pytest.mark.parametrize("first", ["12.5", "1e3", "nan", "9223372036854775808", "-", "1_000"])
 def test_a_wrong_first_length_is_no_header(tmp_path, first):
     path = text_file(tmp_path, f"{first}\n13\n14\n")
-    assert message(path).startswith(f"{path}: line 1: {first!r} is not a KV length, expected a w")
-    with pytest.raises(TraceError, match=f"line 1: '{re.escape(first)}' is not a KV length"):
+    assert message(path).startswith(f"{path}: line 1: the KV length is {first!r}, expected a wh")
+    with pytest.raises(TraceError, match=f"line 1: the KV length is '{re.escape(first)}'"):
         import_trace(path, tmp_path / "out.parquet", format="lengths")
 
 
@@ -300,7 +300,7 @@ def test_a_bad_length_in_a_window_of_a_step(tmp_path, bad):
 
 
 def test_lengths_come_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepsim.trace_io.length_files._BLOCK_LINES", 3)
+    monkeypatch.setattr("stepsim.trace_io.sources.text._BLOCK_BYTES", 6)
     monkeypatch.setattr("stepsim.trace_io.formats.lengths.CHUNK_BYTES", 24)
     (tmp_path / "x.csv").write_text("n\n" + "\n".join(map(str, range(10))) + "\n\n\n")
     np.save(tmp_path / "x.npy", np.arange(10))
@@ -311,5 +311,5 @@ def test_lengths_come_in_pieces(tmp_path, monkeypatch):
     with pytest.raises(TraceError, match="row 4: KV length -5 is out of range"):
         import_trace(tmp_path / "x.npy", tmp_path / "out.parquet")
     (tmp_path / "x.csv").write_text("1\n2\n3\n4\n\n5\n")
-    with pytest.raises(TraceError, match=r"line 5: 0 fields \[\], expected 1"):
+    with pytest.raises(TraceError, match="line 5: the KV length is '', expected a whole"):
         import_trace(tmp_path / "x.csv", tmp_path / "out.parquet")

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
     RoutingTable,
-    array_files,
     import_trace,
     read_routing,
     read_routing_batches,
@@ -26,6 +25,7 @@ from stepsim.trace_io import (
     write_routing,
     writer,
 )
+from stepsim.trace_io.sources import numpy as numpy_source
 from tests.property_profile import profile
 from tests.trace_io import foreign
 
@@ -91,15 +91,19 @@ def test_layers_that_share_a_row_group_are_found(tmp_path, groups_read):
     assert groups_read == [9, 11, 11]
 
 
+def short_groups(monkeypatch, rows: int) -> None:
+    def stream(path, **rest):
+        return writer.ParquetStream(path, row_group_rows=rows, **rest)
+
+    monkeypatch.setattr("stepsim.trace_io.importing.ParquetStream", stream)
+    monkeypatch.setattr("stepsim.trace_io.table.ParquetStream", stream)
+
+
 def test_imports_and_writers_make_row_groups_of_one_layer(tmp_path, monkeypatch):
     ids = foreign.routing(3000)
     np.save(tmp_path / "x.npy", ids)
-    monkeypatch.setattr(
-        "stepsim.trace_io.importing.ParquetStream",
-        lambda path, **rest: writer.ParquetStream(path, row_group_rows=2048, **rest),
-    )
+    short_groups(monkeypatch, 2048)
     import_trace(tmp_path / "x.npy", tmp_path / "x.parquet")
-    monkeypatch.setattr(writer.RowGroups.__init__, "__defaults__", (2048,))
     write_routing(
         [RoutingTable(ids[:, layer], layer=layer) for layer in range(foreign.LAYERS)],
         tmp_path / "y.parquet",
@@ -113,7 +117,7 @@ def test_imports_and_writers_make_row_groups_of_one_layer(tmp_path, monkeypatch)
 
 
 def test_short_layer_steps_share_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer.RowGroups.__init__, "__defaults__", (800,))
+    short_groups(monkeypatch, 800)
     write_routing(tables(layers=6, steps=5), tmp_path / "t.parquet")
     metadata = pq.read_metadata(tmp_path / "t.parquet")
     sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
@@ -194,8 +198,8 @@ def test_pieces_of_any_size_give_the_whole_table(tmp_path_factory, data):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_windows_of_arrays(tmp_path, monkeypatch, order, small):
     if not small:
-        monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", 0)
-        monkeypatch.setattr(array_files, "_BLOCK_BYTES", 100)
+        monkeypatch.setattr(numpy_source, "_MAX_UNPACKED_BYTES", 0)
+        monkeypatch.setattr(numpy_source, "_WINDOW_BYTES", 100)
     ids = np.asarray(foreign.routing(20), order=order)
     weights = np.random.default_rng(0).random(ids.shape).astype(np.float32)
     np.save(tmp_path / "x.npy", ids)

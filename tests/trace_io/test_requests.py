@@ -258,7 +258,7 @@ def test_unwritable_places(tmp_path):
     (tmp_path / "folder").mkdir()
     missing, folder = tmp_path / "missing" / "t.parquet", tmp_path / "folder"
     for path, says in (
-        (missing, f"{missing}: cannot be written ("),
+        (missing, f"cannot write {missing}: No such file or directory; choose a folder that"),
         (folder, f"cannot write {folder}: it is a folder or a device; name a file"),
     ):
         with pytest.raises(OutputError) as caught:

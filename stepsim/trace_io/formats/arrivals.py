@@ -27,7 +27,7 @@ class Arrivals:
         self._last = 0.0
 
     def seconds(
-        self, ticks: npt.NDArray[np.int64] | npt.NDArray[np.float64], lines: list[int]
+        self, ticks: npt.NDArray[np.int64] | npt.NDArray[np.float64], lines: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
         """Seconds of the next requests; ``lines`` are the lines they stand in.
 

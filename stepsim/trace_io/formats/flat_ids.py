@@ -68,8 +68,8 @@ def _layers(
     if known is not None and layers != known.layers:
         raise TraceError(
             f"{where}: `{field}` has {ids.size} ids, which are {layers} layers x k = {k} of "
-            f"{tokens} tokens, expected {known.layers} layers as in {known}; give --layers if only "
-            "a part of the tokens was asked for (routed_experts_start_len)"
+            f"{tokens} tokens, expected {known.layers} layers as in {known.where}; give --layers "
+            "if only a part of the tokens was asked for (routed_experts_start_len)"
         )
     return layers
 

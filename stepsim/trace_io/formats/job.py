@@ -1,28 +1,20 @@
-"""What a reader of a foreign format is given, and what it yields."""
+"""What a reader of a trace format is given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.errors import TraceError
-from stepsim.trace_io.validate import Place, check_experts, check_weights
+from stepsim.errors import ArgError, TraceError
+from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.validate import Known, Place
 
-__all__ = [
-    "CHUNK_BYTES",
-    "MAX_EXPERTS",
-    "MAX_GIVEN_EXPERTS",
-    "ImportJob",
-    "RequestChunk",
-    "RoutingChunk",
-    "Sequence",
-    "id_too_high",
-]
+__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "MAX_GIVEN_EXPERTS", "ImportJob", "id_too_high"]
 
 CHUNK_BYTES = 32 << 20
 """Bytes of input that a reader takes at a time; bounds the memory of an import."""
@@ -34,47 +26,14 @@ MAX_GIVEN_EXPERTS = 1 << 20
 """Experts that may be given."""
 
 
-@dataclass(frozen=True)
-class RoutingChunk:
-    """Consecutive tokens of one (model, layer, step), checked.
-
-    ``experts`` is int32 [tokens, k], ``weights`` float32 [tokens, k] or None; ``first_token`` is
-    the index of the first row's token.
-    """
-
-    experts: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32] | None
-    layer: int
-    step: int
-    first_token: int
-    model: str | None
-
-
-@dataclass(frozen=True)
-class RequestChunk:
-    """Consecutive requests, lengths checked; the fields are those of `RequestTrace`."""
-
-    context_tokens: npt.NDArray[np.int64]
-    generated_tokens: npt.NDArray[np.int64] | None = None
-    arrival_seconds: npt.NDArray[np.float64] | None = None
-    prefix_hashes: tuple[npt.NDArray[np.int64], ...] | None = None
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """The number of layers of a sequence [tokens, layers, k], and where it stands."""
-
+class _Sequence(NamedTuple):
     layers: int
-    source: str
-    field: str
-
-    def __str__(self) -> str:
-        return f"`{self.field}` of {self.source}"
+    where: str
 
 
 @dataclass
 class ImportJob:
-    """One import: what to read, what the caller knows about it, how far it is.
+    """One reading of a trace: what to read, what the caller knows about it, how far it is.
 
     Attributes:
         path: the file or folder.
@@ -84,10 +43,14 @@ class ImportJob:
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
         ranks: the files of a Megatron folder to read; None: all.
-        format_given: the caller named the format; else it was told by the content.
-        first_sequence: the first sequence that was read; all others have as many layers.
+        format_given: the caller named the format; else it was auto-detected.
+        first_sequence: how many layers the first sequence had, and where it stands.
         notes: what the caller should know about the result, filled by the reader.
-        done: calls back with the bytes of input read so far.
+        bytes_total: bytes of input, set by the reader of a folder.
+        done: the reader calls it with the bytes of input read so far.
+
+    Raises:
+        ArgError: a number is out of range, or ranks are chosen in a file.
     """
 
     path: Path
@@ -99,36 +62,54 @@ class ImportJob:
     drop_missing: bool = False
     ranks: Collection[int] | None = None
     format_given: bool = False
-    first_sequence: Sequence | None = None
+    first_sequence: _Sequence | None = None
     notes: list[str] = field(default_factory=list)
+    bytes_total: int | None = None
     done: Callable[[int], None] = lambda _: None
 
-    def chunk(
-        self,
-        ids: npt.NDArray[Any],
-        *,
-        source: str,
-        layer: int,
-        step: int,
-        first_token: int,
-        rows: npt.NDArray[np.int64] | None = None,
-        first_row: int = 0,
-        weights: npt.NDArray[Any] | None = None,
-        model: str | None = None,
-    ) -> RoutingChunk:
-        """Check ids [tokens, k]; ``source``, ``rows`` and ``first_row`` are those of `Place`.
+    def __post_init__(self) -> None:
+        for name in ("experts", "k", "layers"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ArgError(f"import_trace: {name} is {value}, expected at least 1 or None")
+        if self.ranks is not None and not self.path.is_dir():
+            raise ArgError(
+                f"{self.path}: ranks are chosen among the files of a Megatron folder, but this is "
+                "none; leave --rank out"
+            )
+
+    def table(
+        self, ids: npt.NDArray[Any], place: Place, weights: npt.NDArray[Any] | None = None
+    ) -> RoutingTable:
+        """Check ids and weights [tokens, k] that were read at ``place``.
 
         Raises:
             TraceError: an invalid value.
         """
-        model = self.model if model is None else model
-        place = Place(source, layer, step, first_token, model, rows, first_row)
-        checked = check_experts(ids, place, experts=self.experts, k=self.k)
-        if self.experts is None and int(checked.max()) >= MAX_EXPERTS:
-            row = int(np.argmax((checked >= MAX_EXPERTS).any(axis=1)))
-            raise id_too_high(place.row(row), int(checked[row].max()))
-        gates = None if weights is None else check_weights(weights, checked.shape, place)
-        return RoutingChunk(checked, gates, layer, step, first_token, model)
+        if place.model is None:
+            place = replace(place, model=self.model)
+        table = RoutingTable.checked(ids, weights, place, Known(self.experts, self.k))
+        if self.experts is None and int(table.experts.max()) >= MAX_EXPERTS:
+            row = int(np.argmax((table.experts >= MAX_EXPERTS).any(axis=1)))
+            raise id_too_high(place.row(row), int(table.experts[row].max()))
+        return table
+
+    def check_layers(self, layers: int, shape: tuple[int, ...], source: str, field: str) -> None:
+        """Refuse a sequence with other layers than the model or the first sequence has.
+
+        Raises:
+            TraceError: the number of layers differs.
+        """
+        head = f"{source}: `{field}` has {layers} layers (shape {shape}), expected"
+        if self.layers not in (None, layers):
+            raise TraceError(f"{head} {self.layers}; check that the trace belongs to this model")
+        if self.first_sequence is None:
+            self.first_sequence = _Sequence(layers, f"`{field}` of {source}")
+        elif self.first_sequence.layers != layers:
+            raise TraceError(
+                f"{head} {self.first_sequence.layers} as {self.first_sequence.where} has; all "
+                "sequences of a trace are of one model, read others from a file of their own"
+            )
 
     def unsupported(self, option: str, why: str) -> TraceError:
         """The error for input that needs an option the caller left out."""

@@ -7,41 +7,181 @@ pieces of bounded size.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RequestChunk
-from stepsim.trace_io.length_files import (
-    check_lengths,
-    no_columns,
-    open_lengths,
-    text_lengths,
-)
+from stepsim.trace_io.files import choose_array, detect_format
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
+from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.sources.numpy import Array, archive_names, open_array
+from stepsim.trace_io.sources.text import first_fields, read_lines
+from stepsim.trace_io.validate import check_integer_dtype
 
-__all__ = ["read"]
+__all__ = ["FORMAT", "check_lengths", "no_columns", "open_lengths"]
+
+_MAX_LENGTH = int(np.iinfo(np.int64).max)
 
 
-def read(job: ImportJob) -> Iterator[RequestChunk]:
-    """Read lengths.
+def open_lengths(path: Path, kind: str) -> Array:
+    """The lengths of a .npy file, or those called ``lengths`` or ``data`` in an archive.
 
     Raises:
-        TraceError: the file is unreadable, or a length is invalid.
+        TraceError: the file is truncated or damaged, or is not one vector of integers.
     """
+    name = None
+    if kind == "npz":
+        name = choose_array(path, archive_names(path), ("lengths", "data"), ())
+    found = open_array(path, kind, name)
+    found.check_integers("KV lengths")
+    _check_shape(found.shape, str(path))
+    return found
+
+
+def _text_lengths(
+    path: Path, column: str | None
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]]:
+    """The lengths in a text file in pieces, with the line (from 1) of each, and the bytes read.
+
+    Raises:
+        TraceError: the file is no text, has no such column, or a line holds no whole number.
+    """
+    first = first_fields(path)
+    header = first if _is_header(first) else None
+    position = _position(path, header, column)
+    width = len(header) if header else 1
+    what, expected = "the KV length", "a whole number of tokens, at most 18 digits"
+    blank: TraceError | None = None
+    for found in read_lines(path, width, [position], header=header is not None):
+        filled = np.flatnonzero(found.filled())
+        end = filled[-1] + 1 if len(filled) else 0
+        # Blank lines at the end are left out; one that others follow is a length that is missing.
+        if end and blank is not None:
+            raise blank
+        if end < len(found) and blank is None:
+            blank = found.wrong(0, int(end), what, expected)
+        lines = found.take(np.arange(len(found)) < end)
+        if end:
+            numbers = lines.integers(0, what, expected, pattern="-?[0-9]{1,18}")
+            yield numbers, lines.numbers, lines.bytes_read
+
+
+def check_lengths(
+    values: npt.NDArray[Any],
+    name: str,
+    *,
+    first_row: int = 0,
+    lines: npt.NDArray[np.int64] | None = None,
+    step: int | None = None,
+    minimum: int = 0,
+    maximum: int | None = None,
+) -> npt.NDArray[np.int64]:
+    """A private, read-only copy of lengths that are within bounds.
+
+    ``first_row`` is the row of the first one; ``lines`` are the lines of a text file instead. Of a
+    ``step`` of a replay, ``first_row`` is the first request.
+
+    Raises:
+        TraceError: not one vector of integers, empty, or a length is out of bounds.
+    """
+    check_integer_dtype(values, name, "KV lengths")
+    _check_shape(values.shape, name)
+    most = _MAX_LENGTH if maximum is None else maximum
+    bad = (values < minimum) | (values > most)
+    if bad.any():
+        index = int(np.argmax(bad))
+        where = f"row {first_row + index}" if lines is None else f"line {lines[index]}"
+        if step is not None:
+            where = f"step {step}, request {first_row + index}"
+        bound = f"at least {minimum}" if maximum is None else f"{minimum}..{maximum}"
+        others = int(bad.sum()) - 1
+        more = f" (and so in {others} more)" if others else ""
+        raise TraceError(
+            f"{name}: {where}: KV length {int(values[index])} is out of range{more}, expected "
+            f"{bound} tokens; drop the request or record it again"
+        )
+    lengths = np.array(values, dtype=np.int64, order="C", copy=True, subok=False)
+    lengths.flags.writeable = False
+    return lengths
+
+
+def no_columns(name: str, column: str) -> TraceError:
+    """The error for a column that is chosen where there are none."""
+    return TraceError(
+        f"{name}: has no columns to choose {column!r} from, only text files with a header have; "
+        "leave column= out"
+    )
+
+
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) != 1:
+        raise TraceError(
+            f"{name}: KV lengths have {len(shape)} dims, shape {shape}, expected one "
+            "length per request (requests,); choose one row, or flatten it"
+        )
+    if shape[0] == 0:
+        raise TraceError(
+            f"{name}: the trace is empty, it has 0 lengths, expected at least 1; record it again"
+        )
+
+
+def _is_header(row: list[str]) -> bool:
+    """Whether a first row has names: its first field that is not blank has letters, but is no
+    number, not even one that no length can be.
+    """
+    text = next((field for field in row if field.strip()), "")
+    try:
+        float(text)
+    except ValueError:
+        return any(map(str.isalpha, text))
+    return False
+
+
+def _position(path: Path, header: list[str] | None, column: str | None) -> int:
+    if column is None and (header is None or len(header) == 1):
+        return 0
+    if header is None:
+        raise TraceError(
+            f"{path}: has no header to find column {column!r} in; leave column= out or add one"
+        )
+    if column is None or header.count(column) != 1:
+        asked = "no column is chosen" if column is None else f"column {column!r} is not there once"
+        raise TraceError(
+            f"{path}: has {len(header)} columns ({', '.join(f'`{name}`' for name in header)}) and "
+            f"{asked}; choose one of them with column="
+        )
+    return header.index(column)
+
+
+def _read(job: ImportJob) -> Iterator[RequestTrace]:
     name, kind = str(job.path), detect_format(job.path)
     if kind in ("npy", "npz"):
         if job.column is not None:
             raise no_columns(name, job.column)
         array = open_lengths(job.path, kind)
         row = 0
-        for block in array.blocks(CHUNK_BYTES // array.row_bytes):
-            yield RequestChunk(check_lengths(block, name, first_row=row))
+        for block in array.blocks(CHUNK_BYTES):
+            yield RequestTrace(check_lengths(block, name, first_row=row), source=name)
             row += len(block)
             job.done(row * array.row_bytes)
     elif kind is None:
-        for values, lines in text_lengths(job.path, job.column, job.done):
-            yield RequestChunk(check_lengths(values, name, lines=lines))
+        for values, lines, bytes_read in _text_lengths(job.path, job.column):
+            yield RequestTrace(check_lengths(values, name, lines=lines), source=name)
+            job.done(bytes_read)
     else:
         raise TraceError(
             f"{job.path}: is a {kind.removesuffix(' file')} file, expected .npy, .npz or text with "
             "one length per line; choose another --format, or convert it"
         )
+
+
+def _recognizes(content: Content) -> bool:
+    text = len(content.fields) == 1 and content.fields[0] != "" and content.fields[0].isascii()
+    return text or content.dims == 1
+
+
+FORMAT = Format("lengths", "requests", _read, _recognizes, last=True)

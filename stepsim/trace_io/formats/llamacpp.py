@@ -17,85 +17,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.formats.azure import header_of
-from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import ImportJob
+from stepsim.trace_io.sources.text import first_fields, read_lines
+from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.validate import Place
 
-__all__ = ["HEADER", "read"]
+__all__ = ["FORMAT"]
 
-HEADER = ("layer", "expert")
-_CHUNK_ROWS = CHUNK_BYTES // 64
+_HEADER = ["layer", "expert"]
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 
 
-def read(job: ImportJob) -> Iterator[RoutingChunk]:
-    """Read a trace of (layer, expert) rows.
+@dataclass(frozen=True)
+class _Stretch:
+    """Consecutive rows of one layer; ``begins`` tells the first ones of a run."""
 
-    Raises:
-        TraceError: the file is unreadable, a line is not two whole numbers, a run of rows is not
-            a multiple of k, or k is not given and cannot be told.
-    """
+    layer: int
+    begins: bool
+    lines: npt.NDArray[np.int64]
+    experts: npt.NDArray[np.int64]
+
+
+def _read(job: ImportJob) -> Iterator[RoutingTable]:
     inferred = job.k is None
     k = job.k if job.k is not None else _infer_k(job.path)
     if inferred:
         job.notes.append(f"k = {k}, from the lengths of the runs of a layer; --k says otherwise")
-    step = 0
-    last_layer = -1
-    for layer, parts in _runs(job, k):
-        if layer <= last_layer:
-            step += 1
-        last_layer = layer
-        token = 0
-        for line, experts in parts:
-            if line == 1 and not job.format_given:
-                job.notes.append(
-                    "no header says what the two columns are, they were taken for layer,expert; "
-                    "--format llamacpp confirms it"
-                )
-            if len(experts) % k:
-                raise TraceError(
-                    f"{job.path}: line {line}: layer {layer} ends after {len(experts) % k} of "
-                    f"the {k} experts of a token; check --k, or the file is cut off"
-                )
-            ids = np.array(experts, dtype=np.int64).reshape(-1, k)
-            try:
-                chunk = job.chunk(
-                    ids,
-                    source=f"{job.path}: lines {line}..{line + len(experts) - 1}",
-                    layer=layer,
-                    step=step,
-                    first_token=token,
-                )
-            except TraceError as error:
-                if not inferred:
-                    raise
-                raise TraceError(
-                    f"{error} (k = {k} was inferred from the lengths of the runs; if the model "
-                    "chooses another number, give --k)"
-                ) from error
-            yield chunk
-            token += len(ids)
+    if not job.format_given and first_fields(job.path) != _HEADER:
+        job.notes.append(
+            "no header says what the two columns are, they were taken for layer,expert; "
+            "--format llamacpp confirms it"
+        )
+    step, token, last, rest = 0, 0, None, None
+    for now in _stretches(job):
+        if now.begins:
+            if rest is not None:
+                raise _cut_off(job.path, rest, k)
+            step += last is not None and now.layer <= last
+            token, last = 0, now.layer
+        elif rest is not None:
+            now = _joined(rest, now)
+        whole = len(now.experts) // k * k
+        rest = _tail(now, whole) if whole < len(now.experts) else None
+        if whole:
+            yield _table(job, now, whole, k, step, token, inferred)
+            token += whole // k
+    if rest is not None:
+        raise _cut_off(job.path, rest, k)
+
+
+def _table(
+    job: ImportJob, rows: _Stretch, whole: int, k: int, step: int, token: int, inferred: bool
+) -> RoutingTable:
+    """The first ``whole`` rows, which are k per token."""
+    source = f"{job.path}: lines {rows.lines[0]}..{rows.lines[whole - 1]}"
+    try:
+        ids = rows.experts[:whole].reshape(-1, k)
+        return job.table(ids, Place(source, rows.layer, step, token))
+    except TraceError as error:
+        if not inferred:
+            raise
+        raise TraceError(
+            f"{error} (k = {k} was inferred from the lengths of the runs; if the model "
+            "chooses another number, give --k)"
+        ) from error
 
 
 def _infer_k(path: Path) -> int:
     """k from the lengths of the runs, all but the last of which are whole."""
-    divisor = shortest = 0
-    length, first, last = 0, 0, -1
-    for line, layer, _, _ in _rows(path):
-        if layer != last:
+    divisor = shortest = length = first = layer = 0
+    for rows in _stretches(ImportJob(path)):
+        if rows.begins:
             divisor = math.gcd(divisor, length)
             shortest = min(shortest or length, length)
-            length, first, last = 0, line, layer
-        length += 1
-    if not length:
-        raise TraceError(f"{path}: the trace is empty, it has 0 rows; record it again")
+            length, first, layer = 0, int(rows.lines[0]), rows.layer
+        length += len(rows.lines)
     if divisor and length % divisor:
         raise TraceError(
-            f"{path}: line {first}: the last run of rows, of layer {last}, has {length} rows, "
+            f"{path}: line {first}: the last run of rows, of layer {layer}, has {length} rows, "
             f"expected a multiple of {divisor} as those before, so that k is not known; if the "
             "file is cut off, drop the rows of this run, else give --k"
         )
@@ -109,57 +116,56 @@ def _infer_k(path: Path) -> int:
     return k
 
 
-def _runs(job: ImportJob, k: int) -> Iterator[tuple[int, Iterator[tuple[int, list[int]]]]]:
-    """Runs of rows of one layer, each as parts (first line, experts) of bounded size."""
-    rows = _rows(job.path)
-    head = next(rows, None)
-    if head is None:
+def _stretches(job: ImportJob) -> Iterator[_Stretch]:
+    """The rows of the file, split where the layer changes and where the pieces of the file end."""
+    expected = "a whole number that int32 holds"
+    header = first_fields(job.path) == _HEADER
+    last = None
+    for found in read_lines(job.path, 2, [0, 1], header=header):
+        lines = found.take(found.filled())
+        layers = lines.integers(0, "the layer", expected)
+        experts = lines.integers(1, "the expert", expected, pattern="-?[0-9]{1,18}")
+        for column, values in ((0, layers), (1, experts)):
+            beyond = np.abs(values) > _MAX_INDEX
+            if beyond.any():
+                raise lines.wrong(
+                    column, int(np.argmax(beyond)), f"the {_HEADER[column]}", expected
+                )
+        starts = np.flatnonzero(np.diff(layers)) + 1
+        for index in np.split(np.arange(len(lines)), starts) if len(lines) else ():
+            rows = slice(index[0], index[-1] + 1)
+            layer = int(layers[index[0]])
+            yield _Stretch(layer, layer != last, lines.numbers[rows], experts[rows])
+            last = layer
+        job.done(lines.bytes_read)
+    if last is None:
         raise TraceError(f"{job.path}: the trace is empty, it has 0 rows; record it again")
-    most = max(1, _CHUNK_ROWS // k) * k
-
-    def parts(layer: int) -> Iterator[tuple[int, list[int]]]:
-        nonlocal head
-        while head is not None and head[1] == layer:
-            first = head[0]
-            experts: list[int] = []
-            while head is not None and head[1] == layer and len(experts) < most:
-                experts.append(head[2])
-                job.done(head[3])
-                head = next(rows, None)
-            yield first, experts
-
-    while head is not None:
-        yield head[1], parts(head[1])
 
 
-def _rows(path: Path) -> Iterator[tuple[int, int, int, int]]:
-    """(line, layer, expert, bytes read so far) of each row, after an optional header."""
-    read = 0
-    try:
-        with path.open("rb") as file:
-            for line, text in enumerate(file, 1):
-                read += len(text)
-                fields = text.split(b",")
-                try:
-                    layer, expert = fields
-                    yield line, _index(layer, 0), _index(expert, -_MAX_INDEX), read
-                except ValueError:
-                    shown = text.decode(errors="replace").strip().removeprefix("\ufeff")
-                    if not shown or (line == 1 and tuple(header_of(text)) == HEADER):
-                        continue
-                    raise TraceError(
-                        f"{path}: line {line}: is {shown!r}, expected `layer,expert`, two whole "
-                        "numbers; mend or drop the line"
-                    ) from None
-    except OSError as error:
-        raise TraceError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
+def _joined(first: _Stretch, second: _Stretch) -> _Stretch:
+    return _Stretch(
+        first.layer,
+        first.begins,
+        np.concatenate([first.lines, second.lines]),
+        np.concatenate([first.experts, second.experts]),
+    )
 
 
-def _index(text: bytes, minimum: int) -> int:
-    """The number, if int32 holds it."""
-    value = int(text)
-    if not minimum <= value <= _MAX_INDEX:
-        raise ValueError(value)
-    return value
+def _tail(rows: _Stretch, begin: int) -> _Stretch:
+    return _Stretch(rows.layer, False, rows.lines[begin:], rows.experts[begin:])
+
+
+def _cut_off(path: Path, rest: _Stretch, k: int) -> TraceError:
+    return TraceError(
+        f"{path}: line {rest.lines[0]}: layer {rest.layer} ends after {len(rest.lines)} of the "
+        f"{k} experts of a token; check --k, or the file is cut off"
+    )
+
+
+def _recognizes(content: Content) -> bool:
+    fields = content.fields
+    numbers = len(fields) == 2 and all(text.isascii() and text.isdecimal() for text in fields)
+    return fields == _HEADER or numbers
+
+
+FORMAT = Format("llamacpp", "routing", _read, _recognizes, last=True)

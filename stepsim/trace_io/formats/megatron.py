@@ -23,11 +23,14 @@ from typing import Any
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import unreadable
-from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
-from stepsim.trace_io.formats.json_lines import integer, json_records
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.formats.sequences import nested_ids
+from stepsim.trace_io.sources.json_lines import integer, json_records
+from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.validate import Place
 
-__all__ = ["read", "trace_files"]
+__all__ = ["FORMAT"]
 
 _NAME = re.compile(r"router_trace_rank(\d+)\.jsonl")
 _DECODER = "decoder"
@@ -35,7 +38,7 @@ _DECODER = "decoder"
 _Record = tuple[Path, int, dict[str, Any], int]
 
 
-def trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int, Path]:
+def _trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int, Path]:
     """The trace files of a folder, by rank; those of ``ranks`` if given.
 
     Raises:
@@ -60,16 +63,10 @@ def trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int,
     return {rank: found[rank] for rank in sorted(found) if ranks is None or rank in ranks}
 
 
-def read(job: ImportJob) -> Iterator[RoutingChunk]:
-    """Read router traces of Megatron-Core.
-
-    Raises:
-        TraceError: a file is unreadable, a record lacks a field, holds an invalid value, or comes
-            after a later step.
-    """
+def _read(job: ImportJob) -> Iterator[RoutingTable]:
     folder = job.path.is_dir()
     ranks = (
-        {path: rank for rank, path in trace_files(job.path, job.ranks).items()} if folder else {}
+        {path: rank for rank, path in _trace_files(job.path, job.ranks).items()} if folder else {}
     )
     files = list(ranks) if folder else [job.path]
     if not files:
@@ -77,6 +74,7 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             f"{job.path}: the folder has no files router_trace_rank*.jsonl; name the folder that "
             "--moe-routing-trace-path was set to"
         )
+    job.bytes_total = sum(path.stat().st_size for path in files)
     recorded = {rank: _Recorded() for rank in ranks.values()}
     read_bytes = dict.fromkeys(files, 0)
     skipped = 0
@@ -87,12 +85,12 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             if record.get("block", _DECODER) != _DECODER:
                 skipped += 1
                 continue
-            chunk = _chunk(job, path, line, record, step, tokens)
-            if chunk is not None:
-                tokens[chunk.layer] += len(chunk.experts)
+            table = _table(job, path, line, record, step, tokens)
+            if table is not None:
+                tokens[table.layer] += table.tokens
                 if folder:
-                    recorded[ranks[path]].add(chunk)
-                yield chunk
+                    recorded[ranks[path]].add(table)
+                yield table
         job.done(sum(read_bytes.values()))
     if skipped:
         job.notes.append(f"skipped {skipped} records of other blocks than the decoder")
@@ -106,17 +104,17 @@ class _Recorded:
         self.tokens = 0
         self._digest = hashlib.blake2b(digest_size=16)
 
-    def add(self, chunk: RoutingChunk) -> None:
-        self.tokens += len(chunk.experts)
-        self._digest.update(f"{chunk.step} {chunk.layer} {chunk.experts.shape} ".encode())
-        self._digest.update(chunk.experts.tobytes())
+    def add(self, table: RoutingTable) -> None:
+        self.tokens += table.tokens
+        self._digest.update(f"{table.step} {table.layer} {table.experts.shape} ".encode())
+        self._digest.update(table.experts.tobytes())
 
     def identity(self) -> bytes:
         return self._digest.digest()
 
 
 def _replicas(recorded: dict[int, _Recorded]) -> Iterator[str]:
-    """A remark if some ranks have the same records."""
+    """A note if some ranks have the same records."""
     groups: dict[bytes, list[int]] = {}
     for rank, found in recorded.items():
         if found.tokens:
@@ -162,14 +160,14 @@ def _by_step(
         yield step, of_step(step)
 
 
-def _chunk(
+def _table(
     job: ImportJob,
     path: Path,
     line: int,
     record: dict[str, Any],
     step: int,
     tokens: Counter[int],
-) -> RoutingChunk | None:
+) -> RoutingTable | None:
     """The tokens of a record; None if it has none."""
     where = f"{path}: line {line}"
     layer = integer(record, "layer", path, line)
@@ -191,4 +189,13 @@ def _chunk(
             f"{where}: `top_indices` has shape {ids.shape}, expected {shape} by `num_tokens` and "
             "`topk`; the record is damaged, drop the line"
         )
-    return job.chunk(ids, source=where, layer=layer, step=step, first_token=tokens[layer])
+    return job.table(ids, Place(where, layer, step, tokens[layer]))
+
+
+def _recognizes(content: Content) -> bool:
+    if content.path.is_dir():
+        return bool(_trace_files(content.path))
+    return any("top_indices" in record for record in content.records)
+
+
+FORMAT = Format("megatron", "routing", _read, _recognizes)

@@ -19,25 +19,24 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.formats.arrivals import Arrivals
-from stepsim.trace_io.formats.job import ImportJob, RequestChunk
-from stepsim.trace_io.formats.json_lines import integer, json_records
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import ImportJob
+from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.sources.json_lines import integer, json_records
 
-__all__ = ["read"]
+__all__ = ["FORMAT"]
 
 _BATCH = 1 << 12
 _MILLISECONDS = 1000
 _MOST_TOKENS = int(np.iinfo(np.int64).max)
 
+_Row = tuple[int, float, int, int, npt.NDArray[np.int64] | None]
 
-def read(job: ImportJob) -> Iterator[RequestChunk]:
-    """Read a Mooncake trace.
 
-    Raises:
-        TraceError: the file is unreadable, or a line lacks a field or holds an invalid value.
-    """
+def _read(job: ImportJob) -> Iterator[RequestTrace]:
     arrivals = Arrivals(job.path, _MILLISECONDS)
     hashed: bool | None = None
-    rows: list[tuple[int, float, int, int, npt.NDArray[np.int64] | None]] = []
+    rows: list[_Row] = []
     for line, record, read_bytes in json_records(job.path):
         if hashed is None:
             hashed = "hash_ids" in record
@@ -51,22 +50,21 @@ def read(job: ImportJob) -> Iterator[RequestChunk]:
             )
         )
         if len(rows) == _BATCH:
-            yield _chunk(rows, arrivals)
+            yield _trace(job.path, rows, arrivals)
             job.done(read_bytes)
             rows = []
     if rows:
-        yield _chunk(rows, arrivals)
+        yield _trace(job.path, rows, arrivals)
 
 
-def _chunk(
-    rows: list[tuple[int, float, int, int, npt.NDArray[np.int64] | None]], arrivals: Arrivals
-) -> RequestChunk:
+def _trace(path: Path, rows: list[_Row], arrivals: Arrivals) -> RequestTrace:
     lines, times, inputs, outputs, hashes = zip(*rows, strict=True)
-    return RequestChunk(
-        context_tokens=np.array(inputs, dtype=np.int64),
-        generated_tokens=np.array(outputs, dtype=np.int64),
-        arrival_seconds=arrivals.seconds(np.array(times, dtype=np.float64), list(lines)),
-        prefix_hashes=None if hashes[0] is None else hashes,
+    return RequestTrace(
+        np.array(inputs, dtype=np.int64),
+        np.array(outputs, dtype=np.int64),
+        arrivals.seconds(np.array(times, dtype=np.float64), np.array(lines)),
+        None if hashes[0] is None else hashes,
+        str(path),
     )
 
 
@@ -91,13 +89,21 @@ def _hashes(
     if not hashed:
         return None
     value = record["hash_ids"]
-    good = isinstance(value, list) and all(
-        isinstance(number, int) and not isinstance(number, bool) and abs(number) < 2**63
-        for number in value
-    )
-    if not good:
+    try:
+        if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+            raise TypeError
+        ids = np.array(value, dtype=np.int64)
+    except (TypeError, OverflowError):
         raise TraceError(
             f"{path}: line {line}: `hash_ids` is {str(value)[:40]}, expected a list of whole "
             "numbers; mend or drop the line"
-        )
-    return np.array(value, dtype=np.int64)
+        ) from None
+    ids.flags.writeable = False  # so that it is not copied again
+    return ids
+
+
+def _recognizes(content: Content) -> bool:
+    return any({"input_length", "output_length"} <= set(record) for record in content.records)
+
+
+FORMAT = Format("mooncake", "requests", _read, _recognizes)

@@ -1,4 +1,4 @@
-"""Arrays [tokens, layers, k], the routing of one sequence, as chunks of one layer each."""
+"""Arrays [tokens, layers, k], the routing of one sequence, as tables of one layer each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.formats.job import ImportJob, RoutingChunk, Sequence
-from stepsim.trace_io.validate import check_integer_dtype
+from stepsim.trace_io.formats.job import ImportJob
+from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.validate import Place, check_integer_dtype
 
-__all__ = ["check_shape", "nested_ids", "sequence_chunks"]
+__all__ = ["Sequence", "check_shape", "nested_ids"]
 
 
 def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
@@ -55,55 +56,67 @@ def check_shape(shape: tuple[int, ...], source: str, field: str) -> None:
             )
 
 
-def sequence_chunks(
-    job: ImportJob,
-    ids: npt.NDArray[Any],
-    *,
-    source: str,
-    field: str,
-    step: int,
-    first_token: int,
-    first_row: int = 0,
-    weights: npt.NDArray[Any] | None = None,
-) -> Iterator[RoutingChunk]:
-    """Split ids [tokens, layers, k] by layer; no tokens make no chunks.
+class Sequence:
+    """Consecutive tokens of a sequence, ids [tokens, layers, k].
 
     With ``job.drop_missing``, tokens whose ids are all negative are left out and those after them
-    move up. ``first_row`` is the row of the source that the first token comes from.
+    move up.
+
+    Args:
+        job: what is known about the ids.
+        ids, weights: the values; no tokens may have any shape.
+        source, field: where they stand, for messages.
+        first_row: the row of the source that the first token comes from.
+
+    Attributes:
+        tokens: how many there are to read.
 
     Raises:
         TraceError: another number of dims or layers than expected or than in the sequences before,
-            a token marked -1 that is not left out, or an invalid id.
+            or a token marked -1 that is not left out.
     """
-    check_shape(ids.shape, source, field)
-    if not len(ids):
-        return
-    if job.layers is not None and ids.shape[1] != job.layers:
-        raise TraceError(
-            f"{source}: `{field}` has {ids.shape[1]} layers (shape {ids.shape}), expected "
-            f"{job.layers}; check that the trace belongs to this model"
-        )
-    _check_layers(job, ids.shape, source, field)
-    rows = None
-    if job.drop_missing:
-        kept = (ids >= 0).any(axis=(1, 2))
-        ids, rows = ids[kept], np.flatnonzero(kept)
-        weights = None if weights is None else weights[kept]
-        if not len(ids):
-            return
-    else:
-        _check_marks(ids, source, field, first_row)
-    for layer in range(ids.shape[1]):
-        yield job.chunk(
-            ids[:, layer],
-            source=source,
-            layer=layer,
-            step=step,
-            first_token=first_token,
-            rows=rows,
-            first_row=first_row,
-            weights=None if weights is None else weights[:, layer],
-        )
+
+    def __init__(
+        self,
+        job: ImportJob,
+        ids: npt.NDArray[Any],
+        source: str,
+        field: str,
+        *,
+        first_row: int = 0,
+        weights: npt.NDArray[Any] | None = None,
+    ) -> None:
+        check_shape(ids.shape, source, field)
+        self._rows: npt.NDArray[np.int64] | None = None
+        if len(ids):
+            job.check_layers(ids.shape[1], ids.shape, source, field)
+            if job.drop_missing:
+                kept = (ids >= 0).any(axis=(1, 2))
+                ids, self._rows = ids[kept], np.flatnonzero(kept)
+                weights = None if weights is None else weights[kept]
+            else:
+                _check_marks(ids, source, field, first_row)
+        self._job, self._ids, self._weights = job, ids, weights
+        self._source, self._first_row = source, first_row
+        self.tokens = len(ids)
+
+    def tables(self, step: int, first_token: int = 0) -> Iterator[RoutingTable]:
+        """A table per layer; no tokens make none.
+
+        Raises:
+            TraceError: an invalid value.
+        """
+        for layer in range(self._ids.shape[1] if self.tokens else 0):
+            place = Place(
+                self._source,
+                layer,
+                step,
+                first_token,
+                rows=self._rows,
+                first_row=self._first_row,
+            )
+            weights = None if self._weights is None else self._weights[:, layer]
+            yield self._job.table(self._ids[:, layer], place, weights)
 
 
 def _check_marks(ids: npt.NDArray[Any], source: str, field: str, first_row: int) -> None:
@@ -113,16 +126,4 @@ def _check_marks(ids: npt.NDArray[Any], source: str, field: str, first_row: int)
             f"{source}: token {first_row + int(np.argmax(marked))} of `{field}` is marked -1, its "
             "experts were not recorded (prefix cache); record without prefix caching, or use "
             "--drop-missing"
-        )
-
-
-def _check_layers(job: ImportJob, shape: tuple[int, ...], source: str, field: str) -> None:
-    first = job.first_sequence
-    if first is None:
-        job.first_sequence = Sequence(shape[1], source, field)
-    elif first.layers != shape[1]:
-        raise TraceError(
-            f"{source}: `{field}` has {shape[1]} layers (shape {shape}), expected {first.layers} "
-            f"as {first} has; all sequences of a trace are of one model, read others from a file "
-            "of their own"
         )

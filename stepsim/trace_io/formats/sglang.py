@@ -29,23 +29,20 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.formats.flat_ids import shaped_ids
-from stepsim.trace_io.formats.job import ImportJob, RoutingChunk
-from stepsim.trace_io.formats.json_lines import json_records
-from stepsim.trace_io.formats.sequences import sequence_chunks
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import ImportJob
+from stepsim.trace_io.formats.sequences import Sequence
+from stepsim.trace_io.sources.json_lines import json_records
+from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["payloads", "read"]
+__all__ = ["FORMAT", "first_payload", "is_flat"]
 
 _FIELD = "routed_experts"
 _START = "routed_experts_start_len"
+_NPY_IN_BASE64 = "k05VTVBZ"
 
 
-def read(job: ImportJob) -> Iterator[RoutingChunk]:
-    """Read responses of SGLang.
-
-    Raises:
-        TraceError: the file is unreadable, a response has no routed experts, or holds an invalid
-            value, or the shape of the ids is not known.
-    """
+def _read(job: ImportJob) -> Iterator[RoutingTable]:
     if job.k is None:
         raise job.unsupported(
             "--k (experts per token) or --model", "SGLang does not record the shape of the ids"
@@ -54,7 +51,7 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
     bare: list[int] = []
     for line, record, read_bytes in json_records(job.path):
         where = f"{job.path}: line {line}"
-        found = payloads(record)
+        found = _payloads(record)
         if not found and job.drop_missing:
             bare.append(line)
         elif not found:
@@ -68,9 +65,7 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
             if not flat.size:
                 continue
             ids = shaped_ids(job, flat, where, field, tokens, job.k)
-            yield from sequence_chunks(
-                job, ids, source=where, field=field, step=step, first_token=0
-            )
+            yield from Sequence(job, ids, where, field).tables(step)
             step += 1
         job.done(read_bytes)
     if bare:
@@ -79,7 +74,17 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
         )
 
 
-def payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
+def first_payload(records: list[dict[str, Any]]) -> object:
+    """The first routed experts in responses; None if they have none."""
+    return next((value for record in records for _, value, _ in _payloads(record)), None)
+
+
+def is_flat(payload: object) -> bool:
+    """Whether routed experts are flat int32 in base64, as SGLang sends them."""
+    return isinstance(payload, str) and not payload.startswith(_NPY_IN_BASE64)
+
+
+def _payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
     """The routed experts of a response: (field, value, tokens they are of if that is counted)."""
     meta = record.get("meta_info")
     if isinstance(meta, dict) and meta.get(_FIELD) is not None:
@@ -133,3 +138,10 @@ def _decode(text: object, where: str, field: str) -> npt.NDArray[np.int32]:
             "line may be cut off, drop it"
         )
     return np.frombuffer(data, dtype="<i4")
+
+
+def _recognizes(content: Content) -> bool:
+    return is_flat(first_payload(content.records))
+
+
+FORMAT = Format("sglang", "routing", _read, _recognizes)

@@ -21,39 +21,36 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.array_files import archive_names, array_of_bytes, open_array
 from stepsim.trace_io.files import detect_format
-from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob, RoutingChunk
-from stepsim.trace_io.formats.json_lines import json_records
-from stepsim.trace_io.formats.sequences import check_shape, nested_ids, sequence_chunks
+from stepsim.trace_io.formats.format import Content, Format
+from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
+from stepsim.trace_io.formats.sequences import Sequence, check_shape, nested_ids
+from stepsim.trace_io.formats.sglang import first_payload, is_flat
+from stepsim.trace_io.sources.json_lines import json_records
+from stepsim.trace_io.sources.numpy import archive_names, array_of_bytes, open_array
+from stepsim.trace_io.table import RoutingTable
 from stepsim.trace_io.validate import check_integer_dtype
 
-__all__ = ["FIELD", "PROMPT_FIELD", "read"]
+__all__ = ["FORMAT"]
 
-FIELD = "routed_experts"
-PROMPT_FIELD = "prompt_routed_experts"
+_FIELD = "routed_experts"
+_PROMPT_FIELD = "prompt_routed_experts"
 
 
-def read(job: ImportJob) -> Iterator[RoutingChunk]:
-    """Read routed experts of vLLM.
-
-    Raises:
-        TraceError: the file is unreadable, has no routed experts, or holds an invalid value.
-    """
+def _read(job: ImportJob) -> Iterator[RoutingTable]:
     kind = detect_format(job.path)
     if kind == "npy":
-        yield from _arrays(job, kind, [(None, FIELD)])
+        yield from _arrays(job, kind, [(None, _FIELD)])
     elif kind == "npz":
         names = archive_names(job.path)
-        present = [name for name in (PROMPT_FIELD, FIELD) if name in names]
+        present = [name for name in (_PROMPT_FIELD, _FIELD) if name in names]
         if not present:
             listed = ", ".join(f"`{name}`" for name in names) or "none"
             raise TraceError(
-                f"{job.path}: holds no array `{FIELD}` or `{PROMPT_FIELD}` (found {listed}); "
+                f"{job.path}: holds no array `{_FIELD}` or `{_PROMPT_FIELD}` (found {listed}); "
                 "rename it, or read it with --format numpy"
             )
         yield from _arrays(job, kind, [(name, name) for name in present])
@@ -63,34 +60,24 @@ def read(job: ImportJob) -> Iterator[RoutingChunk]:
 
 def _arrays(
     job: ImportJob, kind: str, members: list[tuple[str | None, str]]
-) -> Iterator[RoutingChunk]:
+) -> Iterator[RoutingTable]:
     """The arrays ``members`` (name in the archive, name for messages), one after the other."""
     token = done = 0
     for name, field in members:
-        stream = open_array(job.path, kind, name)
-        check_integer_dtype(np.empty(0, stream.dtype), str(job.path), f"`{field}`")
-        check_shape(stream.shape, str(job.path), field)
+        array = open_array(job.path, kind, name)
+        array.check_integers(f"`{field}`")
+        check_shape(array.shape, str(job.path), field)
         row = 0
-        for block in stream.blocks(max(1, CHUNK_BYTES // stream.row_bytes)):
-            kept = 0
-            for chunk in sequence_chunks(
-                job,
-                block,
-                source=str(job.path),
-                field=field,
-                step=0,
-                first_token=token,
-                first_row=row,
-            ):
-                kept = len(chunk.experts)
-                yield chunk
-            token += kept
+        for block in array.blocks(CHUNK_BYTES):
+            part = Sequence(job, block, str(job.path), field, first_row=row)
+            yield from part.tables(0, token)
+            token += part.tokens
             row += len(block)
-            done += len(block) * stream.row_bytes
+            done += len(block) * array.row_bytes
             job.done(done)
 
 
-def _responses(job: ImportJob) -> Iterator[RoutingChunk]:
+def _responses(job: ImportJob) -> Iterator[RoutingTable]:
     step = 0
     for line, record, read_bytes in json_records(job.path):
         where = f"{job.path}: line {line}"
@@ -100,30 +87,25 @@ def _responses(job: ImportJob) -> Iterator[RoutingChunk]:
                 f"{where}: `choices` is {type(choices).__name__}, expected the list of "
                 "completions of a vLLM response; check the format, or drop the line"
             )
-        prompt = record.get(PROMPT_FIELD)
+        prompt = record.get(_PROMPT_FIELD)
         for index, choice in enumerate(choices):
-            parts = [(PROMPT_FIELD, prompt)] if index == 0 and prompt is not None else []
-            value = choice.get(FIELD) if isinstance(choice, dict) else None
+            parts = [(_PROMPT_FIELD, prompt)] if index == 0 and prompt is not None else []
+            value = choice.get(_FIELD) if isinstance(choice, dict) else None
             if value is not None:
-                parts.append((f"choices[{index}].{FIELD}", value))
+                parts.append((f"choices[{index}].{_FIELD}", value))
             elif job.drop_missing:
-                job.notes.append(f"line {line}: choices[{index}] has no {FIELD}")
+                job.notes.append(f"line {line}: choices[{index}] has no {_FIELD}")
             else:
                 raise TraceError(
-                    f"{where}: `choices[{index}].{FIELD}` is missing, expected "
+                    f"{where}: `choices[{index}].{_FIELD}` is missing, expected "
                     "[tokens, layers, k]; serve with --enable-return-routed-experts, or leave "
                     "such completions out with --drop-missing (a preempted request has none)"
                 )
             token = 0
             for name, array in parts:
-                last = token
-                ids = _decode(array, where, name)
-                for chunk in sequence_chunks(
-                    job, ids, source=where, field=name, step=step, first_token=token
-                ):
-                    yield chunk
-                    last = chunk.first_token + len(chunk.experts)
-                token = last
+                part = Sequence(job, _decode(array, where, name), where, name)
+                yield from part.tables(step, token)
+                token += part.tokens
             step += 1 if token else 0
         job.done(read_bytes)
 
@@ -140,3 +122,15 @@ def _decode(value: object, where: str, field: str) -> npt.NDArray[Any]:
         ) from error
     check_integer_dtype(ids, where, f"`{field}`")
     return ids
+
+
+def _recognizes(content: Content) -> bool:
+    if content.kind is not None:
+        return _FIELD in content.array_names or _PROMPT_FIELD in content.array_names
+    payload = first_payload(content.records)
+    if payload is None:
+        return any(isinstance(record.get("choices"), list) for record in content.records)
+    return not is_flat(payload)
+
+
+FORMAT = Format("vllm", "routing", _read, _recognizes)

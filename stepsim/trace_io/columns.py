@@ -7,7 +7,9 @@ the offset of a slice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place
 
 __all__ = [
-    "ListColumn",
+    "Lists",
     "count_column",
     "index_column",
     "is_list",
@@ -33,87 +35,94 @@ _MAX_COUNT = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
-class ListColumn:
-    """A list column: ``values[starts[i] : starts[i] + lengths[i]]`` is row i.
+class Lists:
+    """The column ``name`` of lists: the next ``lengths[i]`` of the ``values`` are row i.
 
-    ``present`` [rows] is false where the row is null, ``value_nulls`` marks null values.
+    ``present`` is false where a row is null, ``nulls`` marks values that are null.
     """
 
     name: str
     present: npt.NDArray[np.bool_]
     lengths: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
     values: npt.NDArray[Any]
-    value_nulls: npt.NDArray[np.bool_]
+    nulls: npt.NDArray[np.bool_]
 
-    def gather(self, place: Place) -> npt.NDArray[Any]:
-        """The rows ``place.rows`` as one array [rows, k].
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Where each row begins among the values."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Lists:
+        """The rows of these numbers."""
+        lengths, starts = self.lengths[rows], self.starts[rows]
+        ends = np.cumsum(lengths)
+        index = np.repeat(starts - ends + lengths, lengths)
+        index += np.arange(len(index))
+        return Lists(self.name, self.present[rows], lengths, self.values[index], self.nulls[index])
+
+    @staticmethod
+    def join(parts: Sequence[Lists]) -> Lists:
+        """The rows of all, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return Lists(
+            parts[0].name,
+            np.concatenate([part.present for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.nulls for part in parts]),
+        )
+
+    def matrix(self, place: Place) -> npt.NDArray[Any]:
+        """All rows, at least one, as an array [rows, k].
 
         Raises:
             TraceError: a null, or rows of different lengths.
         """
-        rows = np.arange(len(self.present)) if place.rows is None else place.rows
-        absent = ~self.present[rows]
-        if absent.any():
+        if not self.present.all():
             raise TraceError(
-                f"{place.row(int(np.argmax(absent)))}: `{self.name}` is null, expected a list; "
-                "drop the row or record it again"
+                f"{place.row(int(np.argmin(self.present)))}: `{self.name}` is null, expected a "
+                "list; drop the row or record it again"
             )
-        lengths = self.lengths[rows]
-        uneven = lengths != lengths[0]
+        k = int(self.lengths[0])
+        uneven = self.lengths != k
         if uneven.any():
             row = int(np.argmax(uneven))
             raise TraceError(
-                f"{place.row(row)}: `{self.name}` has {lengths[row]} values, but row "
-                f"{place.first_row + int(rows[0])} has {lengths[0]}; all tokens of a layer have "
-                "the same k"
+                f"{place.row(row)}: `{self.name}` has {self.lengths[row]} values, but row "
+                f"{place.source_row(0)} has {k}; all tokens of a layer have the same k"
             )
-        index = self.starts[rows][:, None] + np.arange(int(lengths[0]))
-        nulls = self.value_nulls[index]
-        if nulls.any():
-            row, slot = (int(i) for i in np.argwhere(nulls)[0])
+        if self.nulls.any():
+            row, slot = divmod(int(np.argmax(self.nulls)), k)
             raise TraceError(
                 f"{place.row(row)}: `{self.name}` has a null in slot {slot}, expected a value; "
                 "drop the row or record it again"
             )
-        return np.asarray(self.values[index])
+        return self.values.reshape(len(self.lengths), k)
 
 
 def list_column(
     table: pa.Table, name: str, source: str, *, what: str, floating: bool = False
-) -> ListColumn:
-    """The column ``name``, a list of integers or, if ``floating``, of floats.
+) -> Lists:
+    """The column ``name``, lists of integers or, if ``floating``, of floats.
 
     ``what`` they are, for messages.
 
     Raises:
         TraceError: the column is of another type.
     """
-    column = table.column(name)
     wanted = f"a list of {'floats' if floating else 'integers'} ({what})"
-    present, lengths, values, nulls = [], [], [], []
-    for chunk in column.chunks:
-        rows = plain(chunk, source, name)
-        if not is_list(rows.type):
-            raise _wrong_type(source, name, column.type, wanted)
+    fits = pa.types.is_floating if floating else pa.types.is_integer
+    parts = []
+    for rows in _decoded(table, name, source, is_list, wanted).chunks:
         flat = plain(rows.flatten(), source, name)
-        fits = pa.types.is_floating if floating else pa.types.is_integer
         if not fits(flat.type) and not pa.types.is_null(flat.type):
-            raise _wrong_type(source, name, column.type, wanted)
-        valid = np.asarray(rows.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-        present.append(valid)
-        lengths.append(np.where(valid, _lengths(rows), 0))
-        values.append(_values(flat, np.float64 if floating else np.int64))
-        nulls.append(np.asarray(flat.is_null().to_numpy(zero_copy_only=False), dtype=bool))
-    sizes = np.concatenate(lengths).astype(np.int64)
-    return ListColumn(
-        name=name,
-        present=np.concatenate(present),
-        lengths=sizes,
-        starts=np.cumsum(sizes) - sizes,
-        values=np.concatenate(values),
-        value_nulls=np.concatenate(nulls),
-    )
+            raise _wrong_type(source, name, table.column(name).type, wanted)
+        present = _flags(rows.is_valid())
+        lengths = np.where(present, _lengths(rows), 0)
+        values = _values(flat, np.float64 if floating else np.int64)
+        parts.append(Lists(name, present, lengths, values, _flags(flat.is_null())))
+    return Lists.join(parts)
 
 
 def index_column(
@@ -126,24 +135,16 @@ def index_column(
     Raises:
         TraceError: the column is not of integers, or holds a null, negative or too large value.
     """
-    return _whole_numbers(
-        table, name, source, first_row, _MAX_INDEX, "an index", f"number the {name}s from 0"
-    )
+    mend = f"number the {name}s from 0"
+    return _whole_numbers(table, name, source, first_row, _MAX_INDEX, "an index", mend)
 
 
 def count_column(
     table: pa.Table, name: str, source: str, first_row: int = 0
 ) -> npt.NDArray[np.int64]:
     """As `index_column`, of a column of numbers of tokens."""
-    return _whole_numbers(
-        table,
-        name,
-        source,
-        first_row,
-        _MAX_COUNT,
-        "a number of tokens",
-        "drop the request or record it again",
-    )
+    mend = "drop the request or record it again"
+    return _whole_numbers(table, name, source, first_row, _MAX_COUNT, "a number of tokens", mend)
 
 
 def name_column(
@@ -154,14 +155,7 @@ def name_column(
     Raises:
         TraceError: the column does not hold text.
     """
-    column = table.column(name)
-    chunks = []
-    for chunk in column.chunks:
-        text_chunk = plain(chunk, source, name)
-        if not _is_text(text_chunk.type):
-            raise _wrong_type(source, name, column.type, "text")
-        chunks.append(text_chunk.cast(pa.large_string()))
-    text = pa.chunked_array(chunks, pa.large_string())
+    text = _decoded(table, name, source, _is_text, "text").cast(pa.large_string())
     found: list[str | None] = pc.unique(text).to_pylist()
     found.sort(key=lambda value: (value is not None, value or ""))
     codes = pc.index_in(text, value_set=pa.array(found, pa.large_string()))
@@ -199,32 +193,36 @@ def is_list(kind: pa.DataType) -> bool:
     )
 
 
+def _decoded(
+    table: pa.Table, name: str, source: str, fits: Callable[[pa.DataType], bool], wanted: str
+) -> pa.ChunkedArray:
+    """A column in plain layout, and of a type that ``fits``."""
+    column = table.column(name)
+    found = pa.chunked_array([plain(chunk, source, name) for chunk in column.chunks])
+    if not fits(found.type):
+        raise _wrong_type(source, name, column.type, wanted)
+    return found
+
+
 def _whole_numbers(
     table: pa.Table, name: str, source: str, first_row: int, maximum: int, what: str, mend: str
 ) -> npt.NDArray[np.int64]:
-    column = table.column(name)
-    parts: list[npt.NDArray[np.int64]] = []
-    for chunk in column.chunks:
-        whole = plain(chunk, source, name)
-        if not pa.types.is_integer(whole.type):
-            raise _wrong_type(source, name, column.type, "integers without nulls")
-        start = first_row + sum(len(part) for part in parts)
-        if whole.null_count:
-            row = start + int(np.argmax(whole.is_null().to_numpy(zero_copy_only=False)))
-            raise TraceError(
-                f"{source}: row {row}: `{name}` is null, expected {what} from 0; fill it in or "
-                "leave the column out"
-            )
-        numbers = _values(whole, np.int64)
-        bad = (numbers < 0) | (numbers > maximum)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise TraceError(
-                f"{source}: row {start + row}: `{name}` is {numbers[row]}, expected {what} "
-                f"0..{maximum}; {mend}"
-            )
-        parts.append(numbers.astype(np.int64))
-    return np.concatenate(parts)
+    whole = _decoded(table, name, source, pa.types.is_integer, "integers without nulls")
+    if whole.null_count:
+        row = first_row + int(np.argmax(_flags(whole.is_null())))
+        raise TraceError(
+            f"{source}: row {row}: `{name}` is null, expected {what} from 0; fill it in or "
+            "leave the column out"
+        )
+    numbers = whole.to_numpy()
+    bad = (numbers < 0) | (numbers > maximum)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise TraceError(
+            f"{source}: row {first_row + row}: `{name}` is {numbers[row]}, expected {what} "
+            f"0..{maximum}; {mend}"
+        )
+    return np.asarray(numbers, dtype=np.int64)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -241,6 +239,10 @@ def _lengths(rows: pa.Array) -> npt.NDArray[np.int64]:
     # Casting a sliced view to a list gives wrong rows in pyarrow; its sizes are right.
     sizes = rows.sizes if _is_view(rows.type) else pc.list_value_length(rows).fill_null(0)
     return np.asarray(sizes.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _flags(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(array, dtype=bool)
 
 
 def _values(array: pa.Array, empty: type[np.generic]) -> npt.NDArray[Any]:

@@ -12,37 +12,12 @@ import numpy as np
 import pytest
 
 from stepsim.errors import TraceError
-from stepsim.trace_io import array_files, import_trace, read_routing
-from stepsim.trace_io.array_files import ArrayFile, open_array
+from stepsim.trace_io import import_trace, read_routing
+from stepsim.trace_io.sources import numpy as numpy_source
+from stepsim.trace_io.sources.numpy import open_array
 from tests.trace_io import foreign
 
 IDS = foreign.routing(300)
-
-
-@pytest.fixture
-def values_read(monkeypatch) -> list[int]:
-    """The bytes of the values that are read at a time."""
-    read: list[int] = []
-    real = ArrayFile._values
-
-    def values(self, file, count):
-        read.append(count * self.dtype.itemsize)
-        return real(self, file, count)
-
-    monkeypatch.setattr(ArrayFile, "_values", values)
-    return read
-
-
-class Target(io.BytesIO):
-    """A temporary file that keeps the sizes of what was written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def write(self, data) -> int:
-        self.sizes.append(len(data))
-        return super().write(data)
 
 
 class FullDisk(io.BytesIO):
@@ -68,39 +43,38 @@ def archive(path: Path, ids: np.ndarray = IDS, more: bytes = b"") -> Path:
 # --- Memory
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("layer", [None, 1])
-def test_rows_are_read_in_blocks(tmp_path, monkeypatch, values_read, layer):
-    np.save(tmp_path / "x.npy", IDS)
-    monkeypatch.setattr(array_files, "_BLOCK_BYTES", 240)
-    found = open_array(tmp_path / "x.npy", "npy").read(100, 150, layer)
-    assert found.tolist() == (IDS if layer is None else IDS[:, layer])[100:250].tolist()
-    assert (max(values_read), len(values_read)) == (240, 15)
+def test_rows_are_read_in_windows(tmp_path, monkeypatch, layer, order):
+    np.save(tmp_path / "x.npy", np.asarray(IDS, order=order))
+    monkeypatch.setattr(numpy_source, "_WINDOW_BYTES", 240)
+    array = open_array(tmp_path / "x.npy", "npy")
+    wanted = IDS if layer is None else IDS[:, layer]
+    assert array.read(100, 150, layer).tolist() == wanted[100:250].tolist()
+    assert np.concatenate(list(array.blocks(240))).tolist() == IDS.tolist()
+    assert max(block.nbytes for block in array.blocks(240)) == 240
 
 
-def test_small_arrays_are_unpacked_to_memory_and_large_ones_to_a_file(tmp_path, monkeypatch):
-    made: list[Target] = []
+def test_large_arrays_of_an_archive_are_unpacked_to_a_file(tmp_path, monkeypatch):
+    made = []
+    real = tempfile.TemporaryFile
 
-    def temporary() -> Target:
-        made.append(Target())
+    def temporary():
+        made.append(real())
         return made[-1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", temporary)
-    path = archive(tmp_path / "x.npz")
+    path = archive(tmp_path / "x.npz", more=bytes(1 << 20))
     size = IDS.nbytes + 128
-    monkeypatch.setattr(array_files, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(numpy_source, "_WINDOW_BYTES", 1000)
     for limit, files in ((size, 0), (size - 1, 1)):
-        monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", limit)
+        monkeypatch.setattr(numpy_source, "_MAX_UNPACKED_BYTES", limit)
         found = open_array(path, "npz", "data")
         assert found.read(layer=1).tolist() == IDS[:, 1].tolist()
         assert found.read(layer=2).tolist() == IDS[:, 2].tolist()
         assert len(made) == files
-    assert (max(made[0].sizes), sum(made[0].sizes)) == (1000, size)
-
-
-def test_what_follows_an_array_in_an_archive_is_not_unpacked(tmp_path):
-    found = open_array(archive(tmp_path / "x.npz", more=bytes(1 << 20)), "npz", "data")
-    assert found.read().tolist() == IDS.tolist()
-    assert found.unpacked().seek(0, io.SEEK_END) == IDS.nbytes + 128
+    # What follows the array in the archive is not unpacked.
+    assert made[0].seek(0, io.SEEK_END) == size
 
 
 # --- What cannot be read
@@ -138,7 +112,7 @@ def test_a_checksum_is_compared(tmp_path):
 
 def test_a_full_disk_is_no_damage(tmp_path, monkeypatch):
     path = archive(tmp_path / "x.npz")
-    monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", 0)
+    monkeypatch.setattr(numpy_source, "_MAX_UNPACKED_BYTES", 0)
     monkeypatch.setattr(tempfile, "tempdir", "/some/folder")
     monkeypatch.setattr(tempfile, "TemporaryFile", FullDisk)
     with pytest.raises(TraceError) as caught:
@@ -152,7 +126,7 @@ def test_a_full_disk_is_no_damage(tmp_path, monkeypatch):
 
 def test_no_folder_of_temporary_files(tmp_path, monkeypatch):
     path = archive(tmp_path / "x.npz")
-    monkeypatch.setattr(array_files, "_MAX_UNPACKED_BYTES", 0)
+    monkeypatch.setattr(numpy_source, "_MAX_UNPACKED_BYTES", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(TraceError, match=r"missing\), which cannot be written \(No such file or"):
         import_trace(path, tmp_path / "out.parquet")
