@@ -69,7 +69,8 @@ class BuiltDecoder(Built):
                 f"{heads.name}"
             )
         fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
-        super().__init__(program, parameters={"max_length": fits}, notes=notes)
+        decided = {"max_length": fits, **workload.types.columns()}
+        super().__init__(program, parameters=decided, notes=notes)
         self.routing = table
         self.workload = workload
         self.lengths = data.lengths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -92,6 +92,8 @@ class Model:
     """
 
     metavar: ClassVar[str] = "MODEL"
+    reader: ClassVar[Callable[[object], Model]]
+    """Knows all forms that a model can have; it is set where these are read."""
 
     name: str
     model_dim: int
@@ -121,20 +123,7 @@ class Model:
         ArgError
             There is no such model, or its description is wrong.
         """
-        from stepsim.workloads.models.reading import read_model
-        from stepsim.workloads.models.yaml_file import model_of
-
-        if isinstance(value, Model):
-            return value
-        if isinstance(value, (MoEShape, AttentionShape)):
-            return cls.of(value)
-        if isinstance(value, Mapping):
-            return model_of(value, "model")
-        if isinstance(value, str):
-            return read_model(value)
-        raise ArgError(
-            f"expected a name, a YAML file, a config.json or dimensions by key, found {value!r}"
-        )
+        return value if isinstance(value, cls) else cls.reader(value)
 
     @classmethod
     def of(cls, *shapes: MoEShape | AttentionShape, **more: Any) -> Model:

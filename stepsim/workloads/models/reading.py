@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.builtin import MODELS
+from stepsim.workloads.models.config_json import read_config
 from stepsim.workloads.models.model import Model
+from stepsim.workloads.models.shapes import AttentionShape, MoEShape
+from stepsim.workloads.models.yaml_file import model_of, read_yaml
 
 __all__ = ["read_model"]
 
@@ -58,14 +62,27 @@ def _of_folder(folder: Path) -> Model:
 
 
 def _of_file(path: Path) -> Model:
-    from stepsim.workloads.models.config_json import read_config
-    from stepsim.workloads.models.yaml_file import read_yaml
-
     if path.suffix in _YAML:
         return read_yaml(path)
     if path.suffix == ".json":
         return read_config(path)
     raise ArgError(
-        f"model {path}: expected a file that ends in .yaml, .yml or .json, found '{path.suffix}'. Give "
-        f"the {_CONFIG} of a model, or a YAML file with its dimensions"
+        f"model {path}: expected a file that ends in .yaml, .yml or .json, found '{path.suffix}'. "
+        f"Give the {_CONFIG} of a model, or a YAML file with its dimensions"
     )
+
+
+def _of_any(value: object) -> Model:
+    """A model from a shape, its dimensions by key, or a text."""
+    if isinstance(value, (MoEShape, AttentionShape)):
+        return Model.of(value)
+    if isinstance(value, Mapping):
+        return model_of(value, "model")
+    if isinstance(value, str):
+        return read_model(value)
+    raise ArgError(
+        f"expected a name, a YAML file, a config.json or dimensions by key, found {value!r}"
+    )
+
+
+Model.reader = _of_any
