@@ -16,7 +16,7 @@ import pytest
 from stepsim.cli.main import main
 from stepsim.data import datasets
 from stepsim.reproduce import FIGURES
-from stepsim.workloads import MOE_SHAPES
+from stepsim.workloads.models import MODELS
 from tests.data.server import serve
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
@@ -154,7 +154,7 @@ def test_workloads_page_lists_every_model() -> None:
             f"{shape.experts} | {shape.active} | {shape.model_dim} | {shape.inner_dim} | "
             f"{shape.shared_inner or '-'}",
         )
-        for shape in MOE_SHAPES.values()
+        for shape in (model.moe for model in MODELS.values() if model.experts)
     ]
 
 

@@ -87,7 +87,7 @@ class BuiltDecoder(Built):
         workload, counts = self.workload, self.routing.counts_of(data.routing)
         heads = workload.heads.attention
         each = cache_padding_flops(heads, self.lengths, workload.kv_tile)
-        experts = padding_flops(workload.model.moe, workload.tile, counts)
+        experts = padding_flops(workload.model.feed_forward, workload.tile, counts)
         total: int = experts + heads.kv_heads * each
         return total
 
@@ -106,7 +106,7 @@ class BuiltDecoder(Built):
 
 def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
     """The layer for the cached tokens of each request, in order; its routing stays to be bound."""
-    experts, heads = workload.model.moe, workload.heads.attention
+    experts, heads = workload.model.feed_forward, workload.heads.attention
     lengths, batch, tile = data.lengths, data.rows, workload.tile
     inner, regions, bandwidth = workload.tile_inter, workload.expert_regions, workload.moe_bw
     rows = reserved(workload.max_length, lengths, workload.kv_tile)

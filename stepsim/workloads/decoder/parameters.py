@@ -10,7 +10,7 @@ from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides, reserved_tokens, sharing
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
-from stepsim.workloads.moe.parameters import Moe, check_experts
+from stepsim.workloads.moe.parameters import check_experts
 from stepsim.workloads.parameters import (
     DYNAMIC,
     KV_LENGTHS,
@@ -37,7 +37,10 @@ _PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder(Workload):
-    """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17)."""
+    """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
+
+    A model without experts has one that every token visits, its dense network.
+    """
 
     name: ClassVar = "decoder"
     inputs: ClassVar = (ROUTING, KV_LENGTHS)
@@ -90,7 +93,8 @@ class Decoder(Workload):
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
-        return Moe.routing_shape(given)
+        shape = Model.parse(given["model"]).feed_forward
+        return shape.experts, shape.active
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -133,16 +137,17 @@ class Decoder(Workload):
         return self.attention or self.model
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
-        yield from check_experts(self.model, self.tile_inter, self.expert_regions, "expert_regions")
+        shape = self.model.feed_forward
+        yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
         regions, heads = self.attention_regions, self.heads.attention
         what = f"the {data.rows} requests"
         yield from divides("attention_regions", regions, data.rows, what)
         yield from sharing("attention_regions", self.strategy, regions, data.rows * heads.kv_heads)
-        if heads.model_dim != self.model.moe.model_dim:
+        if heads.model_dim != self.model.model_dim:
             yield (
                 "attention",
                 f"expected heads of rows as wide as those of {self.model.name}, "
-                f"{self.model.moe.model_dim}, found {heads.name} with {heads.model_dim}",
+                f"{self.model.model_dim}, found {heads.name} with {heads.model_dim}",
             )
         if heads.value_width != heads.head_dim:
             yield (

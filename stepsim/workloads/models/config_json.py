@@ -14,7 +14,7 @@ from stepsim.workloads.models.keys import Keys, latent_heads, shown
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 from stepsim.workloads.models.quantization import quantized
 
-__all__ = ["read_config"]
+__all__ = ["KEYS", "read_config"]
 
 _NESTED = ("text_config", "llm_config", "language_config")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
@@ -23,6 +23,9 @@ _HEADS = ("num_attention_heads", "n_head")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _ACTIVE = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k")
 _DTYPES = ("dtype", "torch_dtype")
+KEYS = (*_HIDDEN, *_LAYERS, *_HEADS, *_EXPERTS, *_ACTIVE, *_DTYPES, *_NESTED)
+"""Keys that all families share."""
+
 _MOST_LAYERS, _MOST_WORDS = 1 << 14, 1 << 32
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from stepsim.dtypes import DType
 from stepsim.workloads.models.keys import Keys, shown
 
-__all__ = ["quantized"]
+__all__ = ["METHODS", "quantized"]
 
-_METHODS = (
+METHODS = (
     "fp8", "fbgemm_fp8", "mxfp4", "awq", "gptq", "auto-round", "bitsandbytes", "compressed-tensors",
     "modelopt",
 )  # fmt: skip
@@ -46,7 +46,7 @@ def quantized(keys: Keys, plain: DType) -> tuple[DType, DType]:
     if name == "modelopt":
         return _algorithm(keys, "quant_algo", plain), _algorithm(keys, "kv_cache_quant_algo", plain)
     keys.problem(
-        f"{keys.path}quant_method: expected one of {', '.join(_METHODS)}, found {shown(method)}; "
+        f"{keys.path}quant_method: expected one of {', '.join(METHODS)}, found {shown(method)}; "
         "describe the model in a YAML file, with weight_dtype"
     )
     return plain, plain

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import Model
+from stepsim.workloads.models import Model, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
@@ -93,7 +93,7 @@ class Moe(Workload):
         }
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
-        yield from check_experts(self.model, self.tile_inter, self.regions, "regions")
+        yield from check_experts(self.model.moe, self.tile_inter, self.regions, "regions")
         yield from self.types.check()
         if self.regions is not None and self.pack_bw != self.compute_bw:
             yield (
@@ -114,10 +114,9 @@ class Moe(Workload):
 
 
 def check_experts(
-    model: Model, tile_inter: int, regions: int | None, regions_name: str
+    shape: MoEShape, tile_inter: int, regions: int | None, regions_name: str
 ) -> Iterator[tuple[str, str]]:
     """Problems of the parameters that layers with experts share."""
-    shape = model.moe
     inner = math.gcd(shape.inner_dim, shape.shared_inner)
     what = f"the inner dimension {inner} of {shape.name}"
     yield from divides("tile_inter", tile_inter, inner, what)

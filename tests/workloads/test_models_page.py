@@ -1,0 +1,46 @@
+"""What the page on models shows is what the code reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from stepsim.dtypes import DType
+from stepsim.workloads.models import Dense, Experts, GroupedHeads, read_model
+from stepsim.workloads.models.config_json import KEYS
+from stepsim.workloads.models.quantization import METHODS
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_yaml_example(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", TEXT, flags=re.DOTALL)
+    path = tmp_path / "file.yaml"
+    path.write_text(block, encoding="utf-8")
+    model = read_model(str(path))
+    assert (model.name, model.model_dim, model.layers, model.vocabulary) == ("small", 512, 4, 1000)
+    assert model.heads == GroupedHeads(8, 2, 64)
+    assert (model.experts, model.dense) == (Experts(16, 2, 256, 128), Dense(1024, 1))
+    types = model.weight_dtype, model.activation_dtype, model.kv_dtype
+    assert types == (DType.f4, DType.bf16, DType.f8e4m3)
+
+
+def test_element_types() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (\S+) \|$", TEXT, flags=re.MULTILINE)
+    expected = [
+        (
+            dtype.text,
+            ", ".join(f"`{name}`" for name in dtype.aliases),
+            "1/2" if dtype.bits == 4 else str(dtype.bits // 8),
+        )
+        for dtype in DType
+        if dtype.is_arithmetic
+    ]
+    assert rows == expected
+
+
+def test_every_key_and_method_of_config_json_is_told() -> None:
+    told = set(re.findall(r"`([\w-]+)`", TEXT))
+    assert set(KEYS) <= told
+    assert set(METHODS) <= told
