@@ -104,7 +104,7 @@ def test_import_of_some_ranks(cli: Cli, tmp_path: Path) -> None:
 def test_import_mistakes_leave_nothing(cli: Cli, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", A)
     for arguments, says in (
-        (("-F", "csv"), "format 'csv' is not known, expected one of numpy, vllm"),
+        (("-F", "csv"), "format 'csv' is not known, expected one of azure, lengths"),
         (("--experts", 3), "4 experts per token, but the model has only 3 experts"),
         (("--model", "mixtral-8x7b", "--k", 3), "--k 3: model mixtral-8x7b has 2; leave one"),
     ):

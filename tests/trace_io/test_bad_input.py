@@ -58,31 +58,135 @@ def test_id_out_of_range(tmp_path):
     assert read_routing(path, experts=131).experts[17, 2] == 130
 
 
-def test_ids_out_of_range_are_counted():
-    ids = np.array([[0, 1], [2, 0], [1, 3], [4, 5]])
-    assert message(ids, experts=2) == (
-        "array: row 1 (layer 0, step 0, token 1): expert id 2 is out of range (and so in 2 more "
-        "rows); the model has 2 experts (ids 0..1); check that the trace belongs to this model"
-    )
-    assert "(and so in 1 more row);" in message(ids, experts=3)
-
-
-@pytest.mark.parametrize("experts", [None, 128])
-def test_negative_id(experts):
-    text = message(changed(0, 7, -1), experts=experts)
-    assert "row 39 (layer 3, step 0, token 0): expert id -1 is out of range; " in text
-    assert text.endswith("negative ids often mark padding, drop these tokens")
+OUT = "is out of range"
+IDS = TABLE.experts.astype(np.int64)
 
 
 @pytest.mark.parametrize(
-    ("value", "dtype"), [(2**31, np.int64), (2**32 + 1, np.int64), (2**64 - 1, np.uint64)]
+    ("ids", "options", "says"),
+    [
+        (
+            [[0, 1], [2, 0], [1, 3], [4, 5]],
+            {"experts": 2},
+            f"row 1 (layer 0, step 0, token 1): expert id 2 {OUT} (and so in 2 more rows); the "
+            "model has 2 experts (ids 0..1); check that the trace belongs to this model",
+        ),
+        ([[0, 1], [3, 1]], {"experts": 3}, f"row 1 (layer 0, step 0, token 1): expert id 3 {OUT};"),
+        (
+            [[1, 2], [3, 2**31]],
+            {},
+            f"row 1 (layer 0, step 0, token 1): expert id {2**31} {OUT}; id",
+        ),
+        ([[1, 2], [3, 2**32 + 1]], {}, f"row 1 (layer 0, step 0, token 1): expert id {2**32 + 1}"),
+        (
+            np.array([[2**64 - 1]], np.uint64),
+            {},
+            f"row 0 (layer 0, step 0, token 0): expert id {2**64 - 1}",
+        ),
+        (IDS, {"experts": 4}, "8 experts per token, but the model has only 4 experts; check that"),
+        (
+            IDS,
+            {"k": 4},
+            "8 experts per token (layer 0, step 0), but the model chooses k = 4; check",
+        ),
+        (IDS, {"tokens": 64}, "40 tokens (layer 0, step 0), expected 64; the recorder may have"),
+        (
+            np.zeros((3, 0), dtype=int),
+            {},
+            "tokens have 0 experts (shape (3, 0)), expected at least",
+        ),
+        (
+            np.int32(0),
+            {},
+            "expert ids have 0 dims, shape (), expected [tokens, k]; choose one layer",
+        ),
+        (
+            [0, 1],
+            {},
+            "expert ids have 1 dims, shape (2,), expected [tokens, k]; for one expert per",
+        ),
+        ([[[[0]]]], {}, "expert ids have 4 dims, shape (1, 1, 1, 1), expected [tokens, k]; choose"),
+        (
+            np.zeros((2, 0, 1), int),
+            {},
+            "has no layer 0, its shape (2, 0, 1) is read as [tokens, la",
+        ),
+        (np.ones((2, 2)), {}, "expert ids are float64, expected integers; drop missing values, th"),
+        (
+            [[1.0], [np.nan]],
+            {},
+            "expert ids are float64, expected integers (row 1 holds nan); drop",
+        ),
+        (np.ones((2, 2), np.float16), {}, "expert ids are float16, expected integers"),
+        (
+            [[True]],
+            {},
+            "expert ids are bool, expected integers; a mask is not a table of ids, np.n",
+        ),
+        ([[1, None]], {}, "expert ids are object, expected integers; rows of different lengths or"),
+        ([["1", "2"]], {}, "expert ids are <U1, expected integers; convert them"),
+        (np.ones((2, 2, 2)), {}, "expert ids are float64, expected integers"),
+        (np.zeros(2, "datetime64[s]"), {}, "expert ids are datetime64[s], expected integers"),
+        (np.ma.masked_equal(IDS, IDS[0, 0]), {}, "expert ids are masked at "),
+    ],
 )
-def test_an_id_above_int32_does_not_wrap(value, dtype):
-    ids = np.array([[1, 2], [3, value]], dtype=dtype)
-    for source in (ids, pa.table({"experts": pa.array(list(ids))})):
-        text = message(source)
-        assert f"row 1 (layer 0, step 0, token 1): expert id {value} is out of range" in text
-        assert "0..2147483647" in text
+def test_arrays(ids, options, says):
+    assert message(np.asanyarray(ids), **options).startswith(f"array: {says}")
+
+
+def test_a_mask_that_hides_nothing():
+    assert read_routing(np.ma.array(IDS)).experts.tolist() == IDS.tolist()
+
+
+LISTS = [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (
+            {"experts": [[1, 2], [3, 4], [5]]},
+            "row 2 (layer 0, step 0, token 2): `experts` has 1 val",
+        ),
+        (
+            {"experts": [[1], [-1]]},
+            "row 1 (layer 0, step 0, token 1): expert id -1 is out of range",
+        ),
+        (
+            {"experts": pa.array([[1], [2**40]])},
+            f"row 1 (layer 0, step 0, token 1): expert id {2**40}",
+        ),
+        (
+            {"experts": pa.array([[None]] * 2, pa.list_(pa.null()))},
+            "row 0 (layer 0, step 0, token 0): `experts` has a null in slot 0",
+        ),
+        (
+            {"experts": pa.array([[None]] * 2, pa.large_list(pa.null()))},
+            "row 0 (layer 0, step 0, token 0): `experts` has a null in slot 0",
+        ),
+        (
+            {"experts": LISTS, "weights": LISTS},
+            "column `weights` is list<item: int64>, expected a list of floats (gate weights)",
+        ),
+        ({"experts": LISTS, "model": [1, 2]}, "column `model` is int64, expected text; cast it"),
+        (
+            {"token": pa.chunked_array([[0], [None]], pa.int64()), "experts": LISTS},
+            "row 1: `token` is null, expected an index",
+        ),
+        (
+            {"token": [0], "expert": [1]},
+            "has no column `experts` (found `token`, `expert`), expected one with the list",
+        ),
+    ],
+)
+def test_tables(columns, says):
+    assert message(pa.table(columns)).startswith(f"pyarrow.lib.Table: {says}")
+
+
+def test_negative_ids_mark_padding():
+    text = message(changed(0, 7, -1), experts=128)
+    assert "row 39 (layer 3, step 0, token 0): expert id -1 is out of range; " in text
+    assert text.endswith("negative ids often mark padding, drop these tokens")
 
 
 def test_duplicate_expert(tmp_path):
@@ -126,35 +230,6 @@ def test_weights_that_do_not_fit(tmp_path):
     assert "weights are int32, expected floating point" in message(path)
 
 
-# --- counts and shapes
-
-
-def test_wrong_k():
-    assert message(TABLE, k=4) == (
-        "stepsim.trace_io.table.RoutingTable: 8 experts per token (layer 3, step 0), but model "
-        "'qwen' chooses k = 4; check that the trace belongs to this model"
-    )
-
-
-def test_more_choices_than_experts():
-    assert "8 experts per token, but the model has only 4 experts" in message(
-        TABLE.experts, experts=4
-    )
-
-
-def test_wrong_number_of_tokens():
-    assert "40 tokens (layer 3, step 0), expected 64; the recorder may have" in message(
-        TABLE, tokens=64
-    )
-
-
-def test_uneven_rows():
-    table = pa.table({"experts": [[1, 2], [3, 4], [5]]})
-    assert "row 2 (layer 0, step 0, token 2): `experts` has 1 values, but row 0 has 2" in message(
-        table
-    )
-
-
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.npy", "x.npz"])
 def test_empty_trace(tmp_path, name):
     path = tmp_path / name
@@ -170,54 +245,6 @@ def test_empty_trace(tmp_path, name):
     assert f"{path}: the trace is empty, it has 0 " in message(path)
     path.write_bytes(b"")
     assert message(path) == f"{path}: the file is empty (0 bytes); write or copy it again"
-
-
-def test_no_experts_per_token():
-    assert "tokens have 0 experts (shape (3, 0))" in message(np.zeros((3, 0), dtype=int))
-
-
-@pytest.mark.parametrize(
-    ("shape", "hint"),
-    [
-        ((), "choose one layer and step"),
-        ((6,), "reshape it to (tokens, 1)"),
-        ((2, 2, 2, 1), "choose one layer and step"),
-    ],
-)
-def test_wrong_dims(shape, hint):
-    text = message(np.zeros(shape, dtype=np.int32))
-    assert f"expert ids have {len(shape)} dims, shape {shape}, expected [tokens, k]; " in text
-    assert text.endswith(hint)
-
-
-def test_no_layers():
-    assert "has no layer 0, its shape (2, 0, 1)" in message(np.zeros((2, 0, 1), dtype=np.int32))
-
-
-# --- types
-
-
-@pytest.mark.parametrize(
-    ("array", "says"),
-    [
-        (np.ones((2, 2)), "float64, expected integers; drop missing values, then convert"),
-        (np.array([[1.0, 2.0], [np.nan, 1.0]]), "float64, expected integers (row 1 holds nan)"),
-        (np.ones((2, 2), dtype=np.float16), "float16, expected integers"),
-        (np.ones((2, 2), dtype=bool), "bool, expected integers; a mask is not a table of ids"),
-        (np.array([[1, None]], dtype=object), "object, expected integers; rows of different"),
-        (np.array([["1", "2"]]), "<U1, expected integers; convert them"),
-        (np.ones((2, 2, 2)), "float64, expected integers"),
-        (np.zeros(2, dtype="datetime64[s]"), "datetime64[s], expected integers"),
-    ],
-)
-def test_wrong_dtype(array, says):
-    assert message(array).startswith(f"array: expert ids are {says}")
-
-
-def test_masked_array():
-    ids = np.ma.masked_equal(TABLE.experts, TABLE.experts[0, 0])
-    assert "array: expert ids are masked at " in message(ids)
-    assert read_routing(np.ma.array(TABLE.experts)).experts.tolist() == TABLE.experts.tolist()
 
 
 @pytest.mark.parametrize(
@@ -240,12 +267,6 @@ def test_wrong_experts_column(column, found):
     )
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.null()), pa.large_list(pa.null())])
-def test_lists_of_nothing(kind):
-    table = pa.table({"experts": pa.array([[None], [None]], kind)})
-    assert "row 0 (layer 0, step 0, token 0): `experts` has a null in slot 0" in message(table)
-
-
 def test_an_encoding_that_pyarrow_cannot_decode():
     views = pa.array(["a", "b"], pa.string_view())
     model = pa.RunEndEncodedArray.from_arrays([1, 2], views)
@@ -257,13 +278,6 @@ def test_an_encoding_that_pyarrow_cannot_decode():
         assert "which this version of pyarrow cannot decode; cast it" in text
     else:
         pytest.skip("this version of pyarrow decodes every encoding known here")
-
-
-def test_wrong_weights_column():
-    table = pa.table({"experts": [[1, 2]], "weights": [[1, 2]]})
-    assert "column `weights` is list<item: int64>, expected a list of floats (gate" in message(
-        table
-    )
 
 
 @pytest.mark.parametrize("name", ["layer", "step", "token"])
@@ -283,17 +297,6 @@ def test_wrong_index_column(name, values, says):
     assert f"pyarrow.lib.Table: {says.format(name)}" in message(table)
 
 
-def test_the_row_counts_over_chunks():
-    column = pa.chunked_array([pa.array([0, 1]), pa.array([2, None])])
-    table = pa.table({"token": column, "experts": [[1], [2], [3], [4]]})
-    assert "row 3: `token` is null" in message(table)
-
-
-def test_wrong_model_column():
-    table = pa.table({"experts": [[1], [2]], "model": [1, 2]})
-    assert "column `model` is int64, expected text" in message(table)
-
-
 def test_rows_without_a_model_among_others():
     table = pa.table({"experts": [[1], [2]], "model": ["a", None]})
     assert message(table).endswith(
@@ -301,13 +304,6 @@ def test_rows_without_a_model_among_others():
         "the column `model`"
     )
     assert read_routing(table, model="a").experts.tolist() == [[1]]
-
-
-def test_missing_and_repeated_columns():
-    table = pa.table({"token": [0], "expert": [1]})
-    assert "has no column `experts` (found `token`, `expert`)" in message(table)
-    twice = pa.Table.from_arrays([pa.array([[1]]), pa.array([[2]])], names=["experts", "experts"])
-    assert "2 columns are called `experts`, expected one" in message(twice)
 
 
 @pytest.mark.parametrize("twice", ["experts", "layer", "step", "token", "model", "weights"])
@@ -347,20 +343,16 @@ def test_a_column_twice(tmp_path, names, reader):
 # --- tokens
 
 
-def test_a_token_is_missing():
+def test_tokens_that_are_missing_or_there_twice():
     table = TABLE.to_arrow()
-    kept = pa.concat_tables([table.slice(0, 10), table.slice(13)])
     assert (
         "rows 9 and 10 (model 'qwen' layer 3 step 0) hold tokens 9 and 13, expected consecutive "
-        "tokens, 3 are missing; the recorder may have dropped them" in message(kept)
-    )
-
-
-def test_a_token_occurs_twice():
-    table = TABLE.to_arrow()
-    text = message(pa.concat_tables([table, table.slice(7, 1)]))
-    assert "rows 7 and 40 (model 'qwen' layer 3 step 0) both hold token 7" in text
-    assert "with a column `step`" in text
+        "tokens, 3 are missing; the recorder may have dropped them"
+    ) in message(pa.concat_tables([table.slice(0, 10), table.slice(13)]))
+    assert (
+        "rows 7 and 40 (model 'qwen' layer 3 step 0) both hold token 7, expected each token once; "
+        "tell forward passes apart with a column `step`"
+    ) in message(pa.concat_tables([table, table.slice(7, 1)]))
 
 
 # --- files

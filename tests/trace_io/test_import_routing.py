@@ -21,10 +21,8 @@ from stepsim.trace_io import (
     routing_schema,
     summarize_routing,
     synthetic_routing,
-    trace_formats,
     write_routing,
 )
-from stepsim.trace_io.formats import job
 from stepsim.trace_io.formats import numpy as numpy_format
 from tests.property_profile import profile
 from tests.trace_io import foreign
@@ -410,9 +408,3 @@ def test_progress_reaches_the_end(tmp_path, monkeypatch):
     assert len(done) > 2
     assert A.nbytes <= done[-1] <= seen[-1].bytes_total == (tmp_path / "x.npy").stat().st_size
     assert seen[-1].rows == A.shape[0] * LAYERS
-
-
-@pytest.mark.parametrize("name", trace_formats())
-def test_formats_go_by_their_names(name):
-    assert trace_formats()[name].name == name
-    assert job.CHUNK_BYTES <= 64 << 20

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepsim.errors import ArgError, OutputError, TraceError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
     REQUESTS_SCHEMA_VERSION,
     ParquetStream,
@@ -235,33 +235,3 @@ def test_row_groups_are_full_whatever_the_pieces(tmp_path_factory, sizes, group)
         values = written.read().column("x").to_pylist()
     assert found == [group] * (total // group) + [total % group] * (total % group > 0)
     assert values == [100 * i + j for i, size in enumerate(sizes) for j in range(size)]
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
-def test_nothing_half_written_stays(tmp_path, error):
-    path = tmp_path / "t.parquet"
-    path.write_text("old")
-
-    def write() -> None:
-        with ParquetStream(path, row_group_rows=1) as file:
-            file.write(pa.table({"x": [1, 2, 3]}))
-            assert len(list(tmp_path.iterdir())) == 2
-            raise error
-
-    with pytest.raises(type(error)):
-        write()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_unwritable_places(tmp_path):
-    (tmp_path / "folder").mkdir()
-    missing, folder = tmp_path / "missing" / "t.parquet", tmp_path / "folder"
-    for path, says in (
-        (missing, f"cannot write {missing}: No such file or directory; choose a folder that"),
-        (folder, f"cannot write {folder}: it is a folder or a device; name a file"),
-    ):
-        with pytest.raises(OutputError) as caught:
-            FULL.to_parquet(path)
-        assert str(caught.value).startswith(says)
-    assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
