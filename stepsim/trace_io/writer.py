@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
-from stepsim.errors import OutputError
 from stepsim.trace_io.origin import with_origin
 
 __all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
@@ -86,22 +85,14 @@ class ParquetStream:
         origin: dict[str, Any] | None = None,
     ) -> None:
         self.rows = 0
-        self._origin = origin
         self._path = Path(path)
+        self._origin = origin
         self._groups = RowGroups(row_group_rows)
-        self._ending = ExitStack()
-        self._temporary = self._path
         self._writer: pq.ParquetWriter | None = None
+        self._context = self._opened()
 
     def __enter__(self) -> ParquetStream:
-        (self._temporary,) = self._ending.enter_context(replacing(self._path))
-        return self
-
-    def write(self, table: pa.Table, label: Hashable = None) -> None:
-        """Append rows; all tables of a file have one schema. ``label`` is that of `RowGroups`."""
-        self.rows += table.num_rows
-        for group in self._groups.add(table, label):
-            self._write(group)
+        return self._context.__enter__()
 
     def __exit__(
         self,
@@ -109,45 +100,33 @@ class ParquetStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with suppress(_Abandoned), self._ending:
+        self._context.__exit__(kind, error, trace)
+
+    def write(self, table: pa.Table, label: Hashable = None) -> None:
+        """Append rows; all tables of a file have one schema. ``label`` is that of `RowGroups`."""
+        self.rows += table.num_rows
+        for group in self._groups.add(table, label):
+            self._write(group)
+
+    @contextmanager
+    def _opened(self) -> Iterator[ParquetStream]:
+        with replacing(self._path) as (self._temporary,):
             try:
-                if kind is not None:
-                    # Whatever the block raised goes on as it is, also an OSError of its input.
-                    raise _Abandoned
+                yield self
                 for group in self._groups.rest():
                     self._write(group)
-                self._close()
-            finally:
-                with suppress(OSError, pa.ArrowException):
-                    if self._writer is not None:
-                        self._writer.close()
+            except BaseException:
+                with suppress(OSError):  # the first error tells more
+                    self._close()
+                raise
+            self._close()
 
     def _write(self, group: pa.Table) -> None:
-        try:
-            if self._writer is None:
-                schema = with_origin(group.schema, self._origin)
-                self._writer = pq.ParquetWriter(self._temporary, schema, write_page_checksum=True)
-            self._writer.write_table(group)
-        except (OSError, pa.ArrowException) as error:
-            raise self._refused(error) from error
+        if self._writer is None:
+            schema = with_origin(group.schema, self._origin)
+            self._writer = pq.ParquetWriter(self._temporary, schema, write_page_checksum=True)
+        self._writer.write_table(group)
 
     def _close(self) -> None:
-        if self._writer is None:
-            return
-        try:
+        if self._writer is not None:
             self._writer.close()
-        except (OSError, pa.ArrowException) as error:
-            raise self._refused(error) from error
-        self._writer = None
-
-    def _refused(self, error: Exception) -> OutputError:
-        number = error.errno if isinstance(error, OSError) else None
-        reason = os.strerror(number) if number else str(error)
-        return OutputError(
-            f"cannot write {self._path}: {reason}; choose a folder that exists, is writable and "
-            "has space"
-        )
-
-
-class _Abandoned(Exception):
-    """The block of a file raised: what is there of the file is dropped."""
