@@ -34,7 +34,11 @@ QWEN_TILES: dict[str, Any] = {
 
 TINY: dict[str, Any] = {
     "workload": "moe",
-    "model": {"name": "tiny", "experts": 6, "active": 2, "model_dim": 64, "inner_dim": 64},
+    "model": {
+        "name": "tiny",
+        "model_dim": 64,
+        "experts": {"count": 6, "active": 2, "inner_dim": 64},
+    },
     "traces": {"synthetic": {"tokens": 12, "layers": 2, "steps": 3, "seed": 1}},
     "parameters": {"tile_inter": 32},
     "grid": {"tile": [2, "dynamic"], "machine.hbm.channels": [8, 32]},

@@ -221,8 +221,8 @@ def test_every_metric_has_a_direction_or_none_on_purpose() -> None:
             ["limits.max_cycles: null in A, 1000000000 in B"],
         ),
         (
-            {"model": {**TINY["model"], "inner_dim": 32}},
-            ["model.inner_dim: 64 in A, 32 in B"],
+            {"model": {**TINY["model"], "experts": {"count": 6, "active": 2, "inner_dim": 32}}},
+            ["model.experts.inner_dim: 64 in A, 32 in B"],
         ),
         # Values that both have say nothing next to one that they have not in common.
         (
