@@ -6,77 +6,79 @@ served in unit order. Each unit has at most one entry, and its time can be moved
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.jit import inlined, kernel
 
 __all__ = ["next_unit", "pop_unit", "schedule"]
 
 
-@kernel
-def _before(U, a, b):
-    ta = U[a].evt
-    tb = U[b].evt
+@inlined
+def _before(state, a, b):
+    ta = state.units[a].evt
+    tb = state.units[b].evt
     return ta < tb or (ta == tb and a < b)
 
 
 @kernel
-def _sift_up(U, H, i):
-    unit = H[i]
+def _sift_up(state, i):
+    unit = state.calendar[i]
     while i > 0:
         up = (i - 1) >> 1
-        if not _before(U, unit, H[up]):
+        if not _before(state, unit, state.calendar[up]):
             break
-        H[i] = H[up]
-        U[H[i]].hpos = i
+        state.calendar[i] = state.calendar[up]
+        state.units[state.calendar[i]].hpos = i
         i = up
-    H[i] = unit
-    U[unit].hpos = i
+    state.calendar[i] = unit
+    state.units[unit].hpos = i
 
 
 @kernel
-def _sift_down(U, H, n, i):
-    unit = H[i]
+def _sift_down(state, n, i):
+    unit = state.calendar[i]
     while True:
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and _before(U, H[child + 1], H[child]):
+        if child + 1 < n and _before(state, state.calendar[child + 1], state.calendar[child]):
             child += 1
-        if not _before(U, H[child], unit):
+        if not _before(state, state.calendar[child], unit):
             break
-        H[i] = H[child]
-        U[H[i]].hpos = i
+        state.calendar[i] = state.calendar[child]
+        state.units[state.calendar[i]].hpos = i
         i = child
-    H[i] = unit
-    U[unit].hpos = i
+    state.calendar[i] = unit
+    state.units[unit].hpos = i
 
 
 @kernel
-def schedule(U, H, g, unit, time):
+def schedule(state, unit, time):
     """Enter ``unit`` at ``time``, or move its entry there."""
-    record = U[unit]
+    shared = state.globals[0]
+    record = state.units[unit]
     record.evt = time
     if record.hpos < 0:
-        H[g.heap_len] = unit
-        g.heap_len += 1
-        _sift_up(U, H, g.heap_len - 1)
+        state.calendar[shared.heap_len] = unit
+        shared.heap_len += 1
+        _sift_up(state, shared.heap_len - 1)
     else:
-        _sift_up(U, H, record.hpos)
-        _sift_down(U, H, g.heap_len, record.hpos)
+        _sift_up(state, record.hpos)
+        _sift_down(state, shared.heap_len, record.hpos)
+
+
+@inlined
+def next_unit(state):
+    """The unit that is due first. Needs ``heap_len > 0``."""
+    return state.calendar[0]
 
 
 @kernel
-def next_unit(H):
-    """The unit that is due first. Needs ``g.heap_len > 0``."""
-    return H[0]
-
-
-@kernel
-def pop_unit(U, H, g):
-    """Remove and answer the unit that is due first."""
-    unit = H[0]
-    U[unit].hpos = -1
-    g.heap_len -= 1
-    if g.heap_len > 0:
-        H[0] = H[g.heap_len]
-        _sift_down(U, H, g.heap_len, 0)
+def pop_unit(state):
+    """Remove and return the unit that is due first."""
+    shared = state.globals[0]
+    unit = state.calendar[0]
+    state.units[unit].hpos = -1
+    shared.heap_len -= 1
+    if shared.heap_len > 0:
+        state.calendar[0] = state.calendar[shared.heap_len]
+        _sift_down(state, shared.heap_len, 0)
     return unit

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels.engine import run
-from stepsim.kernels.layout import INFINITY, RunState, Status
+from stepsim.kernels.layout import INFINITY, RunState, State, Status
 
-__all__ = ["Execution", "ImageArrays", "execute"]
+__all__ = ["Execution", "ImageArrays", "execute", "state_of"]
 
 _PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
@@ -94,60 +94,86 @@ def execute(
         second.
     pause_steps : firings between two pauses; results do not depend on it.
     """
-    units, channels = image.units.copy(), image.channels.copy()
-    slots = np.zeros(_arena_size(len(image.slots), len(channels)), image.slots.dtype)
-    slots[: len(image.slots)] = image.slots
-    values = image.globals.copy()
-    g = _records(values)[0]
-    g.arena_end = len(slots)
+    arrays = state_of(image, _arena_size(len(image.slots), len(image.channels)))
+    g = arrays.globals[0]
     g.max_cycles = min(max_cycles, INFINITY)
     g.limit_steps = min(max_steps, INFINITY)
     g.history = int(history is True)
     if history is not False:
+        channels = arrays.channels
         kept = slice(None) if history is True else list(history)
         channels["keep"][kept] = 1
         channels["grow_at"][kept] = channels["mask"][kept] + 1
-    work = np.zeros(g.qmask + 1, np.int64)
-    work[: len(units)] = np.arange(len(units))
-    free = np.full(_FREE_LISTS, -1, np.int64)
-    scratch = np.zeros(image.scratch_words, np.int64)
-    heap = np.zeros(len(units) + 1, np.int64)
-    ports = image.ports.copy() if len(image.ports) else np.zeros(1, image.ports.dtype)
-    pending = np.zeros(len(ports) + 1, np.int64)
-    active = np.zeros(len(ports) + 1, np.int64)
-    banks = np.zeros(g.mem_channels, np.int64)
-    table = image.memory_table.copy()
-    fixed = (heap, _records(ports), pending, active, banks, table, _records(values))
     seconds = 0.0
     timed_out = False
     while True:
         g.pause_at = min(g.steps + pause_steps, g.limit_steps)
-        arrays = (_records(units), _records(channels), _records(slots), image.params, scratch)
-        arguments = (*arrays, work, free, *fixed)
-        _compile_for(arguments)
+        _compile_for(arrays)
         begin = time.perf_counter()
-        state = RunState(run(*arguments))
+        state = RunState(run(arrays))
         seconds += time.perf_counter() - begin
         if state is RunState.NO_SPACE:
-            grown = np.zeros(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), slots.dtype)
-            grown[: len(slots)] = slots
-            slots = grown
-            g.arena_end = len(slots)
+            arrays = _with_more_slots(arrays)
         elif state is not RunState.PAUSED:
             break
         if seconds > max_wall_seconds:
             timed_out = True
             break
         if on_pause is not None:
-            on_pause(g, units, seconds)
-    return Execution(state, units, channels, slots, g, seconds, timed_out, image.params)
+            on_pause(g, arrays.units, seconds)
+    return Execution(
+        state,
+        *(getattr(arrays, name).view(np.ndarray) for name in ("units", "channels", "slots")),
+        g,
+        seconds,
+        timed_out,
+        image.params,
+    )
+
+
+def state_of(image: ImageArrays, arena: int) -> State:
+    """Working copies of the arrays of an image, with ``arena`` slots in all."""
+    slots = np.zeros(arena, image.slots.dtype)
+    slots[: len(image.slots)] = image.slots
+    values = _records(image.globals.copy())
+    g = values[0]
+    g.arena_end = arena
+    count = len(image.units)
+    work_list = np.zeros(g.qmask + 1, np.int64)
+    work_list[:count] = np.arange(count)
+    ports = image.ports.copy() if len(image.ports) else np.zeros(1, image.ports.dtype)
+    return State(
+        units=_records(image.units.copy()),
+        channels=_records(image.channels.copy()),
+        slots=_records(slots),
+        parameters=image.params,
+        scratch=np.zeros(image.scratch_words, np.int64),
+        work_list=work_list,
+        free_lists=np.full(_FREE_LISTS, -1, np.int64),
+        calendar=np.zeros(count + 1, np.int64),
+        ports=_records(ports),
+        pending=np.zeros(len(ports) + 1, np.int64),
+        active=np.zeros(len(ports) + 1, np.int64),
+        free_at=np.zeros(g.mem_channels, np.int64),
+        memory_table=image.memory_table.copy(),
+        globals=values,
+    )
+
+
+def _with_more_slots(state: State) -> State:
+    """The same state with at least twice the slots."""
+    g, slots = state.globals[0], state.slots
+    grown = np.zeros(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), slots.dtype)
+    grown[: len(slots)] = slots
+    g.arena_end = len(grown)
+    return state._replace(slots=_records(grown))
 
 
 def _arena_size(fixed: int, channels: int) -> int:
     return fixed + 64 * channels + 1024
 
 
-def _compile_for(arguments: tuple[Any, ...]) -> None:
+def _compile_for(arrays: State) -> None:
     """Compile or load the engine before the clock starts; once, as all runs have one signature."""
     if not numba.config.DISABLE_JIT and not run.signatures:
-        run.compile(tuple(numba.typeof(argument) for argument in arguments))
+        run.compile((numba.typeof(arrays),))

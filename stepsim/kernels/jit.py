@@ -1,9 +1,9 @@
 """How kernels are compiled, and a compilation cache that cannot be stale.
 
 Numba keys its on-disk cache on the file of the cached function alone: an edit in another kernel
-file would silently run old machine code. Here the key is a digest of every kernel source together
-with the versions of numba, llvmlite and numpy, and the entry lives in a folder named by that
-digest.
+file would silently run old machine code. Here the key is a digest of every kernel source, those of
+plugins included, together with the versions of numba, llvmlite and numpy, and the entry lives in a
+folder named by that digest.
 """
 
 from __future__ import annotations
@@ -13,25 +13,41 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import llvmlite
 import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-__all__ = ["cache_directory", "cached_entry", "is_compiled", "kernel", "source_digest"]
+from stepsim.plugins import usable
+
+__all__ = [
+    "COMPILED_GROUPS",
+    "cache_directory",
+    "cached_entry",
+    "inlined",
+    "is_compiled",
+    "kernel",
+    "source_digest",
+    "spliced",
+]
 
 _log = logging.getLogger("stepsim")
 _COMPILER_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _HERE = Path(__file__).resolve().parent
 
-kernel: Callable[..., Any] = numba.njit(
-    error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+COMPILED_GROUPS: Final = ("stepsim.functions", "stepsim.memory_models")
+"""Groups of plugins that offer kernels."""
+
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
+}  # fmt: skip
+
+kernel: Callable[..., Any] = numba.njit(**_OPTIONS)
 """Compile a helper that only other kernels call.
 
 No reference counts, because kernels allocate nothing, and no wrapper for Python callers: without
@@ -39,12 +55,23 @@ them the engine runs several times faster and compiles in two thirds of the time
 from Python, call it from a function of your own that is compiled with ``numba.njit``.
 """
 
+inlined: Callable[..., Any] = numba.njit(forceinline=True, **_OPTIONS)
+"""Compile a helper that becomes part of the machine code of its callers.
+
+For what runs in every firing: a call costs more than most helpers do, because all arrays of the
+state are handed over.
+"""
+
+spliced: Callable[..., Any] = numba.njit(inline="always", **_OPTIONS)
+"""Make a helper part of its caller before that is compiled: for what has one caller."""
+
 
 def source_digest(folder: Path = _HERE) -> str:
-    """Digest of all kernel sources below ``folder``, of the compiler's versions and settings."""
+    """Digest of all kernel sources below ``folder``, of the sources of plugins that are compiled
+    into the engine, and of the compiler's versions and settings."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode())
+    for name, path in [*_sources(folder), *_plugin_sources()]:
+        digest.update(name.encode())
         digest.update(b"\0")
         digest.update(path.read_bytes())
         digest.update(b"\0")
@@ -52,6 +79,25 @@ def source_digest(folder: Path = _HERE) -> str:
     settings = [(name, getattr(numba.config, name, None)) for name in _COMPILER_SETTINGS]
     digest.update(repr((versions, settings)).encode())
     return digest.hexdigest()
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(folder).as_posix(), path
+
+
+def _plugin_sources() -> Iterator[tuple[str, Path]]:
+    """Every source file of the packages whose kernels the engine contains."""
+    for group in COMPILED_GROUPS:
+        for plugin in usable(group):
+            module = sys.modules[plugin.value.partition(":")[0].strip()]
+            root = sys.modules[module.__name__.partition(".")[0]]
+            label = f"{group}/{plugin.name}/{plugin.value}"
+            if root.__file__ is None or Path(root.__file__).name != "__init__.py":
+                yield label, Path(inspect.getfile(module))
+                continue
+            for name, path in _sources(Path(root.__file__).parent):
+                yield f"{label}/{name}", path
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ compiled and with ``NUMBA_DISABLE_JIT=1``.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,11 @@ __all__ = [
     "MAX_TILE_SIDE",
     "PORT",
     "SLOT",
-    "UNIT",
+    "UNIT_FIELDS",
     "Abort",
-    "Fn",
-    "Kind",
     "Payload",
     "RunState",
+    "State",
     "Status",
 ]
 
@@ -51,7 +50,7 @@ SLOT = np.dtype(
     ],
     align=True,
 )
-"""One token (64 bytes): a FIFO slot, a token in hand, a buffered tile or a block header."""
+"""One token (64 bytes): a FIFO slot, a private token, a buffered tile or a block header."""
 
 CHANNEL = np.dtype(
     [
@@ -75,44 +74,37 @@ CHANNEL = np.dtype(
     align=True,
 )
 
-UNIT = np.dtype(
-    [
-        ("clk", np.int64),
-        ("h", np.int64),  # pace clock
-        ("evt", np.int64),  # time of the pending calendar entry
-        ("busy", np.int64),
-        ("before", np.int64),  # waits before the first firing
-        ("memory", np.int64),  # waits for off-chip accesses
-        ("after", np.int64),  # wait for the closure that ended the unit
-        ("fires", np.int64),
-        ("requests", np.int64),  # off-chip requests issued
-        ("traffic", np.int64),  # useful off-chip bytes
-        ("flops", np.int64),
-        ("need", np.int64),  # requests of the access being asked for
-        ("par", np.int64),  # first parameter
-        ("scratch", np.int64),  # first word of private scratch space
-        ("in0", np.int64),  # first input in the parameter array
-        ("out0", np.int64),  # first output in the parameter array
-        ("hand", np.int64),  # slot index of private token storage
-        ("a", np.int64),
-        ("b", np.int64),
-        ("c", np.int64),
-        ("d", np.int64),
-        ("e", np.int64),
-        ("detail0", np.int64),  # numbers for the message of an abort
-        ("detail1", np.int64),
-        ("kind", np.int32),
-        ("pc", np.int32),  # resume point of the state machine
-        ("nin", np.int32),
-        ("nout", np.int32),
-        ("wait_channel", np.int32),
-        ("hpos", np.int32),  # position in the calendar heap, -1 when absent
-        ("port", np.int32),  # memory port, -1 for none
-        ("error", np.int16),  # Abort
-        ("state", np.int8),  # Status
-    ],
-    align=True,
-)
+UNIT_FIELDS = [
+    ("clk", np.int64),
+    ("h", np.int64),  # pace clock
+    ("evt", np.int64),  # time of the pending calendar entry
+    ("busy", np.int64),
+    ("before", np.int64),  # waits before the first firing
+    ("memory", np.int64),  # waits for off-chip accesses
+    ("after", np.int64),  # wait for the closure that ended the unit
+    ("fires", np.int64),
+    ("requests", np.int64),  # off-chip requests issued
+    ("traffic", np.int64),  # useful off-chip bytes
+    ("flops", np.int64),
+    ("need", np.int64),  # requests of the access being asked for
+    ("par", np.int64),  # first parameter
+    ("scratch", np.int64),  # first word of private scratch space
+    ("in0", np.int64),  # first input in the parameter array
+    ("out0", np.int64),  # first output in the parameter array
+    ("private", np.int64),  # first private slot
+    ("detail0", np.int64),  # numbers for the message of an abort
+    ("detail1", np.int64),
+    ("kind", np.int32),
+    ("pc", np.int32),  # resume point of the state machine
+    ("nin", np.int32),
+    ("nout", np.int32),
+    ("wait_channel", np.int32),
+    ("hpos", np.int32),  # position in the calendar heap, -1 when absent
+    ("port", np.int32),  # memory port, -1 for none
+    ("error", np.int16),  # Abort
+    ("state", np.int8),  # Status
+]
+"""What every unit has; the state words of its kind follow."""
 
 PORT = np.dtype(
     [
@@ -162,6 +154,39 @@ GLOBAL = np.dtype(
 )
 
 
+class State(NamedTuple):
+    """All arrays of a run, the one argument that every kernel shares.
+
+    Attributes
+    ----------
+    units, channels, slots, ports : records of UNIT, CHANNEL, SLOT and PORT.
+    parameters : integer parameters, input and output lists and the selector lists of all units.
+    scratch : private words of units.
+    work_list : ring of unit numbers that are to be stepped.
+    free_lists : first free block of the slot arena for every order.
+    calendar : heap of unit numbers by the time at which they are due.
+    pending, active : memory ports with an access that has not started, and that issue now.
+    free_at : cycle from which every memory channel is free.
+    memory_table : tables of the memory model.
+    globals : the one GLOBAL record.
+    """
+
+    units: Any
+    channels: Any
+    slots: Any
+    parameters: Any
+    scratch: Any
+    work_list: Any
+    free_lists: Any
+    calendar: Any
+    ports: Any
+    pending: Any
+    active: Any
+    free_at: Any
+    memory_table: Any
+    globals: Any
+
+
 class Payload(IntEnum):
     """What a token carries."""
 
@@ -173,7 +198,7 @@ class Payload(IntEnum):
 
 
 class Status(IntEnum):
-    """State of a unit, and what a step function answers."""
+    """State of a unit, and what a step function returns."""
 
     READY = 0
     WAIT_INPUT = 1
@@ -193,58 +218,6 @@ class RunState(IntEnum):
     NO_SPACE = 2
     CYCLE_LIMIT = 3
     STEP_LIMIT = 4
-
-
-class Kind(IntEnum):
-    """Unit kinds; one step function each."""
-
-    SOURCE = 0
-    CONSUMER = 1
-    UNARY_MAP = 2
-    BINARY_MAP = 3
-    MAP_ACCUM = 4
-    ACCUM = 5
-    SCAN = 6
-    ZIP = 7
-    RETILE = 8
-    EXPERT_ADDR = 9
-    CACHE_READ_ADDR = 10
-    LAST_TILE = 11
-    FLAT_MAP = 12
-    EXPAND_REF = 13
-    REPEAT = 14
-    FLATTEN = 15
-    PROMOTE = 16
-    RESHAPE = 17
-    PARTITION = 18
-    REASSEMBLE = 19
-    EAGER_MERGE = 20
-    BROADCAST = 21
-    PARALLELIZE = 22
-    BUFFERIZE = 23
-    STREAMIFY = 24
-    DYN_STREAMIFY = 25
-    LOAD = 26
-    RANDOM_LOAD = 27
-    STORE = 28
-    RANDOM_STORE = 29
-
-
-class Fn(IntEnum):
-    """Functions of map-like units."""
-
-    SILU = 0
-    EXP = 1
-    ROW_SUM = 2
-    MATMUL = 3
-    DYN_MATMUL = 4
-    ELEMENTWISE = 5  # Mul, Div, Add
-    APPEND_ROW = 6
-    SET_OFFSET = 7
-    WRITE_ADDRESS = 8
-    RETILE_ROW = 9
-    RETILE_COL = 10
-    SIGNAL = 11
 
 
 class Abort(IntEnum):

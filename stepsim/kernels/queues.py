@@ -1,7 +1,7 @@
 """The primitives every unit is written with: HEAD, TAKE, EMIT, RESERVE (STeP paper, section 4.3).
 
-A FIFO has forward and return latency 1. ``un`` and ``ch`` are records, ``S`` the slots, ``F`` the
-free lists of the arena, ``W`` the work list, ``g`` the globals.
+A FIFO has forward and return latency 1. ``un`` is the record of a unit, ``c`` the number of one of
+its channels, ``state`` all arrays of the run.
 
 Step functions first ask whether they can go on (:func:`has_token`, :func:`room`), and change
 nothing when they cannot; a clock only moves once the token or slot is there. The result does not
@@ -11,7 +11,7 @@ depend on the order in which units run.
 from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import Abort, Status
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "grab",
     "has_token",
     "head",
+    "is_closed",
     "push",
     "room",
     "send_copy",
@@ -36,54 +37,57 @@ __all__ = [
     "work",
 ]
 
-_WAIT_INPUT = int(Status.WAIT_INPUT)
-_WAIT_OUTPUT = int(Status.WAIT_OUTPUT)
-_DONE = int(Status.DONE)
-_FAILED = int(Status.FAILED)
-_NO_SPACE = int(Status.NO_SPACE)
-_GONE = int(Abort.CONSUMER_GONE)
 
-
-@kernel
-def push(W, g, unit):
+@inlined
+def push(state, unit):
     """Put a unit on the work list."""
-    W[g.qtail & g.qmask] = unit
-    g.qtail += 1
+    shared = state.globals[0]
+    state.work_list[shared.qtail & shared.qmask] = unit
+    shared.qtail += 1
 
 
-@kernel
+@inlined
 def abort(un, reason, detail0, detail1):
-    """The unit fails; answers the status to return."""
+    """The unit fails; its step function returns what this returns."""
     un.error = reason
     un.detail0 = detail0
     un.detail1 = detail1
-    return _FAILED
+    return Status.FAILED
 
 
-@kernel
+@inlined
 def work(un, cycles):
     """``add(n)``: the unit is busy; its pace does not move."""
     un.clk += cycles
     un.busy += cycles
 
 
-@kernel
-def has_token(ch):
+@inlined
+def has_token(state, c):
+    ch = state.channels[c]
     return ch.removed != ch.sent
 
 
-@kernel
-def block_on_input(un, ch, c):
+@inlined
+def is_closed(state, c):
+    """Whether the producer of channel ``c`` has ended; tokens may still be there."""
+    return state.channels[c].closed != 0
+
+
+@inlined
+def block_on_input(un, state, c):
     """Sleep until channel ``c`` gets a token or closes."""
+    ch = state.channels[c]
     ch.cwait = 1
     un.wait_channel = c
-    return _WAIT_INPUT
+    return Status.WAIT_INPUT
 
 
-@kernel
-def head(un, ch, S):
+@inlined
+def head(un, state, c):
     """HEAD: the clock moves to the first token, which stays. Needs :func:`has_token`."""
-    token = S[ch.start + (ch.removed & ch.mask)]
+    ch = state.channels[c]
+    token = state.slots[ch.start + (ch.removed & ch.mask)]
     gap = token.stamp - un.clk
     if gap > 0:
         un.clk = token.stamp
@@ -96,56 +100,61 @@ def head(un, ch, S):
     return token
 
 
-@kernel
-def take(un, ch, S, F, W, g):
+@inlined
+def take(un, state, c):
     """Remove the token that :func:`head` showed; its slot is free one cycle later."""
-    token = S[ch.start + (ch.removed & ch.mask)]
+    ch = state.channels[c]
+    token = state.slots[ch.start + (ch.removed & ch.mask)]
     token.rel = un.clk + 1
     token.hrel = un.h + 1
     ch.removed += 1
-    release(S, F, g, token)
+    release(state, token)
     if ch.pwait != 0:
         ch.pwait = 0
-        push(W, g, ch.producer)
+        push(state, ch.producer)
 
 
 @kernel
-def grab(un, ch, S, F, W, g, held):
+def grab(un, state, c, held):
     """TAKE the head into the private slot ``held``, level included."""
-    token = S[ch.start + (ch.removed & ch.mask)]
+    ch = state.channels[c]
+    token = state.slots[ch.start + (ch.removed & ch.mask)]
     copy_payload(token, held)
     held.level = token.level
-    retain(S, token)
-    take(un, ch, S, F, W, g)
+    retain(state, token)
+    take(un, state, c)
 
 
-@kernel
-def await_token(un, ch, c, g):
-    """0 when ``ch`` has a token; otherwise the status to return: the unit ends when ``ch`` has
+@inlined
+def await_token(un, state, c):
+    """0 when ``c`` has a token; otherwise the status to return: the unit ends when ``c`` has
     ended, and sleeps when it has not."""
-    if has_token(ch):
+    ch = state.channels[c]
+    if has_token(state, c):
         return 0
     if ch.closed != 0:
-        closure_ends(un, ch, g)
-        return _DONE
-    return block_on_input(un, ch, c)
+        closure_ends(un, state, c)
+        return Status.DONE
+    return block_on_input(un, state, c)
 
 
-@kernel
-def take_token(un, ch, c, S, F, W, g, held):
+@inlined
+def take_token(un, state, c, held):
     """TAKE the next token into the private slot ``held``: 0, or the status to return."""
-    status = await_token(un, ch, c, g)
+    status = await_token(un, state, c)
     if status == 0:
-        head(un, ch, S)
+        head(un, state, c)
         un.fires += 1
-        grab(un, ch, S, F, W, g, held)
+        grab(un, state, c, held)
     return status
 
 
 @kernel
-def closure(un, ch, g):
+def closure(un, state, c):
     """CLOSED in the middle of a unit's life: the clock moves to the producer's pace + 1."""
-    t = ch.hclose + 1 - g.slack
+    ch = state.channels[c]
+    shared = state.globals[0]
+    t = ch.hclose + 1 - shared.slack
     gap = t - un.clk
     if gap > 0:
         un.clk = t
@@ -158,9 +167,11 @@ def closure(un, ch, g):
 
 
 @kernel
-def closure_ends(un, ch, g):
+def closure_ends(un, state, c):
     """CLOSED that ends the unit: the same clocks, accounted as time after its last token."""
-    t = ch.hclose + 1 - g.slack
+    ch = state.channels[c]
+    shared = state.globals[0]
+    t = ch.hclose + 1 - shared.slack
     gap = t - un.clk
     if gap > 0:
         un.clk = t
@@ -169,29 +180,31 @@ def closure_ends(un, ch, g):
         un.h = t
 
 
-@kernel
-def room(un, ch, c, S, F, g):
+@inlined
+def room(un, state, c):
     """0 when a token can be sent on ``c`` now, else the status to return.
 
     A consumer that has ended frees no more slots: tokens that still fit are sent, whatever the
     order in which units run.
     """
+    ch = state.channels[c]
     if ch.sent - ch.removed >= ch.cap:
         if ch.gone != 0:
-            return abort(un, _GONE, c, 0)
+            return abort(un, Abort.CONSUMER_GONE, c, 0)
         ch.pwait = 1
         un.wait_channel = c
-        return _WAIT_OUTPUT
-    if ch.sent >= ch.grow_at and not grow_ring(S, F, g, ch):
-        return _NO_SPACE
+        return Status.WAIT_OUTPUT
+    if ch.sent >= ch.grow_at and not grow_ring(state, ch):
+        return Status.NO_SPACE
     return 0
 
 
-@kernel
-def wait_for_slot(un, ch, S):
+@inlined
+def wait_for_slot(un, state, c):
     """The clock part of RESERVE: wait until the slot of token ``sent - C`` has been freed."""
+    ch = state.channels[c]
     if ch.sent >= ch.cap:
-        old = S[ch.start + ((ch.sent - ch.cap) & ch.mask)]
+        old = state.slots[ch.start + ((ch.sent - ch.cap) & ch.mask)]
         gap = old.rel - un.clk
         if gap > 0:
             un.clk = old.rel
@@ -200,56 +213,58 @@ def wait_for_slot(un, ch, S):
             un.h = old.hrel
 
 
-@kernel
-def emit(un, ch, S, W, g, when, level):
+@inlined
+def emit(un, state, c, when, level):
     """EMIT with requested time ``when`` (0 for "now"); the caller fills in the payload.
 
     Needs :func:`room`. The forward latency is a floor: a later ``when`` is kept as it is.
     """
-    wait_for_slot(un, ch, S)
-    token = S[ch.start + (ch.sent & ch.mask)]
+    ch = state.channels[c]
+    shared = state.globals[0]
+    wait_for_slot(un, state, c)
+    token = state.slots[ch.start + (ch.sent & ch.mask)]
     stamp = un.clk + 1
     token.stamp = when if when > stamp else stamp
     token.pub = un.h + 1
     token.level = level
     ch.sent += 1
-    g.tokens += 1
+    shared.tokens += 1
     if ch.cwait != 0:
         ch.cwait = 0
-        push(W, g, ch.consumer)
+        push(state, ch.consumer)
     return token
 
 
-@kernel
-def emit_move(un, ch, S, W, g, when, level, held):
+@inlined
+def emit_move(un, state, c, when, level, held):
     """EMIT the private token ``held``, which is given away."""
-    token = emit(un, ch, S, W, g, when, level)
+    token = emit(un, state, c, when, level)
     copy_payload(held, token)
     return token
 
 
-@kernel
-def emit_copy(un, ch, S, W, g, when, level, source):
+@inlined
+def emit_copy(un, state, c, when, level, source):
     """EMIT a copy of the payload of ``source``."""
-    token = emit(un, ch, S, W, g, when, level)
+    token = emit(un, state, c, when, level)
     copy_payload(source, token)
-    retain(S, token)
+    retain(state, token)
     return token
 
 
-@kernel
-def send_move(un, ch, c, S, F, W, g, when, level, held):
+@inlined
+def send_move(un, state, c, when, level, held):
     """Wait for room and :func:`emit_move`: 0, or the status to return."""
-    status = room(un, ch, c, S, F, g)
+    status = room(un, state, c)
     if status == 0:
-        emit_move(un, ch, S, W, g, when, level, held)
+        emit_move(un, state, c, when, level, held)
     return status
 
 
-@kernel
-def send_copy(un, ch, c, S, F, W, g, when, level, source):
+@inlined
+def send_copy(un, state, c, when, level, source):
     """Wait for room and :func:`emit_copy`: 0, or the status to return."""
-    status = room(un, ch, c, S, F, g)
+    status = room(un, state, c)
     if status == 0:
-        emit_copy(un, ch, S, W, g, when, level, source)
+        emit_copy(un, state, c, when, level, source)
     return status

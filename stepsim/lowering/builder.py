@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from stepsim.errors import LoweringError
+from stepsim.kernels.catalog import UNIT, code_of
+from stepsim.kernels.declaration import UnitKind
 from stepsim.kernels.layout import (
     CHANNEL,
     GLOBAL,
@@ -15,14 +17,12 @@ from stepsim.kernels.layout import (
     MAX_TILE_SIDE,
     PORT,
     SLOT,
-    UNIT,
-    Kind,
     Payload,
 )
-from stepsim.kernels.memory.ports import MEMORY_MODELS
-from stepsim.kernels.units import flatmaps
+from stepsim.kernels.memory import dispatch as memory
+from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.lowering.image import Image
-from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.network import Network, UnitSpec
 from stepsim.lowering.registry import REGISTRY, Row, element_bits
 
 __all__ = ["ImageBuilder", "build_image"]
@@ -35,8 +35,6 @@ _MAX_VALUE: Final = (1 << 63) - 1
 _MAX_LEVEL: Final = 1000
 _MAX_BUNDLE: Final = 1 << 16
 _MAX_DEPTH: Final = 1 << 40
-_MAX_PERIOD_ROWS: Final = 2048
-_MAX_TABLE_WORDS: Final = 1 << 22
 
 
 class ImageBuilder:
@@ -47,8 +45,7 @@ class ImageBuilder:
         self._slots: list[tuple[int, ...]] = []
         self._params: list[int] = []
         self._selectors: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._hands: dict[str, int] = {}
-        self._states: list[tuple[str, str, int]] = []
+        self._private: dict[str, int] = {}
         self._units = np.zeros(len(network.units), UNIT)
         self._scratch = 0
 
@@ -66,13 +63,10 @@ class ImageBuilder:
         self._slots.extend(rows)
         return first
 
-    def set_hand(self, spec: UnitSpec, index: int, token: Mapping[str, Any]) -> None:
-        """Fill private token ``index`` of a unit."""
-        self._slots[self._hands[spec.name] + index] = self._token(spec, token)
-
-    def set_state(self, spec: UnitSpec, field: str, value: int) -> None:
-        """Give a state word of a unit an initial value other than 0."""
-        self._states.append((spec.name, field, value))
+    def set_private(self, spec: UnitSpec, slot: str, token: Mapping[str, Any]) -> None:
+        """Fill a private slot of a unit."""
+        place = self._private[spec.name] + _row(spec).kind.private.index(slot)
+        self._slots[place] = self._token(spec, token)
 
     def _token(self, spec: UnitSpec, token: Mapping[str, Any]) -> tuple[int, ...]:
         """One row of SLOT without its times: value, rows, cols, off, level, bits, kind, rd."""
@@ -133,16 +127,12 @@ class ImageBuilder:
         """The finished image; raises LoweringError for anything that does not fit."""
         network = self._network
         producers, consumers = self._endpoints()
-        readers = [u for u, s in enumerate(network.units) if _row(s).port == "read"]
-        writers = [u for u, s in enumerate(network.units) if _row(s).port == "write"]
+        readers = [u for u, s in enumerate(network.units) if _row(s).kind.port == "read"]
+        writers = [u for u, s in enumerate(network.units) if _row(s).kind.port == "write"]
         port_of = {unit: port for port, unit in enumerate(readers + writers)}
         for u, spec in enumerate(network.units):
             self._encode(u, spec, port_of.get(u, -1))
-        for name, field, value in self._states:
-            self._units[next(u for u, s in enumerate(network.units) if s.name == name)][field] = (
-                value
-            )
-        table = self._selector_table()
+        selectors = self._selector_table()
         channels, arena_top = self._channels(producers, consumers)
         slots = np.zeros(arena_top, SLOT)
         fields = ["value", "rows", "cols", "off", "level", "bits", "kind", "rd"]
@@ -154,7 +144,7 @@ class ImageBuilder:
         for unit, port in port_of.items():
             ports[port]["unit"] = unit
             ports[port]["bundle"] = _bundle(network.units[unit])
-        memory_table, rows_at, rows = _memory_table(network.timing, int(ports["bundle"].sum()))
+        table = self._memory_table([int(bundle) for bundle in ports["bundle"]])
         params = np.array(self._params or [0], np.int64)
         return Image(
             units=self._units,
@@ -163,8 +153,8 @@ class ImageBuilder:
             params=params,
             scratch_words=max(self._scratch, 1),
             ports=ports,
-            memory_table=memory_table,
-            globals=_globals(network, table, arena_top, rows_at, rows),
+            memory_table=table.words,
+            globals=_globals(network, selectors, arena_top, table),
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
@@ -181,10 +171,8 @@ class ImageBuilder:
                 raise LoweringError(f"two units are named '{spec.name}'; names must be unique")
             names.add(spec.name)
             row = _row(spec)
-            for word, expected, found in (
-                ("inputs", row.inputs, len(spec.inputs)),
-                ("outputs", row.outputs, len(spec.outputs)),
-            ):
+            for word, found in (("inputs", len(spec.inputs)), ("outputs", len(spec.outputs))):
+                expected = row.arity(word)
                 if expected is not None and expected != found:
                     raise LoweringError(
                         f"{spec.op} '{spec.name}': {found} {word}, expected {expected}"
@@ -213,25 +201,21 @@ class ImageBuilder:
     def _encode(self, u: int, spec: UnitSpec, port: int) -> None:
         row = _row(spec)
         unit = self._units[u]
-        self._hands[spec.name] = len(self._slots)
-        unit["hand"] = len(self._slots)
-        self._slots.extend([(0,) * 8] * row.hands)
+        self._private[spec.name] = len(self._slots)
+        unit["private"] = len(self._slots)
+        self._slots.extend([(0,) * 8] * len(row.kind.private))
         if "tile" in spec.params:
             rows, cols = (n if isinstance(n, int) else 1 for n in spec.params["tile"])
             self._check_sides(spec, rows, cols)
         try:
-            params = row.encode(self, spec)
-            if row.port is not None:
+            params = _in_order(spec, row.kind, row.encode(self, spec))
+            if row.kind.port is not None:
                 _bundle(spec)
         except KeyError as error:
             raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
-        for value in params:
-            # Negative numbers stand for the sides of a tile in a generic FlatMap only.
-            if value < (flatmaps.SIDE_VALID if row.kind is Kind.FLAT_MAP else 0):
-                raise LoweringError(f"{spec.op} '{spec.name}': parameter {value} is negative")
-            if value >= _MAX_PARAM:
-                raise LoweringError(f"{spec.op} '{spec.name}': parameter {value} is too large")
-        unit["kind"] = row.kind
+        unit["kind"] = code_of(row.kind)
+        for word, start in row.kind.words.items():
+            unit[word] = start
         unit["port"] = port
         unit["hpos"] = -1
         unit["wait_channel"] = -1
@@ -241,9 +225,9 @@ class ImageBuilder:
         unit["out0"] = len(self._params)
         self._params.extend(spec.outputs)
         unit["par"] = len(self._params)
-        self._params.extend(int(p) for p in params)
+        self._params.extend(params)
         unit["scratch"] = self._scratch
-        self._scratch += 2 * len(spec.inputs)
+        self._scratch += row.kind.scratch_per_input * len(spec.inputs)
 
     def _selector_table(self) -> int:
         """Append the selector lists to the parameters: entry per id, then count and indices."""
@@ -256,6 +240,13 @@ class ImageBuilder:
             lists.extend((len(chosen), *chosen))
         self._params.extend(entries + lists)
         return table
+
+    def _memory_table(self, bundles: list[int]) -> MemoryTable:
+        timing = self._network.timing
+        if timing.memory_model not in memory.MEMORY_MODELS:
+            known = ", ".join(memory.MEMORY_MODELS)
+            raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
+        return memory.MEMORY_MODELS[timing.memory_model].table_for(timing.hbm_channels, bundles)
 
     def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
         specs = self._network.channels
@@ -306,22 +297,23 @@ def _bundle(spec: UnitSpec) -> int:
     return bundle
 
 
-def _memory_table(timing: TimingParams, bundles: int) -> tuple[np.ndarray, int, int]:
-    """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
-    k = np.arange(bundles + 1, dtype=np.int64)
-    triangular = (k * (k + 1) // 2) % timing.hbm_channels
-    rows = min(bundles + 1, _MAX_PERIOD_ROWS, _MAX_TABLE_WORDS // (2 * timing.hbm_channels))
-    empty = np.full(rows * 2 * timing.hbm_channels, -1, np.int64)
-    return np.concatenate([triangular, empty]), bundles + 1, rows
+def _in_order(spec: UnitSpec, kind: UnitKind, values: Mapping[str, int | list[int]]) -> list[int]:
+    """The parameters of a unit in the order of its declaration."""
+    numbers: list[int] = []
+    for name in (parameter.removeprefix("*") for parameter in kind.parameters):
+        value = values[name]
+        found = [int(v) for v in value] if isinstance(value, list) else [int(value)]
+        for number in found:
+            if number < 0 and name not in kind.signed:
+                raise LoweringError(f"{spec.op} '{spec.name}': parameter {number} is negative")
+            if abs(number) >= _MAX_PARAM:
+                raise LoweringError(f"{spec.op} '{spec.name}': parameter {number} is too large")
+        numbers += found
+    return numbers
 
 
-def _globals(
-    network: Network, selectors: int, arena_top: int, rows_at: int, rows: int
-) -> np.ndarray:
+def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTable) -> np.ndarray:
     timing = network.timing
-    if timing.memory_model not in MEMORY_MODELS:
-        known = ", ".join(MEMORY_MODELS)
-        raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
     queue = 1
     while queue < 2 * len(network.channels) + 2 * len(network.units) + 2:
         queue *= 2
@@ -336,9 +328,9 @@ def _globals(
     values["mem_channels"] = timing.hbm_channels
     values["mem_interval"] = timing.hbm_interval
     values["mem_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
-    values["mem_model"] = MEMORY_MODELS[timing.memory_model]
-    values["mem_table_rows"] = rows_at
-    values["mem_table_size"] = rows
+    values["mem_model"] = memory.code_of(timing.memory_model)
+    values["mem_table_rows"] = table.rows_at
+    values["mem_table_size"] = table.rows
     return values
 
 

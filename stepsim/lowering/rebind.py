@@ -7,28 +7,24 @@ those that merges and filters send, and the selector table behind the parameters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
+from stepsim.kernels.declaration import UnitKind
 from stepsim.kernels.layout import Payload
+from stepsim.kernels.units.sources import SOURCE
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, UnitSpec
+from stepsim.lowering.registry import REGISTRY
 
 __all__ = ["ImageTemplate"]
 
 _Key = tuple[int, tuple[int, ...]]
-
-# Units that keep selector numbers among their parameters, and at which offsets.
-_NUMBERED: Final[Mapping[str, Callable[[UnitSpec], range]]] = {
-    "EagerMerge": lambda spec: range(1, 1 + len(spec.inputs)),
-    "FilterLastTile": lambda spec: range(2),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +102,29 @@ class ImageTemplate:
         return [(width, tuple(row)) for row in chosen]
 
     def _site(self, u: int, spec: UnitSpec) -> _Site | None:
-        image, unit = self._image, self._image.units[u]
-        first = int(unit["par"])
-        if spec.op in _NUMBERED:
-            places = np.array([first + i for i in _NUMBERED[spec.op](spec)], np.int64)
+        image, kind = self._image, REGISTRY[spec.op].kind
+        first = int(image.units[u]["par"])
+        if kind.selectors:
+            places = first + np.array(_offsets(kind, len(spec.inputs)), np.int64)
             used = image.params[places]
-        elif "tokens" in spec.params or spec.op == "SelectGen":
-            # Sources keep the number and the place of their tokens behind their mode.
-            count, begin = int(image.params[first + 1]), int(image.params[first + 2])
-            places = np.arange(begin, begin + count)
+        elif kind is SOURCE:
+            begin = int(image.params[first + kind.place("first")])
+            places = np.arange(begin, begin + int(image.params[first + kind.place("count")]))
             places = places[image.slots["kind"][places] == Payload.SELECTOR]
             used = image.slots["value"][places]
         else:
             return None
         keys = tuple(image.selectors[int(number)] for number in used)
-        return _Site(u, spec.op not in _NUMBERED, places, keys) if len(places) else None
+        return _Site(u, kind is SOURCE, places, keys) if len(places) else None
+
+
+def _offsets(kind: UnitKind, inputs: int) -> list[int]:
+    """Where a unit keeps numbers of selectors among its parameters; a list has one per input."""
+    return [
+        kind.place(name) + i
+        for name in kind.selectors
+        for i in range(inputs if f"*{name}" in kind.parameters else 1)
+    ]
 
 
 def _selector_table(at: int, numbers: Mapping[_Key, int]) -> NDArray[np.int64]:

@@ -1,9 +1,8 @@
-"""The registry: one row per unit of the vocabulary, tying its name to a kernel and its parameters.
+"""The registry: one row per unit of the vocabulary, tying its name to a kind and its parameters.
 
 An encoder turns the named parameters of a :class:`~stepsim.lowering.network.UnitSpec` into the
-integers that the step function of its kind reads, and asks the builder for private token storage.
-To add a unit: a step function in ``kernels/units``, a member of ``Kind``, one encoder and one row
-here.
+parameters that the declaration of the kind names, and asks the builder for the contents of private
+slots.
 """
 
 from __future__ import annotations
@@ -14,8 +13,20 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Fn, Kind
-from stepsim.kernels.units import flatmaps, sources
+from stepsim.kernels.declaration import UnitKind
+from stepsim.kernels.functions.dispatch import FUNCTIONS, code_of
+from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE
+from stepsim.kernels.units import (
+    buffers,
+    flatmaps,
+    maps,
+    merge,
+    offchip,
+    reductions,
+    routing,
+    shape,
+    sources,
+)
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
@@ -23,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["REGISTRY", "Row", "element_bits"]
 
-_Encoder = Callable[["ImageBuilder", "UnitSpec"], list[int]]
+_Parameters = Mapping[str, int | list[int]]
+_Encoder = Callable[["ImageBuilder", "UnitSpec"], _Parameters]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,48 +44,23 @@ class Row:
 
     Attributes
     ----------
-    kind : the step function.
-    encode : parameters as integers.
-    inputs, outputs : how many channels, ``None`` for one or more.
-    hands : private token slots.
-    port : "read", "write" or None: kind of memory port.
+    kind : declaration of the step function.
+    encode : parameters of the kind by name, a list for a name with a star.
+    inputs : how many inputs, where units of one kind differ.
     """
 
-    kind: Kind
+    kind: UnitKind
     encode: _Encoder
-    inputs: int | None
-    outputs: int | None
-    hands: int = 0
-    port: str | None = None
+    inputs: int | None = None
+
+    def arity(self, side: str) -> int | None:
+        """How many "inputs" or "outputs", None for one or more."""
+        if side == "inputs" and self.inputs is not None:
+            return self.inputs
+        names: tuple[str, ...] = getattr(self.kind, side)
+        return None if any(name.startswith("*") for name in names) else len(names)
 
 
-_UNARY: Final = {"Silu": Fn.SILU, "Exp": Fn.EXP, "RowWiseSum": Fn.ROW_SUM}
-_BINARY: Final = {
-    "Matmul": Fn.MATMUL,
-    "DynMatmul": Fn.DYN_MATMUL,
-    "Mul": Fn.ELEMENTWISE,
-    "Div": Fn.ELEMENTWISE,
-    "Add": Fn.ELEMENTWISE,
-    "RowWiseAppend": Fn.APPEND_ROW,
-    "SetOffset": Fn.SET_OFFSET,
-    "CacheWriteAddrGen": Fn.WRITE_ADDRESS,
-}
-_CONSTANT_CYCLES: Final = {
-    Fn.APPEND_ROW,
-    Fn.SET_OFFSET,
-    Fn.WRITE_ADDRESS,
-    Fn.SIGNAL,
-    Fn.RETILE_ROW,
-    Fn.RETILE_COL,
-}
-_ACCUM: Final = {
-    "Add": Fn.ELEMENTWISE,
-    "Mul": Fn.ELEMENTWISE,
-    "RetileRow": Fn.RETILE_ROW,
-    "RetileCol": Fn.RETILE_COL,
-    "SignalReqAllRead": Fn.SIGNAL,
-}
-_MAP_ACCUM: Final = {"Matmul": Fn.MATMUL, "DynMatmul": Fn.DYN_MATMUL}
 _SIDES: Final = {
     "rows": flatmaps.SIDE_ROWS,
     "cols": flatmaps.SIDE_COLS,
@@ -81,26 +68,28 @@ _SIDES: Final = {
 }
 
 
-def _function(spec: UnitSpec, table: Mapping[str, Fn]) -> tuple[Fn, int]:
-    """Code and transposed flag of the unit's function."""
+def _function(spec: UnitSpec, *uses: str) -> dict[str, int]:
+    """The parameters of a unit that applies a function, where it can be used in one of ``uses``."""
     fn = spec.params["fn"]
     name, transposed = (fn, False) if isinstance(fn, str) else (fn[0], len(fn) > 1 and bool(fn[1]))
-    if name not in table:
-        known = ", ".join(sorted(table))
+    known = [f for f in FUNCTIONS if any(use in FUNCTIONS[f].kernels for use in uses)]
+    if name not in known:
         raise LoweringError(
-            f"{spec.op} '{spec.name}': unknown function {name!r}; known are {known}"
+            f"{spec.op} '{spec.name}': unknown function {name!r}; known are "
+            f"{', '.join(sorted(known))}"
         )
-    return table[name], int(transposed)
-
-
-def _bandwidth(spec: UnitSpec, fn: Fn) -> int:
-    bw = int(spec.params["bw"])
-    if bw < 1 and fn not in _CONSTANT_CYCLES:
+    bandwidth = int(spec.params["bw"])
+    if bandwidth < 1 and not FUNCTIONS[name].constant_cycles:
         raise LoweringError(
-            f"{spec.op} '{spec.name}': compute bandwidth is {bw} FLOPs per cycle; "
-            f"function {fn.name.lower()} needs at least 1"
+            f"{spec.op} '{spec.name}': compute bandwidth is {bandwidth} FLOPs per cycle; "
+            f"function {name} needs at least 1"
         )
-    return max(bw, 0)
+    return {
+        "function": code_of(name),
+        "compute_bandwidth": max(bandwidth, 0),
+        "write_back": int(spec.params["wb"]),
+        "transposed": int(transposed),
+    }
 
 
 def element_bits(spec: UnitSpec, width: float) -> int:
@@ -125,7 +114,7 @@ def _result_bits(spec: UnitSpec) -> int:
 
 
 def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
         tokens = spec.params["tokens"]
         first = builder.add_tokens(spec, tokens)
         tail = int(spec.params.get("tail", 0))
@@ -134,12 +123,18 @@ def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> 
             raise LoweringError(
                 f"{spec.op} '{spec.name}': {len(clocks)} times for {len(tokens)} tokens"
             )
-        return [mode, len(tokens), first, tail, *clocks]
+        return _source(mode, len(tokens), first, tail, clocks)
 
     return encode
 
 
-def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _source(
+    mode: int, count: int, first: int, tail: int = 0, times: list[int] | None = None
+) -> _Parameters:
+    return {"mode": mode, "count": count, "first": first, "tail": tail, "times": times or []}
+
+
+def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     width = spec.params["width"]
     selectors, levels = spec.params["selectors"], spec.params["levels"]
     if len(selectors) != len(levels):
@@ -150,10 +145,10 @@ def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
         {"selector": list(chosen), "width": width, "rd": 0, "level": level}
         for chosen, level in zip(selectors, levels, strict=True)
     ]
-    return [sources.STEP, len(tokens), builder.add_tokens(spec, tokens), 0]
+    return _source(sources.STEP, len(tokens), builder.add_tokens(spec, tokens))
 
 
-def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     values = spec.params["values"]
     dims = spec.params["dims"]
     if prod(dims) != len(values):
@@ -165,7 +160,7 @@ def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
         {"tile": [1, 1, 8, 0, 1], "value": value, "level": min(_trailing_ends(i, dims), top)}
         for i, value in enumerate(values)
     ]
-    return [sources.COUNT, len(tokens), builder.add_tokens(spec, tokens), 0]
+    return _source(sources.COUNT, len(tokens), builder.add_tokens(spec, tokens))
 
 
 def _trailing_ends(index: int, dims: list[int]) -> int:
@@ -179,27 +174,29 @@ def _trailing_ends(index: int, dims: list[int]) -> int:
     return level
 
 
-def _unary_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    fn, transposed = _function(spec, {**_UNARY, **_BINARY})
-    return [fn, _bandwidth(spec, fn), int(spec.params["wb"]), transposed, _result_bits(spec)]
+def _unary_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    common = _function(spec, "unary", "binary")
+    fn = spec.params["fn"]
+    operands = 1 if "unary" in FUNCTIONS[fn if isinstance(fn, str) else fn[0]].kernels else 2
+    return {**common, "operands": operands, "stride": 0, "result_bits": _result_bits(spec)}
 
 
-def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    fn, transposed = _function(spec, _BINARY)
-    stride = int(spec.params.get("stride", 0))
-    wb = int(spec.params["wb"])
-    return [fn, _bandwidth(spec, fn), wb, transposed, stride, _result_bits(spec)]
+def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {
+        **_function(spec, "binary"),
+        "stride": int(spec.params.get("stride", 0)),
+        "result_bits": _result_bits(spec),
+    }
 
 
-def _reduction(table: Mapping[str, Fn]) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-        fn, transposed = _function(spec, table)
+def _reduction(use: str) -> _Encoder:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+        common = _function(spec, use)
         rows, cols = spec.params["init"]
-        wb = int(spec.params["wb"])
-        initial = {"tile": [rows, cols, spec.params["bpe"], wb, rows]}
-        builder.set_hand(spec, 0, initial)
-        builder.set_hand(spec, 2, initial)
-        return [fn, _bandwidth(spec, fn), wb, transposed, _rank(spec, 1), _result_bits(spec)]
+        initial = {"tile": [rows, cols, spec.params["bpe"], common["write_back"], rows]}
+        builder.set_private(spec, "accumulator", initial)
+        builder.set_private(spec, "initial", initial)
+        return {**common, "rank": _rank(spec, 1), "result_bits": _result_bits(spec)}
 
     return encode
 
@@ -211,25 +208,28 @@ def _rank(spec: UnitSpec, least: int) -> int:
     return rank
 
 
-def _numbers(*names: str) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-        return [int(spec.params[name]) for name in names]
+def _numbers(**names: str) -> _Encoder:
+    """Parameters of the kind that are plain numbers, and what they are called in a network."""
+
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+        return {name: int(spec.params[given]) for name, given in names.items()}
 
     return encode
 
 
-def _sink(hold: int, pause: int) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-        return [int(spec.params.get("n", hold)) if hold < 0 else hold, pause]
-
-    return encode
+def _sink(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {"hold": 0, "pause": 1}
 
 
-def _last_tile(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    return [builder.selector_id(2, (1,)), builder.selector_id(2, (0,))]
+def _hold(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {"hold": int(spec.params["n"]), "pause": 0}
 
 
-def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _last_tile(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {"more": builder.selector_id(2, (1,)), "last": builder.selector_id(2, (0,))}
+
+
+def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     def side(value: int | str) -> int:
         return _SIDES[value] if isinstance(value, str) else int(value)
 
@@ -241,146 +241,162 @@ def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
             f"FlatMap '{spec.name}': up to {largest} pieces per token; fewer than 2**62 can be "
             "counted"
         )
-    return [int(spec.params.get("cycles", 0)), side(rows), side(cols), len(dims), *dims]
+    return {
+        "cycles": int(spec.params.get("cycles", 0)),
+        "rows": side(rows),
+        "cols": side(cols),
+        "dim_count": len(dims),
+        "dims": dims,
+    }
 
 
-def _repeat(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _repeat(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     factor = int(spec.params["f"])
     if factor < 1:
         raise LoweringError(f"RepeatStatic '{spec.name}': factor is {factor}, expected at least 1")
-    return [factor]
+    return {"factor": factor}
 
 
-def _flatten(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _flatten(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     lo, hi = int(spec.params["lo"]), int(spec.params["hi"])
     if not 0 <= lo < hi:
         raise LoweringError(f"Flatten '{spec.name}': dims {lo}..{hi}, expected 0 <= lo < hi")
-    return [lo, hi]
+    return {"lo": lo, "hi": hi}
 
 
-def _reshape(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _reshape(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     params = spec.params
     pad = params.get("pad")
     if pad is not None:
         tile = [pad[0], pad[1], params["bpe"], int(params.get("wb", False)), 0]
-        builder.set_hand(spec, 1, {"tile": tile})
+        builder.set_private(spec, "pad", {"tile": tile})
     if int(params["q"]) < 1:
         raise LoweringError(f"Reshape '{spec.name}': chunk is {params['q']}, expected at least 1")
-    outer = int(params.get("outer", False))
-    return [
-        int(params["s"]),
-        int(params["q"]),
-        int(pad is not None),
-        int(params.get("ri", 0)),
-        outer,
-    ]
+    return {
+        "dim": int(params["s"]),
+        "chunk": int(params["q"]),
+        "has_pad": int(pad is not None),
+        "input_rank": int(params.get("ri", 0)),
+        "outer": int(params.get("outer", False)),
+    }
 
 
 def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
         costs = [int(cost) for cost in spec.params["switch"]]
         if len(costs) != ports(spec):
             raise LoweringError(
                 f"{spec.op} '{spec.name}': {len(costs)} switch costs for {ports(spec)} ports"
             )
-        flags = [int(spec.params["wb"])] if wb else []
-        return [_rank(spec, 0), *flags, *costs]
+        flags = {"write_back": int(spec.params["wb"])} if wb else {}
+        return {"rank": _rank(spec, 0), **flags, "switch_cycles": costs}
 
     return encode
 
 
-def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     n = len(spec.inputs)
-    return [_rank(spec, 0), *(builder.selector_id(n, (i,)) for i in range(n))]
+    return {
+        "rank": _rank(spec, 0),
+        "selectors": [builder.selector_id(n, (i,)) for i in range(n)],
+    }
 
 
-def _bufferize(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    builder.set_state(spec, "a", -1)
-    return [_rank(spec, 1)]
+def _bufferize(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {"rank": _rank(spec, 1)}
 
 
-def _streamify(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    repeat = [int(factor) for factor in spec.params["repeat"]]
-    return [_rank(spec, 1), len(repeat), *repeat]
+def _streamify(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    factors = [int(factor) for factor in spec.params["repeat"]]
+    return {"rank": _rank(spec, 1), "factor_count": len(factors), "factors": factors}
 
 
-def _tile(spec: UnitSpec) -> list[int]:
+def _tile(spec: UnitSpec) -> dict[str, int]:
     rows, cols = spec.params["tile"]
-    return [int(rows), int(cols)]
+    return {"rows": int(rows), "cols": int(cols)}
 
 
-def _load(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _load(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     view = [int(dim) for dim in spec.params["view"]]
     top = len(view) if spec.inputs or spec.params.get("lead", True) else len(view) - 1
-    return [*_tile(spec), element_bits(spec, spec.params["bpe"]), top, prod(view), len(view), *view]
+    return {
+        **_tile(spec),
+        "element_bits": element_bits(spec, spec.params["bpe"]),
+        "top_level": top,
+        "tiles": prod(view),
+        "dim_count": len(view),
+        "dims": view,
+    }
 
 
-def _random_load(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    return [*_tile(spec), element_bits(spec, spec.params["bpe"])]
+def _random_load(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {**_tile(spec), "element_bits": element_bits(spec, spec.params["bpe"])}
 
 
-def _store(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
+def _store(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     return _tile(spec)
 
 
-def _random_store(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    return [*_tile(spec), int(spec.params["ack_addr"])]
+def _random_store(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {**_tile(spec), "level_from_address": int(spec.params["ack_addr"])}
 
 
-def _none(builder: ImageBuilder, spec: UnitSpec) -> list[int]:
-    return []
+def _none(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    return {}
 
 
 _each = _tokens(sources.WORK, lambda params, count: [int(params["n"])] * count)
 
 
-def _times(params: Mapping[str, Any], count: int) -> list[int]:
+def _times(params: Mapping[str, Any], count: int) -> _Parameters:
     return list(params["times"])
 
 
+def _per_output(spec: UnitSpec) -> int:
+    return len(spec.outputs)
+
+
+def _per_chunk_input(spec: UnitSpec) -> int:
+    return len(spec.inputs) - 1
+
+
 REGISTRY: Final[Mapping[str, Row]] = {
-    "Src": Row(Kind.SOURCE, _each, 0, 1),
-    "At": Row(Kind.SOURCE, _tokens(sources.JUMP, _times), 0, 1),
-    "Paced": Row(Kind.SOURCE, _tokens(sources.PACED, _times), 0, 1),
-    "Gen": Row(Kind.SOURCE, _tokens(sources.STEP, lambda params, count: []), 0, 1),
-    "SelectGen": Row(Kind.SOURCE, _selector_source, 0, 1),
-    "MetadataGen": Row(Kind.SOURCE, _metadata_source, 0, 1),
-    "Consumer": Row(Kind.CONSUMER, _sink(0, 1), 1, 0),
-    "Printer": Row(Kind.CONSUMER, _sink(0, 1), 1, 0),
-    "Hold": Row(Kind.CONSUMER, _sink(-1, 0), 1, 0),
-    "UnaryMap": Row(Kind.UNARY_MAP, _unary_map, 1, 1, hands=1),
-    "BinaryMap": Row(Kind.BINARY_MAP, _binary_map, 2, 1, hands=1),
-    "BinaryMapAccum": Row(Kind.MAP_ACCUM, _reduction(_MAP_ACCUM), 2, 1, hands=3),
-    "Accum": Row(Kind.ACCUM, _reduction(_ACCUM), 1, 1, hands=3),
-    "Scan": Row(Kind.SCAN, _reduction(_ACCUM), 1, 1, hands=3),
-    "Zip": Row(Kind.ZIP, _none, 2, 1, hands=1),
-    "RetileStreamify": Row(Kind.RETILE, _numbers("split_row", "filter"), 1, 1, hands=2),
-    "ExpertAddrGen": Row(Kind.EXPERT_ADDR, _numbers("n", "base"), 1, 1, hands=1),
-    "CacheReadAddrGen": Row(Kind.CACHE_READ_ADDR, _numbers("stride"), 2, 1, hands=1),
-    "FilterLastTile": Row(Kind.LAST_TILE, _last_tile, 1, 1, hands=1),
-    "FlatMap": Row(Kind.FLAT_MAP, _flat_map, 1, 1, hands=2),
-    "ExpandRef": Row(Kind.EXPAND_REF, _numbers("e"), 2, 1),
-    "RepeatStatic": Row(Kind.REPEAT, _repeat, 1, 1),
-    "Flatten": Row(Kind.FLATTEN, _flatten, 1, 1, hands=1),
-    "Promote": Row(Kind.PROMOTE, _numbers("p"), 1, 1, hands=1),
-    "Reshape": Row(Kind.RESHAPE, _reshape, 1, 1, hands=2),
-    "Partition": Row(
-        Kind.PARTITION, _switched(lambda s: len(s.outputs), wb=True), 2, None, hands=1
-    ),
-    "Reassemble": Row(
-        Kind.REASSEMBLE, _switched(lambda s: len(s.inputs) - 1, wb=True), None, 1, hands=1
-    ),
-    "EagerMerge": Row(Kind.EAGER_MERGE, _eager_merge, None, 2, hands=1),
-    "Broadcast": Row(Kind.BROADCAST, _none, 1, None, hands=1),
-    "Parallelize": Row(
-        Kind.PARALLELIZE, _switched(lambda s: len(s.outputs), wb=False), 1, None, hands=1
-    ),
-    "Bufferize": Row(Kind.BUFFERIZE, _bufferize, 1, 1),
-    "Streamify": Row(Kind.STREAMIFY, _streamify, 1, 1),
-    "DynStreamify": Row(Kind.DYN_STREAMIFY, _numbers("rank", "rr"), 2, 1),
-    "OffChipLoad": Row(Kind.LOAD, _load, 0, 1, port="read"),
-    "DynOffChipLoad": Row(Kind.LOAD, _load, 1, 1, port="read"),
-    "RandomOffChipLoad": Row(Kind.RANDOM_LOAD, _random_load, 1, 1, port="read"),
-    "OffChipStore": Row(Kind.STORE, _store, 1, 0, port="write"),
-    "RandomOffChipStore": Row(Kind.RANDOM_STORE, _random_store, 2, 1, port="write"),
+    "Src": Row(sources.SOURCE, _each),
+    "At": Row(sources.SOURCE, _tokens(sources.JUMP, _times)),
+    "Paced": Row(sources.SOURCE, _tokens(sources.PACED, _times)),
+    "Gen": Row(sources.SOURCE, _tokens(sources.STEP, lambda params, count: [])),
+    "SelectGen": Row(sources.SOURCE, _selector_source),
+    "MetadataGen": Row(sources.SOURCE, _metadata_source),
+    "Consumer": Row(sources.CONSUMER, _sink),
+    "Printer": Row(sources.CONSUMER, _sink),
+    "Hold": Row(sources.CONSUMER, _hold),
+    "UnaryMap": Row(maps.UNARY_MAP, _unary_map),
+    "BinaryMap": Row(maps.BINARY_MAP, _binary_map),
+    "BinaryMapAccum": Row(reductions.MAP_ACCUM, _reduction("map_accumulate")),
+    "Accum": Row(reductions.ACCUM, _reduction("accumulate")),
+    "Scan": Row(reductions.SCAN, _reduction("accumulate")),
+    "Zip": Row(maps.ZIP, _none),
+    "RetileStreamify": Row(flatmaps.RETILE, _numbers(split_row="split_row", drop_padding="filter")),
+    "ExpertAddrGen": Row(flatmaps.EXPERT_ADDR, _numbers(tiles_per_expert="n", base="base")),
+    "CacheReadAddrGen": Row(flatmaps.CACHE_READ_ADDR, _numbers(stride="stride")),
+    "FilterLastTile": Row(flatmaps.LAST_TILE, _last_tile),
+    "FlatMap": Row(flatmaps.FLAT_MAP, _flat_map),
+    "ExpandRef": Row(shape.EXPAND_REF, _numbers(inner_dims="e")),
+    "RepeatStatic": Row(shape.REPEAT, _repeat),
+    "Flatten": Row(shape.FLATTEN, _flatten),
+    "Promote": Row(shape.PROMOTE, _numbers(position="p")),
+    "Reshape": Row(shape.RESHAPE, _reshape),
+    "Partition": Row(routing.PARTITION, _switched(_per_output, wb=True)),
+    "Reassemble": Row(routing.REASSEMBLE, _switched(_per_chunk_input, wb=True)),
+    "EagerMerge": Row(merge.EAGER_MERGE, _eager_merge),
+    "Broadcast": Row(routing.BROADCAST, _none),
+    "Parallelize": Row(routing.PARALLELIZE, _switched(_per_output, wb=False)),
+    "Bufferize": Row(buffers.BUFFERIZE, _bufferize),
+    "Streamify": Row(buffers.STREAMIFY, _streamify),
+    "DynStreamify": Row(buffers.DYN_STREAMIFY, _numbers(rank="rank", repeat_rank="rr")),
+    "OffChipLoad": Row(offchip.LOAD, _load, inputs=0),
+    "DynOffChipLoad": Row(offchip.LOAD, _load, inputs=1),
+    "RandomOffChipLoad": Row(offchip.RANDOM_LOAD, _random_load),
+    "OffChipStore": Row(offchip.STORE, _store),
+    "RandomOffChipStore": Row(offchip.RANDOM_STORE, _random_store),
 }

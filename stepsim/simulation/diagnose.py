@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stepsim.kernels.layout import INFINITY, Kind, Status
+from stepsim.kernels.catalog import KINDS
+from stepsim.kernels.layout import INFINITY, Status
+from stepsim.kernels.units.merge import EAGER_MERGE
+from stepsim.kernels.units.routing import REASSEMBLE
 from stepsim.lowering import Image
 from stepsim.results import Diagnosis, Failure, Wait
 from stepsim.simulation.reasons import abort_reason
@@ -40,11 +43,11 @@ class _State:
 
     def awaited_together(self, record: Any) -> list[int]:
         """Inputs whose heads a merge or a reassemble looks at before it takes any."""
-        first = int(record["in0"])
-        if record["kind"] == Kind.EAGER_MERGE and record["pc"] == 0:
+        first, kind = int(record["in0"]), KINDS[int(record["kind"])]
+        if kind is EAGER_MERGE and record["pc"] == 0:
             return [int(c) for c in self.params[first : first + int(record["nin"])]]
-        if record["kind"] == Kind.REASSEMBLE and record["pc"] == 1:
-            entry = int(record["a"])
+        if kind is REASSEMBLE and record["pc"] == 1:
+            entry = int(record["entry"])
             chosen = self.params[entry + 1 : entry + 1 + self.params[entry]]
             return [int(self.params[first + v]) for v in chosen]
         return []

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numba
-import numpy as np
 
 from stepsim.kernels.calendar import pop_unit
+from stepsim.kernels.driver import state_of
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.channel import advance, issue
 from stepsim.lowering import Network, build_image
@@ -20,18 +20,18 @@ __all__ = ["MemoryHarness", "run_scenario"]
 
 # Kernels are compiled to be called by kernels; these are called from Python.
 @numba.njit
-def _issue(M, Q, G, port, clock, requests):
-    issue(M, Q, G[0], port, clock, requests)
+def _issue(state, port, clock, requests):
+    issue(state, port, clock, requests)
 
 
 @numba.njit
-def _advance(U, H, M, Q, A, B, T, G, limit):
-    advance(U, H, M, Q, A, B, T, G[0], limit)
+def _advance(state, limit):
+    advance(state, limit)
 
 
 @numba.njit
-def _pop(U, H, G):
-    return pop_unit(U, H, G[0])
+def _pop(state):
+    return pop_unit(state)
 
 
 class MemoryHarness:
@@ -42,19 +42,12 @@ class MemoryHarness:
 
     def __init__(self, network: Network) -> None:
         image = build_image(network)
-        self.units: Any = image.units.copy().view(np.recarray)
-        self.ports: Any = image.ports.copy().view(np.recarray)
-        self.globals: Any = image.globals.copy().view(np.recarray)
-        self.g: Any = self.globals[0]
-        self.table = image.memory_table.copy()
-        self.heap = np.zeros(len(self.units) + 1, np.int64)
-        self.pending = np.zeros(len(self.ports) + 1, np.int64)
-        self.active = np.zeros(len(self.ports) + 1, np.int64)
-        self.banks = np.zeros(self.g.mem_channels, np.int64)
-        self.port_of = {int(port["unit"]): p for p, port in enumerate(self.ports)}
+        self.state = state_of(image, len(image.slots))
+        self.g: Any = self.state.globals[0]
+        self.port_of = {int(port["unit"]): p for p, port in enumerate(self.state.ports)}
 
     def issue(self, port: int, clock: int, requests: int) -> None:
-        _issue(self.ports, self.pending, self.globals, port, clock, requests)
+        _issue(self.state, port, clock, requests)
 
     def completions(self, cut: Callable[[int], int] = lambda now: INFINITY) -> Iterator[Any]:
         """Yield (clock, ports completed at it); issue what follows before asking for more.
@@ -62,26 +55,24 @@ class MemoryHarness:
         ``cut(now)`` bounds how far one call of ``advance`` may go.
         """
         now = 0
+        units, heap = self.state.units, self.state.calendar
         while True:
-            due = int(self.units[self.heap[0]].evt) if self.g.heap_len else INFINITY
+            due = int(units[heap[0]].evt) if self.g.heap_len else INFINITY
             limit = min(due, max(cut(now), now))
-            _advance(
-                self.units, self.heap, self.ports, self.pending, self.active, self.banks,
-                self.table, self.globals, limit,
-            )  # fmt: skip
+            _advance(self.state, limit)
             if self.g.heap_len == 0:
                 if self.g.mem_active == 0 and self.g.mem_pending == 0:
                     return
                 now = limit + 1
                 continue
-            due = int(self.units[self.heap[0]].evt)
+            due = int(units[heap[0]].evt)
             if due > limit:
                 now = limit + 1
                 continue
             now = due
             ended = []
-            while self.g.heap_len and self.units[self.heap[0]].evt == now:
-                ended.append(self.port_of[int(_pop(self.units, self.heap, self.globals))])
+            while self.g.heap_len and units[heap[0]].evt == now:
+                ended.append(self.port_of[int(_pop(self.state))])
             yield now, ended
 
 

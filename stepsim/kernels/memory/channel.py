@@ -5,78 +5,107 @@ requests over the channels: within a cycle the channel advances by 1, 2, 3, ... 
 and the position is carried to the next cycle. A channel serves one request per interval, first come
 first served; a response comes ``D`` cycles after its service started.
 
-State: ``B[c]``, the cycle from which channel ``c`` is free; ``g.mem_offset``; per port what is left
-to issue and the latest response. Cycles in which no port issues change nothing and are not visited.
-While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and each
-channel is advanced over whole periods in closed form: over one period ``free -> max(free + m * II,
-idle)``, where ``m`` requests arrive and ``idle`` is the result from an idle channel. Only the last
-period of such a segment is run explicitly, because on every channel the last response is the
+State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``mem_offset``; per port what is
+left to issue and the latest response. Cycles in which no port issues change nothing and are not
+visited. While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and
+each channel is advanced over whole periods in closed form: over one period ``free -> max(free + m *
+II, idle)``, where ``m`` requests arrive and ``idle`` is the result from an idle channel. Only the
+last period of such a segment is run explicitly, because on every channel the last response is the
 latest.
 
-``T`` holds the triangular numbers modulo the channel count in its first part and, behind them, one
-row of ``2 * channels`` numbers (``m`` and ``idle``) per number of requests per cycle, filled on
-first use.
+``memory_table`` holds the triangular numbers modulo the channel count in its first part and, behind
+them, one row of ``2 * channels`` numbers (``m`` and ``idle``) per number of requests per cycle,
+filled on first use.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
 from stepsim.kernels.calendar import schedule
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
+from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
-__all__ = ["advance", "issue"]
+__all__ = ["CHANNEL", "advance", "issue"]
+
+CHANNEL: Final = MemoryModel("channel", "serves each request on the next channel in turn")
+
+_MAX_PERIOD_ROWS: Final = 2048
+_MAX_TABLE_WORDS: Final = 1 << 22
 
 
-@kernel
-def issue(M, Q, g, port, clock, requests):
-    """Enter an access; ``Q`` is a heap of ports by starting cycle, behind the active list."""
-    record = M[port]
+@CHANNEL.table
+def _table(channels: int, bundles: Sequence[int]) -> MemoryTable:
+    """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
+    most = sum(bundles)
+    k = np.arange(most + 1, dtype=np.int64)
+    triangular = (k * (k + 1) // 2) % channels
+    rows = min(most + 1, _MAX_PERIOD_ROWS, _MAX_TABLE_WORDS // (2 * channels))
+    empty = np.full(rows * 2 * channels, -1, np.int64)
+    return MemoryTable(np.concatenate([triangular, empty]), most + 1, rows)
+
+
+@CHANNEL.issue
+def issue(state, port, clock, requests):
+    """Enter an access; ``pending`` is a heap of ports by starting cycle."""
+    shared = state.globals[0]
+    record = state.ports[port]
     record.start = clock + 1
     record.left = requests
     record.vmax = -1
-    g.mem_requests += requests
-    i = g.mem_pending
-    g.mem_pending += 1
+    shared.mem_requests += requests
+    i = shared.mem_pending
+    shared.mem_pending += 1
     while i > 0:
         up = (i - 1) >> 1
-        if M[Q[up]].start <= record.start:
+        if state.ports[state.pending[up]].start <= record.start:
             break
-        Q[i] = Q[up]
+        state.pending[i] = state.pending[up]
         i = up
-    Q[i] = port
+    state.pending[i] = port
 
 
-@kernel
-def _pop_pending(M, Q, g):
-    port = Q[0]
-    n = g.mem_pending - 1
-    g.mem_pending = n
-    last = Q[n]
+@inlined
+def _pop_pending(state):
+    shared = state.globals[0]
+    port = state.pending[0]
+    n = shared.mem_pending - 1
+    shared.mem_pending = n
+    last = state.pending[n]
     i = 0
     while True:
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and M[Q[child + 1]].start < M[Q[child]].start:
+        if (
+            child + 1 < n
+            and state.ports[state.pending[child + 1]].start
+            < state.ports[state.pending[child]].start
+        ):
             child += 1
-        if M[last].start <= M[Q[child]].start:
+        if state.ports[last].start <= state.ports[state.pending[child]].start:
             break
-        Q[i] = Q[child]
+        state.pending[i] = state.pending[child]
         i = child
     if n > 0:
-        Q[i] = last
+        state.pending[i] = last
     return port
 
 
-@kernel
-def _activate(A, g, port):
+@inlined
+def _activate(state, port):
     # Keep the active list in poll order: ports are numbered reads first, then writes.
-    i = g.mem_active
-    while i > 0 and A[i - 1] > port:
-        A[i] = A[i - 1]
+    shared = state.globals[0]
+    i = shared.mem_active
+    while i > 0 and state.active[i - 1] > port:
+        state.active[i] = state.active[i - 1]
         i -= 1
-    A[i] = port
-    g.mem_active += 1
+    state.active[i] = port
+    shared.mem_active += 1
 
 
 @kernel
@@ -87,158 +116,164 @@ def _gcd(a, b):
 
 
 @kernel
-def _period_row(T, g, requests):
+def _period_row(state, requests):
     # Row of ``m`` and ``idle`` for ``requests`` per cycle, by one period from an idle machine.
-    channels = g.mem_channels
-    row = g.mem_table_rows + requests * 2 * channels
-    if T[row] >= 0:
+    shared = state.globals[0]
+    channels = shared.mem_channels
+    row = shared.mem_table_rows + requests * 2 * channels
+    if state.memory_table[row] >= 0:
         return row
     for c in range(channels):
-        T[row + c] = 0
-        T[row + channels + c] = -INFINITY
-    period = channels // _gcd(T[requests], channels)
+        state.memory_table[row + c] = 0
+        state.memory_table[row + channels + c] = -INFINITY
+    period = channels // _gcd(state.memory_table[requests], channels)
     offset = 0
     for t in range(period):
         for k in range(requests):
-            c = offset + T[k]
+            c = offset + state.memory_table[k]
             if c >= channels:
                 c -= channels
-            start = T[row + channels + c]
+            start = state.memory_table[row + channels + c]
             if start < t + 1:
                 start = t + 1
-            T[row + channels + c] = start + g.mem_interval
-            T[row + c] += 1
-        offset += T[requests]
+            state.memory_table[row + channels + c] = start + shared.mem_interval
+            state.memory_table[row + c] += 1
+        offset += state.memory_table[requests]
         if offset >= channels:
             offset -= channels
     return row
 
 
 @kernel
-def _skip_periods(B, T, g, requests, period, count, t):
+def _skip_periods(state, requests, period, count, t):
     # Advance every channel over ``count`` whole periods that start in cycle ``t``.
-    channels = g.mem_channels
-    row = _period_row(T, g, requests)
+    shared = state.globals[0]
+    channels = shared.mem_channels
+    row = _period_row(state, requests)
     for r in range(channels):
-        arrivals = T[row + r]
+        arrivals = state.memory_table[row + r]
         if arrivals == 0:
             continue
-        c = g.mem_offset + r
+        c = shared.mem_offset + r
         if c >= channels:
             c -= channels
-        need = arrivals * g.mem_interval
-        busy = B[c] + count * need
-        idle = t + T[row + channels + r] + (count - 1) * max(period, need)
-        B[c] = max(busy, idle)
+        need = arrivals * shared.mem_interval
+        busy = state.free_at[c] + count * need
+        idle = t + state.memory_table[row + channels + r] + (count - 1) * max(period, need)
+        state.free_at[c] = max(busy, idle)
 
 
 @kernel
-def _run_cycle(M, A, B, T, g, t, track):
+def _run_cycle(state, t, track):
     # One arbiter cycle in which every active port issues one bundle.
-    channels = g.mem_channels
-    interval = g.mem_interval
-    offset = g.mem_offset
+    shared = state.globals[0]
+    channels = shared.mem_channels
+    interval = shared.mem_interval
+    offset = shared.mem_offset
     earliest = t + 1
     k = 0
-    for i in range(g.mem_active):
-        port = M[A[i]]
+    for i in range(shared.mem_active):
+        port = state.ports[state.active[i]]
         size = min(port.bundle, port.left)
         latest = -1
         for _ in range(size):
-            c = offset + T[k]
+            c = offset + state.memory_table[k]
             if c >= channels:
                 c -= channels
-            start = B[c]
+            start = state.free_at[c]
             if start < earliest:
                 start = earliest
-            B[c] = start + interval
+            state.free_at[c] = start + interval
             if start > latest:
                 latest = start
             k += 1
         if track:
             port.left -= size
-            if latest + g.mem_delay > port.vmax:
-                port.vmax = latest + g.mem_delay
-    offset += T[k]
+            if latest + shared.mem_delay > port.vmax:
+                port.vmax = latest + shared.mem_delay
+    offset += state.memory_table[k]
     if offset >= channels:
         offset -= channels
-    g.mem_offset = offset
-    g.mem_inner += k
+    shared.mem_offset = offset
+    shared.mem_inner += k
 
 
-@kernel
-def _run_segment(M, A, B, T, g, t, length, requests):
+@inlined
+def _run_segment(state, t, length, requests):
     # ``length`` cycles from ``t`` in which the same ports issue full bundles.
-    period = g.mem_channels // _gcd(T[requests], g.mem_channels)
+    shared = state.globals[0]
+    period = shared.mem_channels // _gcd(state.memory_table[requests], shared.mem_channels)
     quiet = length - period
     if quiet > 0:
         count = quiet // period
-        if count * period * requests > 4 * g.mem_channels and requests < g.mem_table_size:
-            _skip_periods(B, T, g, requests, period, count, t)
+        if count * period * requests > 4 * shared.mem_channels and requests < shared.mem_table_size:
+            _skip_periods(state, requests, period, count, t)
             t += count * period
             quiet -= count * period
             length -= count * period
             skipped = count * period
-            for i in range(g.mem_active):
-                port = M[A[i]]
+            for i in range(shared.mem_active):
+                port = state.ports[state.active[i]]
                 port.left -= skipped * port.bundle
         for j in range(quiet):
-            _run_cycle(M, A, B, T, g, t + j, False)
-        for i in range(g.mem_active):
-            port = M[A[i]]
+            _run_cycle(state, t + j, False)
+        for i in range(shared.mem_active):
+            port = state.ports[state.active[i]]
             port.left -= quiet * port.bundle
         t += quiet
         length -= quiet
     for j in range(length):
-        _run_cycle(M, A, B, T, g, t + j, True)
+        _run_cycle(state, t + j, True)
 
 
-@kernel
-def _retire(U, H, M, A, g):
+@inlined
+def _retire(state):
     # Ports that have issued everything complete when their last response is back.
+    shared = state.globals[0]
     kept = 0
     first = INFINITY
-    for i in range(g.mem_active):
-        p = A[i]
-        port = M[p]
+    for i in range(shared.mem_active):
+        p = state.active[i]
+        port = state.ports[p]
         if port.left > 0:
-            A[kept] = p
+            state.active[kept] = p
             kept += 1
         else:
             done = port.vmax + 1
-            schedule(U, H, g, port.unit, done)
+            schedule(state, port.unit, done)
             if done < first:
                 first = done
-    g.mem_active = kept
+    shared.mem_active = kept
     return first
 
 
-@kernel
-def advance(U, H, M, Q, A, B, T, g, limit):
+@CHANNEL.advance
+def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""
-    t = g.mem_now
+    shared = state.globals[0]
+    t = shared.mem_now
     while True:
-        if g.mem_active == 0:
-            if g.mem_pending == 0 or M[Q[0]].start > limit:
+        if shared.mem_active == 0:
+            if shared.mem_pending == 0 or state.ports[state.pending[0]].start > limit:
                 break
-            t = max(t, M[Q[0]].start)
+            t = max(t, state.ports[state.pending[0]].start)
         if t > limit:
             break
-        while g.mem_pending > 0 and M[Q[0]].start <= t:
-            _activate(A, g, _pop_pending(M, Q, g))
+        while shared.mem_pending > 0 and state.ports[state.pending[0]].start <= t:
+            _activate(state, _pop_pending(state))
         length = limit - t + 1
-        if g.mem_pending > 0:
-            length = min(length, M[Q[0]].start - t)
+        if shared.mem_pending > 0:
+            length = min(length, state.ports[state.pending[0]].start - t)
         requests = 0
-        for i in range(g.mem_active):
-            port = M[A[i]]
+        for i in range(shared.mem_active):
+            port = state.ports[state.active[i]]
             requests += port.bundle
             length = min(length, port.left // port.bundle)
         if length == 0:
-            _run_cycle(M, A, B, T, g, t, True)
+            _run_cycle(state, t, True)
             length = 1
         else:
-            _run_segment(M, A, B, T, g, t, length, requests)
+            _run_segment(state, t, length, requests)
         t += length
-        limit = min(limit, _retire(U, H, M, A, g))
-    g.mem_now = max(g.mem_now, t)
+        limit = min(limit, _retire(state))
+    shared.mem_now = max(shared.mem_now, t)

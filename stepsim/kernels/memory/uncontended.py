@@ -6,15 +6,20 @@ how much of the time is contention.
 
 from __future__ import annotations
 
+from typing import Final
+
 from stepsim.kernels.calendar import schedule
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.memory.declaration import MemoryModel
 
-__all__ = ["issue"]
+__all__ = ["UNCONTENDED"]
+
+UNCONTENDED: Final = MemoryModel("uncontended", "gives every operator a memory of its own")
 
 
-@kernel
-def issue(U, H, M, g, port, clock, requests):
-    record = M[port]
+@UNCONTENDED.issue
+def issue(state, port, clock, requests):
+    shared = state.globals[0]
+    record = state.ports[port]
     bundles = (requests + record.bundle - 1) // record.bundle
-    g.mem_requests += requests
-    schedule(U, H, g, record.unit, clock + bundles + g.mem_delay + 2)
+    shared.mem_requests += requests
+    schedule(state, record.unit, clock + bundles + shared.mem_delay + 2)

@@ -7,7 +7,8 @@ outer dims are accepted, and a buffer of one tile is read with its own rank as l
 from __future__ import annotations
 
 from stepsim.kernels.arena import allocate, copy_payload, free_block
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
+from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
@@ -19,25 +20,17 @@ from stepsim.kernels.queues import (
     emit_copy,
     has_token,
     head,
+    is_closed,
     room,
     take,
     work,
 )
 
-__all__ = ["step_bufferize", "step_dyn_streamify", "step_streamify"]
-
-_DONE = int(Status.DONE)
-_NO_SPACE = int(Status.NO_SPACE)
-_TILE = int(Payload.TILE)
-_BUFFER = int(Payload.BUFFER)
-_PAYLOAD = int(Abort.PAYLOAD)
-_OPEN = int(Abort.BUFFER_OPEN)
-_RAGGED = int(Abort.BUFFER_RAGGED)
-_LEVEL = int(Abort.LEVEL_NOT_ALLOWED)
+__all__ = ["BUFFERIZE", "DYN_STREAMIFY", "STREAMIFY"]
 
 
-@kernel
-def _shape_block(S, block, count, rank):
+@inlined
+def _shape_block(state, block, count, rank):
     """Give every tile the level of its place in a rectangular buffer; False when it is not one.
 
     Dim ``k`` is the number of stops of at least ``k`` up to the first one above ``k``; the product
@@ -45,12 +38,12 @@ def _shape_block(S, block, count, rank):
     not use, because the old ones are still read.
     """
     for i in range(count):
-        S[block + 1 + i].stamp = 0
+        state.slots[block + 1 + i].stamp = 0
     span = 1
     for k in range(rank):
         dim = 0
         for i in range(count):
-            level = S[block + 1 + i].level
+            level = state.slots[block + 1 + i].level
             if level >= k:
                 dim += 1
             if level > k:
@@ -58,186 +51,196 @@ def _shape_block(S, block, count, rank):
         span *= dim
         i = span - 1
         while i < count:
-            S[block + 1 + i].stamp = k + 1
+            state.slots[block + 1 + i].stamp = k + 1
             i += span
     for i in range(count):
-        S[block + 1 + i].level = S[block + 1 + i].stamp
+        state.slots[block + 1 + i].level = state.slots[block + 1 + i].stamp
     return span == count
 
 
-@kernel
-def _grow_block(un, S, F, g):
-    # ``a`` block, ``b`` elements, ``c`` order; False when the arena is full.
-    order = un.c + 1
-    fresh = allocate(S, F, g, order)
+@inlined
+def _grow_block(un, state):
+    # A block of twice the length for the buffer that is being filled; False when the arena is full.
+    order = un.order + 1
+    fresh = allocate(state, order)
     if fresh < 0:
         return False
-    for i in range(un.b):
-        copy_payload(S[un.a + 1 + i], S[fresh + 1 + i])
-        S[fresh + 1 + i].level = S[un.a + 1 + i].level
-    if un.a >= 0:
-        free_block(S, F, un.a, un.c)
-    un.a = fresh
-    un.c = order
+    for i in range(un.filled):
+        copy_payload(state.slots[un.block + 1 + i], state.slots[fresh + 1 + i])
+        state.slots[fresh + 1 + i].level = state.slots[un.block + 1 + i].level
+    if un.block >= 0:
+        free_block(state, un.block, un.order)
+    un.block = fresh
+    un.order = order
     return True
 
 
-@kernel
-def step_bufferize(un, C, S, P, W, g, F):
-    """Parameter: rank. ``a`` is -1 and ``c`` 0 when no block is held (set by lowering)."""
-    rank = P[un.par]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
+BUFFERIZE, _bufferize = declare(
+    "bufferize",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("rank",),
+    words={"block": -1, "filled": 0, "order": 0, "level": 0},
+)
+
+
+@BUFFERIZE
+def step_bufferize(un, state):
+    """``block`` is -1 and ``order`` 0 while no block is held."""
+    its = _bufferize(un, state)
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    if un.b > 0:
-                        closure_ends(un, ch, g)
-                        return abort(un, _OPEN, un.b, rank)
-                    closure_ends(un, ch, g)
-                    return _DONE
-                return block_on_input(un, ch, c)
-            if (un.a < 0 or un.b + 1 >= (1 << un.c)) and not _grow_block(un, S, F, g):
-                return _NO_SPACE
-            x = head(un, ch, S)
-            if x.kind != _TILE:
-                return abort(un, _PAYLOAD, x.kind, _TILE)
+            if not has_token(state, its.data):
+                if is_closed(state, its.data):
+                    if un.filled > 0:
+                        closure_ends(un, state, its.data)
+                        return abort(un, Abort.BUFFER_OPEN, un.filled, its.rank)
+                    closure_ends(un, state, its.data)
+                    return Status.DONE
+                return block_on_input(un, state, its.data)
+            if (un.block < 0 or un.filled + 1 >= (1 << un.order)) and not _grow_block(un, state):
+                return Status.NO_SPACE
+            x = head(un, state, its.data)
+            if x.kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, x.kind, Payload.TILE)
             un.fires += 1
-            cell = S[un.a + 1 + un.b]
+            cell = state.slots[un.block + 1 + un.filled]
             copy_payload(x, cell)
-            cell.level = x.level if x.level < rank else rank
-            un.b += 1
+            cell.level = x.level if x.level < its.rank else its.rank
+            un.filled += 1
             level = x.level
-            take(un, ch, S, F, W, g)
-            if level < rank:
+            take(un, state, its.data)
+            if level < its.rank:
                 work(un, 1)
                 continue
-            if not _shape_block(S, un.a, un.b, rank):
-                return abort(un, _RAGGED, un.b, rank)
-            un.d = level - rank
+            if not _shape_block(state, un.block, un.filled, its.rank):
+                return abort(un, Abort.BUFFER_RAGGED, un.filled, its.rank)
+            un.level = level - its.rank
             un.pc = 1
-        status = room(un, out, d, S, F, g)
+        status = room(un, state, its.out)
         if status != 0:
             return status
-        header = S[un.a]
-        header.rows = un.b
+        header = state.slots[un.block]
+        header.rows = un.filled
         header.off = 1
-        header.level = un.c
-        token = emit(un, out, S, W, g, 0, un.d)
-        token.kind = _BUFFER
-        token.value = un.a
+        header.level = un.order
+        token = emit(un, state, its.out, 0, un.level)
+        token.kind = Payload.BUFFER
+        token.value = un.block
         token.rows = 0
         token.cols = 0
         token.off = 0
         token.bits = 0
         token.rd = 0
-        un.a = -1
-        un.b = 0
-        un.c = 0
+        un.block = -1
+        un.filled = 0
+        un.order = 0
         un.pc = 0
 
 
-@kernel
-def step_streamify(un, C, S, P, W, g, F):
-    """Parameters: rank, number of factors, factors (innermost last; run from the back, in turn).
+STREAMIFY, _streamify = declare(
+    "streamify",
+    inputs=("buffers",),
+    outputs=("out",),
+    parameters=("rank", "factor_count", "*factors"),
+    words=("element", "reading", "factor"),
+)
 
-    ``a`` element, ``b`` read of the current factor, ``d`` factor.
-    """
-    par = un.par
-    rank = P[par]
-    factors = P[par + 1]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    turns = factors if factors > 0 else 1
+
+@STREAMIFY
+def step_streamify(un, state):
+    """``factors`` are innermost last and run from the back, in turn; ``reading`` counts the reads
+    of the current factor."""
+    its = _streamify(un, state)
+    turns = its.factor_count if its.factor_count > 0 else 1
     while True:
-        status = await_token(un, ch, c, g)
+        status = await_token(un, state, its.buffers)
         if status != 0:
             return status
-        buffer = head(un, ch, S)
-        if buffer.kind != _BUFFER:
-            return abort(un, _PAYLOAD, buffer.kind, _BUFFER)
+        buffer = head(un, state, its.buffers)
+        if buffer.kind != Payload.BUFFER:
+            return abort(un, Abort.PAYLOAD, buffer.kind, Payload.BUFFER)
         block = buffer.value
-        count = S[block].rows
-        while un.d < turns:
-            reads = P[par + 1 + factors - un.d] if factors > 0 else 1
-            while un.b < reads:
-                while un.a < count:
-                    status = room(un, out, d, S, F, g)
+        count = state.slots[block].rows
+        while un.factor < turns:
+            reads = 1
+            if its.factor_count > 0:
+                reads = state.parameters[its.factors + its.factor_count - 1 - un.factor]
+            while un.reading < reads:
+                while un.element < count:
+                    status = room(un, state, its.out)
                     if status != 0:
                         return status
-                    cell = S[block + 1 + un.a]
+                    cell = state.slots[block + 1 + un.element]
                     level = cell.level
-                    if level == rank:
-                        if factors == 0:
-                            level = rank + buffer.level
-                        elif un.b == reads - 1:
-                            level = rank + buffer.level + 1 + un.d
+                    if level == its.rank:
+                        if its.factor_count == 0:
+                            level = its.rank + buffer.level
+                        elif un.reading == reads - 1:
+                            level = its.rank + buffer.level + 1 + un.factor
                     un.fires += 1
-                    emit_copy(un, out, S, W, g, 0, level, cell)
+                    emit_copy(un, state, its.out, 0, level, cell)
                     work(un, 1)
-                    un.a += 1
-                un.a = 0
-                un.b += 1
-            un.b = 0
-            un.d += 1
-        un.d = 0
-        take(un, ch, S, F, W, g)
+                    un.element += 1
+                un.element = 0
+                un.reading += 1
+            un.reading = 0
+            un.factor += 1
+        un.factor = 0
+        take(un, state, its.buffers)
 
 
-@kernel
-def step_dyn_streamify(un, C, S, P, W, g, F):
-    """Parameters: rank, highest repeated rank. Inputs: buffers, reference (level in ``b``)."""
-    rank = P[un.par]
-    repeat_rank = P[un.par + 1]
-    c = P[un.in0]
-    r = P[un.in0 + 1]
-    d = P[un.out0]
-    ch = C[c]
-    ref = C[r]
-    out = C[d]
+DYN_STREAMIFY, _dyn_streamify = declare(
+    "dyn_streamify",
+    inputs=("buffers", "reference"),
+    outputs=("out",),
+    parameters=("rank", "repeat_rank"),
+    words=("element", "level"),
+)
+
+
+@DYN_STREAMIFY
+def step_dyn_streamify(un, state):
+    """``repeat_rank`` is the highest repeated rank; ``level`` is that of the reference."""
+    its = _dyn_streamify(un, state)
     while True:
-        status = await_token(un, ch, c, g)
+        status = await_token(un, state, its.buffers)
         if status != 0:
             return status
-        buffer = head(un, ch, S)
-        if buffer.kind != _BUFFER:
-            return abort(un, _PAYLOAD, buffer.kind, _BUFFER)
+        buffer = head(un, state, its.buffers)
+        if buffer.kind != Payload.BUFFER:
+            return abort(un, Abort.PAYLOAD, buffer.kind, Payload.BUFFER)
         if un.pc == 0:
-            if not has_token(ref):
-                if ref.closed == 0:
-                    return block_on_input(un, ref, r)
+            if not has_token(state, its.reference):
+                if not is_closed(state, its.reference):
+                    return block_on_input(un, state, its.reference)
                 if buffer.level == 0:
-                    closure_ends(un, ref, g)
-                    return _DONE
-                closure(un, ref, g)
-                take(un, ch, S, F, W, g)
+                    closure_ends(un, state, its.reference)
+                    return Status.DONE
+                closure(un, state, its.reference)
+                take(un, state, its.buffers)
                 continue
-            y = head(un, ref, S)
-            un.b = y.level
-            take(un, ref, S, F, W, g)
-            if buffer.level == 0 and un.b > 0:
-                return abort(un, _LEVEL, un.b, 0)
-            un.a = 0
+            y = head(un, state, its.reference)
+            un.level = y.level
+            take(un, state, its.reference)
+            if buffer.level == 0 and un.level > 0:
+                return abort(un, Abort.LEVEL_NOT_ALLOWED, un.level, 0)
+            un.element = 0
             un.pc = 1
         block = buffer.value
-        count = S[block].rows
-        while un.a < count:
-            status = room(un, out, d, S, F, g)
+        count = state.slots[block].rows
+        while un.element < count:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            cell = S[block + 1 + un.a]
+            cell = state.slots[block + 1 + un.element]
             level = cell.level
-            if level == rank:
-                level += un.b
+            if level == its.rank:
+                level += un.level
             un.fires += 1
-            emit_copy(un, out, S, W, g, 0, level, cell)
+            emit_copy(un, state, its.out, 0, level, cell)
             work(un, 1)
-            un.a += 1
+            un.element += 1
         un.pc = 0
-        if buffer.level > 0 and un.b >= repeat_rank + 1:
-            take(un, ch, S, F, W, g)
+        if buffer.level > 0 and un.level >= its.repeat_rank + 1:
+            take(un, state, its.buffers)

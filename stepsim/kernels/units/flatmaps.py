@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
+from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
@@ -15,20 +16,21 @@ from stepsim.kernels.queues import (
     grab,
     has_token,
     head,
+    is_closed,
     room,
     take,
     work,
 )
 
 __all__ = [
+    "CACHE_READ_ADDR",
+    "EXPERT_ADDR",
+    "FLAT_MAP",
+    "LAST_TILE",
+    "RETILE",
     "SIDE_COLS",
     "SIDE_ROWS",
     "SIDE_VALID",
-    "step_cache_read_addr",
-    "step_expert_addr",
-    "step_flat_map",
-    "step_last_tile",
-    "step_retile",
 ]
 
 SIDE_ROWS: Final = -1
@@ -36,20 +38,10 @@ SIDE_ROWS: Final = -1
 SIDE_COLS: Final = -2
 SIDE_VALID: Final = -3
 
-_DONE = int(Status.DONE)
-_TILE = int(Payload.TILE)
-_SELECTOR = int(Payload.SELECTOR)
-_LEVEL = int(Abort.LEVEL_NOT_ALLOWED)
-_ONE_HOT = int(Abort.NOT_ONE_HOT)
-_ONE_CLOSED = int(Abort.ONE_INPUT_CLOSED)
-_LEVELS = int(Abort.LEVELS_DIFFER)
-_EMPTY_INNER = int(Abort.EMPTY_INNER)
-_PAYLOAD = int(Abort.PAYLOAD)
 
-
-@kernel
+@inlined
 def _address(y, value):
-    y.kind = _TILE
+    y.kind = Payload.TILE
     y.rows = 1
     y.cols = 1
     y.off = 1
@@ -58,193 +50,220 @@ def _address(y, value):
     y.value = value
 
 
-@kernel
-def step_retile(un, C, S, P, W, g, F):
-    """RetileStreamify. Parameters: split rows, drop padding."""
-    split_row = P[un.par]
-    drop = P[un.par + 1]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    x = S[un.hand]
-    y = S[un.hand + 1]
+RETILE, _retile = declare(
+    "retile",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("split_row", "drop_padding"),
+    words=("piece",),
+    private=("tile", "sent"),
+)
+
+
+@RETILE
+def step_retile(un, state):
+    """RetileStreamify."""
+    its = _retile(un, state)
+    x = state.slots[its.tile]
+    y = state.slots[its.sent]
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.data)
             if status != 0:
                 return status
-            if head(un, ch, S).kind != _TILE:
-                return abort(un, _PAYLOAD, head(un, ch, S).kind, 0)
-            grab(un, ch, S, F, W, g, x)
+            if head(un, state, its.data).kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, head(un, state, its.data).kind, 0)
+            grab(un, state, its.data, x)
             un.fires += 1
-            un.a = 1
+            un.piece = 1
             un.pc = 1
-        if split_row != 0:
+        if its.split_row != 0:
             pieces = x.rows
             width = x.cols
         else:
             pieces = x.cols
             width = x.rows
-        while un.a <= pieces:
-            status = room(un, out, d, S, F, g)
+        while un.piece <= pieces:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            i = un.a
-            ends = drop != 0 and i == x.off
-            y.kind = _TILE
+            i = un.piece
+            ends = its.drop_padding != 0 and i == x.off
+            y.kind = Payload.TILE
             y.rows = 1
             y.cols = width
             y.off = 1 if i <= x.off else 0
             y.bits = x.bits
             y.rd = x.rd
             y.value = 0
-            emit_move(un, out, S, W, g, 0, x.level if (i == pieces or ends) else 0, y)
-            un.a = pieces + 1 if ends else i + 1
+            emit_move(un, state, its.out, 0, x.level if (i == pieces or ends) else 0, y)
+            un.piece = pieces + 1 if ends else i + 1
         un.pc = 0
 
 
-@kernel
-def step_expert_addr(un, C, S, P, W, g, F):
-    """Parameters: tiles per expert, base."""
-    tiles = P[un.par]
-    start = P[un.par + 1]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    y = S[un.hand]
+EXPERT_ADDR, _expert_addr = declare(
+    "expert_addr",
+    inputs=("selector",),
+    outputs=("out",),
+    parameters=("tiles_per_expert", "base"),
+    words=("position", "expert"),
+    private=("address",),
+)
+
+
+@EXPERT_ADDR
+def step_expert_addr(un, state):
+    its = _expert_addr(un, state)
+    shared = state.globals[0]
+    y = state.slots[its.address]
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.selector)
             if status != 0:
                 return status
-            x = head(un, ch, S)
-            if x.kind != _SELECTOR:
-                return abort(un, _PAYLOAD, x.kind, 0)
+            x = head(un, state, its.selector)
+            if x.kind != Payload.SELECTOR:
+                return abort(un, Abort.PAYLOAD, x.kind, 0)
             level = x.level
-            entry = P[g.selectors + x.value]
+            entry = state.parameters[shared.selectors + x.value]
             un.fires += 1
-            take(un, ch, S, F, W, g)
+            take(un, state, its.selector)
             if level > 0:
-                return abort(un, _LEVEL, level, 0)
-            if P[entry] != 1:
-                return abort(un, _ONE_HOT, P[entry], 0)
-            un.b = P[entry + 1]
-            un.a = 0
+                return abort(un, Abort.LEVEL_NOT_ALLOWED, level, 0)
+            if state.parameters[entry] != 1:
+                return abort(un, Abort.NOT_ONE_HOT, state.parameters[entry], 0)
+            un.expert = state.parameters[entry + 1]
+            un.position = 0
             un.pc = 1
-        while un.a < tiles:
-            status = room(un, out, d, S, F, g)
+        while un.position < its.tiles_per_expert:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            _address(y, start + un.b * tiles + un.a)
-            emit_move(un, out, S, W, g, 0, 1 if un.a < tiles - 1 else 2, y)
-            un.a += 1
+            _address(y, its.base + un.expert * its.tiles_per_expert + un.position)
+            emit_move(un, state, its.out, 0, 1 if un.position < its.tiles_per_expert - 1 else 2, y)
+            un.position += 1
         un.pc = 0
 
 
-@kernel
-def step_cache_read_addr(un, C, S, P, W, g, F):
-    """Parameter: stride. The burst is spread over future cycles; the clock stands."""
-    stride = P[un.par]
-    c1 = P[un.in0]
-    c2 = P[un.in0 + 1]
-    d = P[un.out0]
-    ch1 = C[c1]
-    ch2 = C[c2]
-    out = C[d]
-    y = S[un.hand]
+CACHE_READ_ADDR, _cache_read_addr = declare(
+    "cache_read_addr",
+    inputs=("row", "length"),
+    outputs=("out",),
+    parameters=("stride",),
+    words=("position", "first_row", "level", "tiles", "begin"),
+    private=("address",),
+)
+
+
+@CACHE_READ_ADDR
+def step_cache_read_addr(un, state):
+    """The burst is spread over future cycles; the clock stands."""
+    its = _cache_read_addr(un, state)
+    y = state.slots[its.address]
     while True:
         if un.pc == 0:
-            if has_token(ch1):
-                x = head(un, ch1, S)
-                un.b = x.value
-                un.c = x.level
-                take(un, ch1, S, F, W, g)
+            if has_token(state, its.row):
+                x = head(un, state, its.row)
+                un.first_row = x.value
+                un.level = x.level
+                take(un, state, its.row)
                 un.pc = 1
-            elif ch1.closed == 0:
-                return block_on_input(un, ch1, c1)
-            elif has_token(ch2):
-                closure_ends(un, ch1, g)
-                head(un, ch2, S)
-                take(un, ch2, S, F, W, g)
-                return abort(un, _ONE_CLOSED, c1, c2)
-            elif ch2.closed == 0:
-                return block_on_input(un, ch2, c2)
+            elif not is_closed(state, its.row):
+                return block_on_input(un, state, its.row)
+            elif has_token(state, its.length):
+                closure_ends(un, state, its.row)
+                head(un, state, its.length)
+                take(un, state, its.length)
+                return abort(un, Abort.ONE_INPUT_CLOSED, its.row, its.length)
+            elif not is_closed(state, its.length):
+                return block_on_input(un, state, its.length)
             else:
-                closure_ends(un, ch1, g)
-                closure_ends(un, ch2, g)
-                return _DONE
+                closure_ends(un, state, its.row)
+                closure_ends(un, state, its.length)
+                return Status.DONE
         if un.pc == 1:
-            if not has_token(ch2):
-                if ch2.closed != 0:
-                    closure_ends(un, ch2, g)
-                    return abort(un, _ONE_CLOSED, c2, c1)
-                return block_on_input(un, ch2, c2)
-            x = head(un, ch2, S)
+            if not has_token(state, its.length):
+                if is_closed(state, its.length):
+                    closure_ends(un, state, its.length)
+                    return abort(un, Abort.ONE_INPUT_CLOSED, its.length, its.row)
+                return block_on_input(un, state, its.length)
+            x = head(un, state, its.length)
             level = x.level
-            un.d = x.value
+            un.tiles = x.value
             un.fires += 1
-            take(un, ch2, S, F, W, g)
-            if level != un.c:
-                return abort(un, _LEVELS, un.c, level)
-            if un.d <= 0:
-                return abort(un, _EMPTY_INNER, un.d, 0)
-            un.e = un.clk
-            un.a = 0
+            take(un, state, its.length)
+            if level != un.level:
+                return abort(un, Abort.LEVELS_DIFFER, un.level, level)
+            if un.tiles <= 0:
+                return abort(un, Abort.EMPTY_INNER, un.tiles, 0)
+            un.begin = un.clk
+            un.position = 0
             un.pc = 2
-        while un.a < un.d:
-            status = room(un, out, d, S, F, g)
+        while un.position < un.tiles:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            _address(y, un.b * stride + un.a)
-            emit_move(un, out, S, W, g, un.e + un.a, 0 if un.a < un.d - 1 else un.c + 1, y)
-            un.a += 1
+            _address(y, un.first_row * its.stride + un.position)
+            emit_move(
+                un,
+                state,
+                its.out,
+                un.begin + un.position,
+                0 if un.position < un.tiles - 1 else un.level + 1,
+                y,
+            )
+            un.position += 1
         un.pc = 0
 
 
-@kernel
-def step_last_tile(un, C, S, P, W, g, F):
-    """FilterLastTile. Parameters: id of the selector {1} of width 2, id of the selector {0}."""
-    more = P[un.par]
-    last = P[un.par + 1]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    y = S[un.hand]
+LAST_TILE, _last_tile = declare(
+    "last_tile",
+    inputs=("tiles",),
+    outputs=("out",),
+    parameters=("more", "last"),
+    words=("position", "count", "level"),
+    private=("flag",),
+    selectors=("more", "last"),
+)
+
+
+@LAST_TILE
+def step_last_tile(un, state):
+    """FilterLastTile. ``more`` is the selector {1} of width 2, ``last`` the selector {0}."""
+    its = _last_tile(un, state)
+    y = state.slots[its.flag]
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.tiles)
             if status != 0:
                 return status
-            x = head(un, ch, S)
-            un.b = x.value
-            un.c = x.level
+            x = head(un, state, its.tiles)
+            un.count = x.value
+            un.level = x.level
             un.fires += 1
-            take(un, ch, S, F, W, g)
-            if un.b <= 0:
-                return abort(un, _EMPTY_INNER, un.b, 0)
-            un.a = 1
+            take(un, state, its.tiles)
+            if un.count <= 0:
+                return abort(un, Abort.EMPTY_INNER, un.count, 0)
+            un.position = 1
             un.pc = 1
-        while un.a <= un.b:
-            status = room(un, out, d, S, F, g)
+        while un.position <= un.count:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            ends = un.a == un.b
-            y.kind = _SELECTOR
+            ends = un.position == un.count
+            y.kind = Payload.SELECTOR
             y.rows = 1
             y.cols = 2
             y.off = 1
             y.bits = 8
             y.rd = 0
-            y.value = last if ends else more
-            emit_move(un, out, S, W, g, 0, un.c + 1 if ends else 0, y)
-            un.a += 1
+            y.value = its.last if ends else its.more
+            emit_move(un, state, its.out, 0, un.level + 1 if ends else 0, y)
+            un.position += 1
         un.pc = 0
 
 
-@kernel
+@inlined
 def _side(x, size):
     if size == SIDE_ROWS:
         return x.rows
@@ -255,58 +274,63 @@ def _side(x, size):
     return size
 
 
-@kernel
-def step_flat_map(un, C, S, P, W, g, F):
-    """Generic FlatMap. Parameters: cycles per piece, tile rows, tile cols, number of dims, dims."""
-    par = un.par
-    cycles = P[par]
-    ndims = P[par + 3]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    x = S[un.hand]
-    y = S[un.hand + 1]
+FLAT_MAP, _flat_map = declare(
+    "flat_map",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("cycles", "rows", "cols", "dim_count", "*dims"),
+    words=("position", "pieces"),
+    private=("tile", "piece"),
+    signed=("rows", "cols", "dims"),
+)
+
+
+@FLAT_MAP
+def step_flat_map(un, state):
+    """Generic FlatMap: ``dims`` pieces of ``rows`` x ``cols``, each after ``cycles`` cycles."""
+    its = _flat_map(un, state)
+    x = state.slots[its.tile]
+    y = state.slots[its.piece]
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.data)
             if status != 0:
                 return status
-            if head(un, ch, S).kind != _TILE:
-                return abort(un, _PAYLOAD, head(un, ch, S).kind, 0)
-            grab(un, ch, S, F, W, g, x)
+            if head(un, state, its.data).kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, head(un, state, its.data).kind, 0)
+            grab(un, state, its.data, x)
             un.fires += 1
             pieces = 1
-            for k in range(ndims):
-                pieces *= _side(x, P[par + 4 + k])
+            for k in range(its.dim_count):
+                pieces *= _side(x, state.parameters[its.dims + k])
             if pieces <= 0:
-                return abort(un, _EMPTY_INNER, pieces, 0)
-            un.a = 0
-            un.b = pieces
+                return abort(un, Abort.EMPTY_INNER, pieces, 0)
+            un.position = 0
+            un.pieces = pieces
             un.pc = 1
-        while un.a < un.b:
-            status = room(un, out, d, S, F, g)
+        while un.position < un.pieces:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
             level = 0
             span = 1
-            k = ndims - 1
+            k = its.dim_count - 1
             while k > 0:
-                span *= _side(x, P[par + 4 + k])
-                if (un.a + 1) % span != 0:
+                span *= _side(x, state.parameters[its.dims + k])
+                if (un.position + 1) % span != 0:
                     break
                 level += 1
                 k -= 1
-            if un.a == un.b - 1:
-                level = ndims - 1 + x.level
-            y.kind = _TILE
-            y.rows = _side(x, P[par + 1])
-            y.cols = _side(x, P[par + 2])
+            if un.position == un.pieces - 1:
+                level = its.dim_count - 1 + x.level
+            y.kind = Payload.TILE
+            y.rows = _side(x, its.rows)
+            y.cols = _side(x, its.cols)
             y.off = y.rows
             y.bits = x.bits
             y.rd = x.rd
             y.value = 0
-            work(un, cycles)
-            emit_move(un, out, S, W, g, 0, level, y)
-            un.a += 1
+            work(un, its.cycles)
+            emit_move(un, state, its.out, 0, level, y)
+            un.position += 1
         un.pc = 0

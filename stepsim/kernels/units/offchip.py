@@ -1,14 +1,15 @@
 """Off-chip operators: one tile at a time through a port (STeP paper, sections 3.2.1 and 4.3).
 
-An access is asked for by answering ``WAIT_MEMORY`` with the number of requests in ``need``; the
+An access is asked for by returning ``WAIT_MEMORY`` with the number of requests in ``need``; the
 engine hands it to the memory model and steps the unit again, with both clocks at the completion,
 when all responses are back. ``pc`` says what comes next.
 """
 
 from __future__ import annotations
 
-from stepsim.kernels.functions import ceil_div
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
+from stepsim.kernels.functions.tiles import ceil_div
+from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
@@ -20,37 +21,30 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.units.maps import ready_pair
 
-__all__ = ["step_load", "step_random_load", "step_random_store", "step_store"]
-
-_DONE = int(Status.DONE)
-_WAIT_MEMORY = int(Status.WAIT_MEMORY)
-_TILE = int(Payload.TILE)
-_ACK = int(Payload.ACK)
-_SHAPE = int(Abort.TILE_SHAPE)
-_WIDTH = int(Abort.ELEMENT_WIDTH)
-_PAYLOAD = int(Abort.PAYLOAD)
+__all__ = ["LOAD", "RANDOM_LOAD", "RANDOM_STORE", "STORE"]
 
 
-@kernel
+@inlined
 def _tile_requests(rows, cols, bits, request_bytes):
     """Requests of one tile; every row is rounded up on its own."""
     return rows * ceil_div(cols * bits, 8 * request_bytes)
 
 
-@kernel
-def _access(un, rows, cols, bits, g):
+@inlined
+def _access(un, state, rows, cols, bits):
     # Ask for one tile; False when it needs no request.
-    n = _tile_requests(rows, cols, bits, g.request_bytes)
+    shared = state.globals[0]
+    n = _tile_requests(rows, cols, bits, shared.request_bytes)
     un.need = n
     un.requests += n
     un.traffic += ceil_div(rows * cols * bits, 8)
     return n > 0
 
 
-@kernel
-def _send_tile(un, out, S, W, g, level, rows, cols, bits):
-    token = emit(un, out, S, W, g, 0, level)
-    token.kind = _TILE
+@inlined
+def _send_tile(un, state, c, level, rows, cols, bits):
+    token = emit(un, state, c, 0, level)
+    token.kind = Payload.TILE
     token.rows = rows
     token.cols = cols
     token.off = rows
@@ -59,14 +53,14 @@ def _send_tile(un, out, S, W, g, level, rows, cols, bits):
     token.value = 0
 
 
-@kernel
-def _view_level(index, P, dims, ndims):
+@inlined
+def _view_level(state, index, dims, ndims):
     """Number of trailing view dims that end with tile ``index``."""
     span = 1
     level = 0
     k = ndims - 1
     while k >= 0:
-        span *= P[dims + k]
+        span *= state.parameters[dims + k]
         if (index + 1) % span != 0:
             break
         level += 1
@@ -74,153 +68,167 @@ def _view_level(index, P, dims, ndims):
     return level
 
 
-@kernel
-def step_load(un, C, S, P, W, g, F):
+LOAD, _load = declare(
+    "load",
+    inputs=("*reference",),
+    outputs=("out",),
+    parameters=("rows", "cols", "element_bits", "top_level", "tiles", "dim_count", "*dims"),
+    words=("position", "level", "started"),
+    port="read",
+)
+
+
+@LOAD
+def step_load(un, state):
     """Linear load, driven by a reference stream when there is an input.
 
-    Parameters: tile rows, cols, element bits, highest level, tiles per view, number of view dims,
-    view dims. ``a`` tile of the view, ``b`` level of the reference. Resume points: 0 next view,
-    1 next tile, 2 tile arrived.
+    ``tiles`` and ``dims`` are those of a view; ``level`` is that of the reference. Resume points: 0
+    next view, 1 next tile, 2 tile arrived.
     """
-    par = un.par
-    rows = P[par]
-    cols = P[par + 1]
-    bits = P[par + 2]
-    top = P[par + 3]
-    tiles = P[par + 4]
-    ndims = P[par + 5]
-    d = P[un.out0]
-    out = C[d]
+    its = _load(un, state)
     while True:
         if un.pc == 0:
             if un.nin > 0:
-                c = P[un.in0]
-                ch = C[c]
-                status = await_token(un, ch, c, g)
+                c = state.parameters[its.reference]
+                status = await_token(un, state, c)
                 if status != 0:
                     return status
-                un.b = head(un, ch, S).level
-                take(un, ch, S, F, W, g)
-            elif un.e != 0:
-                return _DONE
-            un.e = 1
-            un.a = 0
+                un.level = head(un, state, c).level
+                take(un, state, c)
+            elif un.started != 0:
+                return Status.DONE
+            un.started = 1
+            un.position = 0
             un.pc = 1
         if un.pc == 1:
-            if un.a >= tiles:
+            if un.position >= its.tiles:
                 un.pc = 0
                 continue
             un.fires += 1
             un.pc = 2
-            if _access(un, rows, cols, bits, g):
-                return _WAIT_MEMORY
-            un.a = tiles
+            if _access(un, state, its.rows, its.cols, its.element_bits):
+                return Status.WAIT_MEMORY
+            un.position = its.tiles
             un.pc = 0
             continue
-        status = room(un, out, d, S, F, g)
+        status = room(un, state, its.out)
         if status != 0:
             return status
-        level = _view_level(un.a, P, par + 6, ndims)
-        if level == ndims:
-            level = top + un.b
-        _send_tile(un, out, S, W, g, level, rows, cols, bits)
-        un.a += 1
+        level = _view_level(state, un.position, its.dims, its.dim_count)
+        if level == its.dim_count:
+            level = its.top_level + un.level
+        _send_tile(un, state, its.out, level, its.rows, its.cols, its.element_bits)
+        un.position += 1
         un.pc = 1
 
 
-@kernel
-def step_random_load(un, C, S, P, W, g, F):
-    """Parameters: tile rows, cols, element bits. ``b`` level of the address."""
-    par = un.par
-    rows = P[par]
-    cols = P[par + 1]
-    bits = P[par + 2]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
+RANDOM_LOAD, _random_load = declare(
+    "random_load",
+    inputs=("address",),
+    outputs=("out",),
+    parameters=("rows", "cols", "element_bits"),
+    words=("level",),
+    port="read",
+)
+
+
+@RANDOM_LOAD
+def step_random_load(un, state):
+    """``level`` is that of the address."""
+    its = _random_load(un, state)
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.address)
             if status != 0:
                 return status
-            un.b = head(un, ch, S).level
+            un.level = head(un, state, its.address).level
             un.fires += 1
-            take(un, ch, S, F, W, g)
+            take(un, state, its.address)
             un.pc = 1
-            if _access(un, rows, cols, bits, g):
-                return _WAIT_MEMORY
-        status = room(un, out, d, S, F, g)
+            if _access(un, state, its.rows, its.cols, its.element_bits):
+                return Status.WAIT_MEMORY
+        status = room(un, state, its.out)
         if status != 0:
             return status
-        _send_tile(un, out, S, W, g, un.b, rows, cols, bits)
+        _send_tile(un, state, its.out, un.level, its.rows, its.cols, its.element_bits)
         un.pc = 0
 
 
-@kernel
-def step_store(un, C, S, P, W, g, F):
-    """Linear store. Parameters: tile rows, cols. ``b`` element bits of the run, 0 before."""
-    par = un.par
-    c = P[un.in0]
-    ch = C[c]
+STORE, _store = declare(
+    "store",
+    inputs=("data",),
+    parameters=("rows", "cols"),
+    words=("element_bits",),
+    port="write",
+)
+
+
+@STORE
+def step_store(un, state):
+    """Linear store. ``element_bits`` is that of the run, 0 before the first tile."""
+    its = _store(un, state)
     while True:
         if un.pc == 0:
-            status = await_token(un, ch, c, g)
+            status = await_token(un, state, its.data)
             if status != 0:
                 return status
-            x = head(un, ch, S)
-            if x.kind != _TILE:
-                return abort(un, _PAYLOAD, x.kind, _TILE)
-            if x.rows != P[par] or x.cols != P[par + 1]:
-                return abort(un, _SHAPE, x.rows, x.cols)
-            if un.b != 0 and x.bits != un.b:
-                return abort(un, _WIDTH, un.b, x.bits)
-            un.b = x.bits
+            x = head(un, state, its.data)
+            if x.kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, x.kind, Payload.TILE)
+            if x.rows != its.rows or x.cols != its.cols:
+                return abort(un, Abort.TILE_SHAPE, x.rows, x.cols)
+            if un.element_bits != 0 and x.bits != un.element_bits:
+                return abort(un, Abort.ELEMENT_WIDTH, un.element_bits, x.bits)
+            un.element_bits = x.bits
             un.fires += 1
             un.pc = 1
-            if _access(un, P[par], P[par + 1], un.b, g):
-                return _WAIT_MEMORY
-        take(un, ch, S, F, W, g)
+            if _access(un, state, its.rows, its.cols, un.element_bits):
+                return Status.WAIT_MEMORY
+        take(un, state, its.data)
         un.pc = 0
 
 
-@kernel
-def step_random_store(un, C, S, P, W, g, F):
-    """Parameters: tile rows, cols, ack level from the address. Inputs: address, data."""
-    par = un.par
-    c1 = P[un.in0]
-    c2 = P[un.in0 + 1]
-    d = P[un.out0]
-    ch1 = C[c1]
-    ch2 = C[c2]
-    out = C[d]
+RANDOM_STORE, _random_store = declare(
+    "random_store",
+    inputs=("address", "data"),
+    outputs=("out",),
+    parameters=("rows", "cols", "level_from_address"),
+    words=("level",),
+    port="write",
+)
+
+
+@RANDOM_STORE
+def step_random_store(un, state):
+    """The acknowledgment has the level of the address or that of the data."""
+    its = _random_store(un, state)
     while True:
         if un.pc == 0:
-            status = ready_pair(un, C, S, c1, c2, g)
+            status = ready_pair(un, state, its.address, its.data)
             if status != 0:
                 return status
-            x1 = head(un, ch1, S)
-            x2 = head(un, ch2, S)
-            if x2.kind != _TILE:
-                return abort(un, _PAYLOAD, x2.kind, _TILE)
-            if x2.rows != P[par] or x2.cols != P[par + 1]:
-                return abort(un, _SHAPE, x2.rows, x2.cols)
-            un.b = x1.level if P[par + 2] != 0 else x2.level
+            x1 = head(un, state, its.address)
+            x2 = head(un, state, its.data)
+            if x2.kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, x2.kind, Payload.TILE)
+            if x2.rows != its.rows or x2.cols != its.cols:
+                return abort(un, Abort.TILE_SHAPE, x2.rows, x2.cols)
+            un.level = x1.level if its.level_from_address != 0 else x2.level
             un.fires += 1
             un.pc = 1
-            if _access(un, P[par], P[par + 1], x2.bits, g):
-                return _WAIT_MEMORY
-        status = room(un, out, d, S, F, g)
+            if _access(un, state, its.rows, its.cols, x2.bits):
+                return Status.WAIT_MEMORY
+        status = room(un, state, its.out)
         if status != 0:
             return status
-        token = emit(un, out, S, W, g, 0, un.b)
-        token.kind = _ACK
+        token = emit(un, state, its.out, 0, un.level)
+        token.kind = Payload.ACK
         token.value = 0
         token.rows = 0
         token.cols = 0
         token.off = 0
         token.bits = 0
         token.rd = 0
-        take(un, ch1, S, F, W, g)
-        take(un, ch2, S, F, W, g)
+        take(un, state, its.address)
+        take(un, state, its.data)
         un.pc = 0

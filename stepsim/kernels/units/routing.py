@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stepsim.kernels.arena import release
-from stepsim.kernels.functions import ceil_div, load_cycles, tile_bytes
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
+from stepsim.kernels.functions.tiles import ceil_div, load_cycles, tile_bytes
+from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload
 from stepsim.kernels.queues import (
     abort,
@@ -15,6 +16,7 @@ from stepsim.kernels.queues import (
     grab,
     has_token,
     head,
+    is_closed,
     room,
     send_copy,
     send_move,
@@ -24,136 +26,135 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["step_broadcast", "step_parallelize", "step_partition", "step_reassemble"]
-
-_SELECTOR = int(Payload.SELECTOR)
-_BUFFER = int(Payload.BUFFER)
-_TUPLE = int(Payload.TUPLE)
-_PAYLOAD = int(Abort.PAYLOAD)
-_DATA_CLOSED = int(Abort.DATA_CLOSED)
-_LEVEL = int(Abort.LEVEL_NOT_ALLOWED)
-_EMPTY = int(Abort.EMPTY_SELECTION)
-_WIDTH = int(Abort.SELECTOR_WIDTH)
+__all__ = ["BROADCAST", "PARALLELIZE", "PARTITION", "REASSEMBLE"]
 
 
-@kernel
-def _read_selector(un, ch, c, S, P, W, g, F, ports):
-    # HEAD, load, TAKE of a selector: ``a`` = entry in the selector table, ``b`` = its level.
-    status = await_token(un, ch, c, g)
+@inlined
+def _read_selector(un, state, c, ports):
+    # HEAD, load, TAKE of a selector: ``entry`` is its place in the selector table.
+    shared = state.globals[0]
+    status = await_token(un, state, c)
     if status != 0:
         return status
-    s = head(un, ch, S)
-    if s.kind != _SELECTOR:
-        return abort(un, _PAYLOAD, s.kind, _SELECTOR)
+    s = head(un, state, c)
+    if s.kind != Payload.SELECTOR:
+        return abort(un, Abort.PAYLOAD, s.kind, Payload.SELECTOR)
     if s.cols != ports:
-        return abort(un, _WIDTH, s.cols, ports)
-    un.a = P[g.selectors + s.value]
-    un.b = s.level
-    work(un, load_cycles(s, g.onchip))
-    take(un, ch, S, F, W, g)
+        return abort(un, Abort.SELECTOR_WIDTH, s.cols, ports)
+    un.entry = state.parameters[shared.selectors + s.value]
+    un.selector_level = s.level
+    work(un, load_cycles(s, shared.onchip))
+    take(un, state, c)
     return 0
 
 
-@kernel
+@inlined
 def _retag(x, wb):
-    if x.kind != _BUFFER and x.kind != _TUPLE:
+    if x.kind != Payload.BUFFER and x.kind != Payload.TUPLE:
         x.rd = wb
 
 
-@kernel
-def step_partition(un, C, S, P, W, g, F):
-    """Parameters: rank, wb, then the switch cost of every output. Inputs: data, selector."""
-    par = un.par
-    rank = P[par]
-    wb = P[par + 1]
-    c = P[un.in0]
-    q = P[un.in0 + 1]
-    ch = C[c]
-    x = S[un.hand]
+PARTITION, _partition = declare(
+    "partition",
+    inputs=("data", "selector"),
+    outputs=("*out",),
+    parameters=("rank", "write_back", "*switch_cycles"),
+    words=("entry", "selector_level", "served", "chunk_ends"),
+    private=("token",),
+)
+
+
+@PARTITION
+def step_partition(un, state):
+    """``switch_cycles`` are the costs of choosing each output."""
+    its = _partition(un, state)
+    shared = state.globals[0]
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = _read_selector(un, C[q], q, S, P, W, g, F, un.nout)
+            status = _read_selector(un, state, its.selector, un.nout)
             if status != 0:
                 return status
             un.pc = 1
-        count = P[un.a]
+        count = state.parameters[un.entry]
         if un.pc == 1:
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return abort(un, _DATA_CLOSED, c, 0)
-                return block_on_input(un, ch, c)
-            token = head(un, ch, S)
+            if not has_token(state, its.data):
+                if is_closed(state, its.data):
+                    closure_ends(un, state, its.data)
+                    return abort(un, Abort.DATA_CLOSED, its.data, 0)
+                return block_on_input(un, state, its.data)
+            token = head(un, state, its.data)
             level = token.level
-            end = un.b + rank
+            end = un.selector_level + its.rank
             if level > 0:
-                if un.b > 0:
+                if un.selector_level > 0:
                     if level != end:
-                        return abort(un, _LEVEL, level, end)
-                elif level > rank:
-                    return abort(un, _LEVEL, level, rank)
+                        return abort(un, Abort.LEVEL_NOT_ALLOWED, level, end)
+                elif level > its.rank:
+                    return abort(un, Abort.LEVEL_NOT_ALLOWED, level, its.rank)
             un.fires += 1
             cost = 0
             for k in range(count):
-                cost = max(cost, P[par + 2 + P[un.a + 1 + k]])
-            work(un, load_cycles(token, g.onchip))
-            grab(un, ch, S, F, W, g, x)
-            if wb != 0:
-                cost += ceil_div(tile_bytes(x), g.onchip)
+                cost = max(
+                    cost, state.parameters[its.switch_cycles + state.parameters[un.entry + 1 + k]]
+                )
+            work(un, load_cycles(token, shared.onchip))
+            grab(un, state, its.data, x)
+            if its.write_back != 0:
+                cost += ceil_div(tile_bytes(x), shared.onchip)
             work(un, cost)
-            _retag(x, wb)
-            if level > 0 and un.b > 0:
-                x.level = rank
-            un.d = 1 if (level > 0 or rank == 0) else 0
-            if level > 0 and level != rank and not (un.b > 0 and level == end):
-                un.d = 0
-            un.c = 0
+            _retag(x, its.write_back)
+            if level > 0 and un.selector_level > 0:
+                x.level = its.rank
+            un.chunk_ends = 1 if (level > 0 or its.rank == 0) else 0
+            if level > 0 and level != its.rank and not (un.selector_level > 0 and level == end):
+                un.chunk_ends = 0
+            un.served = 0
             un.pc = 2
-        while un.c < count:
-            d = P[un.out0 + P[un.a + 1 + un.c]]
-            out = C[d]
-            status = send_copy(un, out, d, S, F, W, g, 0, x.level, x)
+        while un.served < count:
+            d = state.parameters[its.out + state.parameters[un.entry + 1 + un.served]]
+            status = send_copy(un, state, d, 0, x.level, x)
             if status != 0:
                 return status
-            un.c += 1
-        release(S, F, g, x)
-        un.pc = 0 if un.d != 0 else 1
+            un.served += 1
+        release(state, x)
+        un.pc = 0 if un.chunk_ends != 0 else 1
 
 
-@kernel
-def _sort_by_arrival(X, first, count):
+@inlined
+def _sort_by_arrival(state, first, count):
     # Stable insertion sort of the (arrival, input) pairs at ``first``.
     for i in range(1, count):
-        arrival = X[first + 2 * i]
-        index = X[first + 2 * i + 1]
+        arrival = state.scratch[first + 2 * i]
+        index = state.scratch[first + 2 * i + 1]
         j = i
-        while j > 0 and X[first + 2 * (j - 1)] > arrival:
-            X[first + 2 * j] = X[first + 2 * (j - 1)]
-            X[first + 2 * j + 1] = X[first + 2 * (j - 1) + 1]
+        while j > 0 and state.scratch[first + 2 * (j - 1)] > arrival:
+            state.scratch[first + 2 * j] = state.scratch[first + 2 * (j - 1)]
+            state.scratch[first + 2 * j + 1] = state.scratch[first + 2 * (j - 1) + 1]
             j -= 1
-        X[first + 2 * j] = arrival
-        X[first + 2 * j + 1] = index
+        state.scratch[first + 2 * j] = arrival
+        state.scratch[first + 2 * j + 1] = index
 
 
-@kernel
-def _await_heads(un, C, S, P, X):
+@inlined
+def _await_heads(un, state, its):
     # 0 once every selected input has a head: clock and pace move to the last publication.
-    count = P[un.a]
+    count = state.parameters[un.entry]
     latest = -1
     slowest = 0
     missing = 0
     for k in range(count):
-        v = P[un.a + 1 + k]
-        c = P[un.in0 + v]
-        ch = C[c]
-        if not has_token(ch):
-            if ch.closed != 0:
-                return abort(un, _DATA_CLOSED, c, 0)
-            missing = block_on_input(un, ch, c)
+        v = state.parameters[un.entry + 1 + k]
+        c = state.parameters[its.data + v]
+        ch = state.channels[c]
+        if not has_token(state, c):
+            if is_closed(state, c):
+                return abort(un, Abort.DATA_CLOSED, c, 0)
+            missing = block_on_input(un, state, c)
             continue
-        token = S[ch.start + (ch.removed & ch.mask)]
-        X[un.scratch + 2 * k] = token.stamp
-        X[un.scratch + 2 * k + 1] = v
+        token = state.slots[ch.start + (ch.removed & ch.mask)]
+        state.scratch[un.scratch + 2 * k] = token.stamp
+        state.scratch[un.scratch + 2 * k + 1] = v
         if token.pub > latest:
             latest = token.pub
             slowest = c
@@ -163,125 +164,150 @@ def _await_heads(un, C, S, P, X):
     if gap > 0:
         un.clk = latest
         if un.fires > 0:
-            C[slowest].wait_in += gap
+            state.channels[slowest].wait_in += gap
         else:
             un.before += gap
     if latest > un.h:
         un.h = latest
-    _sort_by_arrival(X, un.scratch, count)
+    _sort_by_arrival(state, un.scratch, count)
     return 0
 
 
-@kernel
-def step_reassemble(un, C, S, P, W, g, F, X):
-    """Parameters: rank, wb, then the switch cost of every input. Inputs: data 0..N-1, selector.
+REASSEMBLE, _reassemble = declare(
+    "reassemble",
+    inputs=("*data", "selector"),
+    outputs=("out",),
+    parameters=("rank", "write_back", "*switch_cycles"),
+    words=("entry", "selector_level", "served", "chunk_ends"),
+    private=("token",),
+    scratch_per_input=2,
+)
 
-    ``a``/``b`` selector entry and level, ``c`` position in the serving order, ``d`` chunk ends.
-    """
-    par = un.par
-    rank = P[par]
-    wb = P[par + 1]
+
+@REASSEMBLE
+def step_reassemble(un, state):
+    """``switch_cycles`` are the costs of choosing each input; ``served`` counts the chunks of the
+    current selector, which are served by arrival."""
+    its = _reassemble(un, state)
+    shared = state.globals[0]
     ports = un.nin - 1
-    q = P[un.in0 + ports]
-    d = P[un.out0]
-    out = C[d]
-    x = S[un.hand]
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = _read_selector(un, C[q], q, S, P, W, g, F, ports)
+            status = _read_selector(un, state, its.selector, ports)
             if status != 0:
                 return status
-            if P[un.a] == 0:
-                return abort(un, _EMPTY, 0, 0)
+            if state.parameters[un.entry] == 0:
+                return abort(un, Abort.EMPTY_SELECTION, 0, 0)
             un.pc = 1
-        count = P[un.a]
+        count = state.parameters[un.entry]
         if un.pc == 1:
-            status = _await_heads(un, C, S, P, X)
+            status = _await_heads(un, state, its)
             if status != 0:
                 return status
-            un.c = 0
+            un.served = 0
             un.pc = 2
         if un.pc == 2:
-            v = X[un.scratch + 2 * un.c + 1]
-            c = P[un.in0 + v]
-            ch = C[c]
-            if not has_token(ch):
-                if ch.closed != 0:
-                    closure_ends(un, ch, g)
-                    return abort(un, _DATA_CLOSED, c, 0)
-                return block_on_input(un, ch, c)
-            token = head(un, ch, S)
+            v = state.scratch[un.scratch + 2 * un.served + 1]
+            c = state.parameters[its.data + v]
+            if not has_token(state, c):
+                if is_closed(state, c):
+                    closure_ends(un, state, c)
+                    return abort(un, Abort.DATA_CLOSED, c, 0)
+                return block_on_input(un, state, c)
+            token = head(un, state, c)
             un.fires += 1
-            ready = X[un.scratch + 2 * un.c] + P[par + 2 + v] + load_cycles(token, g.onchip)
+            ready = (
+                state.scratch[un.scratch + 2 * un.served]
+                + state.parameters[its.switch_cycles + v]
+                + load_cycles(token, shared.onchip)
+            )
             if ready > un.clk:
                 work(un, ready - un.clk)
-            grab(un, ch, S, F, W, g, x)
-            if wb != 0:
-                work(un, ceil_div(tile_bytes(x), g.onchip))
-            _retag(x, wb)
-            un.d = 1 if (rank == 0 or x.level >= rank) else 0
-            if un.d != 0:
-                if un.c == count - 1:
-                    x.level += un.b + 1
-                elif rank == 0:
+            grab(un, state, c, x)
+            if its.write_back != 0:
+                work(un, ceil_div(tile_bytes(x), shared.onchip))
+            _retag(x, its.write_back)
+            un.chunk_ends = 1 if (its.rank == 0 or x.level >= its.rank) else 0
+            if un.chunk_ends != 0:
+                if un.served == count - 1:
+                    x.level += un.selector_level + 1
+                elif its.rank == 0:
                     x.level = 0
             un.pc = 3
-        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
+        status = send_move(un, state, its.out, 0, x.level, x)
         if status != 0:
             return status
         un.pc = 2
-        if un.d != 0:
-            un.c += 1
-            if un.c == count:
+        if un.chunk_ends != 0:
+            un.served += 1
+            if un.served == count:
                 un.pc = 0
 
 
-@kernel
-def step_broadcast(un, C, S, P, W, g, F):
+BROADCAST, _broadcast = declare(
+    "broadcast",
+    inputs=("data",),
+    outputs=("*out",),
+    words=("reserved",),
+    private=("token",),
+)
+
+
+@BROADCAST
+def step_broadcast(un, state):
     """Copies leave together, once every output has a free slot."""
-    c = P[un.in0]
-    ch = C[c]
-    x = S[un.hand]
+    its = _broadcast(un, state)
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = take_token(un, ch, c, S, F, W, g, x)
+            status = take_token(un, state, its.data, x)
             if status != 0:
                 return status
-            un.a = 0
+            un.reserved = 0
             un.pc = 1
-        while un.a < un.nout:
-            d = P[un.out0 + un.a]
-            status = room(un, C[d], d, S, F, g)
+        while un.reserved < un.nout:
+            d = state.parameters[its.out + un.reserved]
+            status = room(un, state, d)
             if status != 0:
                 return status
-            wait_for_slot(un, C[d], S)
-            un.a += 1
+            wait_for_slot(un, state, d)
+            un.reserved += 1
         for j in range(un.nout):
-            emit_copy(un, C[P[un.out0 + j]], S, W, g, 0, x.level, x)
-        release(S, F, g, x)
+            emit_copy(un, state, state.parameters[its.out + j], 0, x.level, x)
+        release(state, x)
         un.pc = 0
 
 
-@kernel
-def step_parallelize(un, C, S, P, W, g, F):
-    """Static round robin. Parameters: rank, then the switch cost of every output."""
-    rank = P[un.par]
-    c = P[un.in0]
-    ch = C[c]
-    x = S[un.hand]
+PARALLELIZE, _parallelize = declare(
+    "parallelize",
+    inputs=("data",),
+    outputs=("*out",),
+    parameters=("rank", "*switch_cycles"),
+    words=("turn",),
+    private=("token",),
+)
+
+
+@PARALLELIZE
+def step_parallelize(un, state):
+    """Static round robin; ``switch_cycles`` are the costs of choosing each output."""
+    its = _parallelize(un, state)
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = take_token(un, ch, c, S, F, W, g, x)
+            status = take_token(un, state, its.data, x)
             if status != 0:
                 return status
             un.pc = 1
-        d = P[un.out0 + un.a]
-        out = C[d]
-        status = send_move(un, out, d, S, F, W, g, un.clk + P[un.par + 1 + un.a], x.level, x)
+        d = state.parameters[its.out + un.turn]
+        status = send_move(
+            un, state, d, un.clk + state.parameters[its.switch_cycles + un.turn], x.level, x
+        )
         if status != 0:
             return status
-        if x.level > rank:
-            return abort(un, _LEVEL, x.level, rank)
-        if x.level == rank:
-            un.a = un.a + 1 if un.a + 1 < un.nout else 0
+        if x.level > its.rank:
+            return abort(un, Abort.LEVEL_NOT_ALLOWED, x.level, its.rank)
+        if x.level == its.rank:
+            un.turn = un.turn + 1 if un.turn + 1 < un.nout else 0
         un.pc = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
 from stepsim.kernels.layout import Abort, Status
 from stepsim.kernels.queues import (
     abort,
@@ -14,6 +14,7 @@ from stepsim.kernels.queues import (
     grab,
     has_token,
     head,
+    is_closed,
     room,
     send_copy,
     send_move,
@@ -22,216 +23,228 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["step_expand_ref", "step_flatten", "step_promote", "step_repeat", "step_reshape"]
-
-_DONE = int(Status.DONE)
-_LEVEL = int(Abort.LEVEL_NOT_ALLOWED)
-_REFERENCE_CLOSED = int(Abort.REFERENCE_CLOSED)
-_NEEDS_PAD = int(Abort.NEEDS_PAD)
+__all__ = ["EXPAND_REF", "FLATTEN", "PROMOTE", "REPEAT", "RESHAPE"]
 
 
-@kernel
-def step_flatten(un, C, S, P, W, g, F):
-    """Parameters: lo, hi."""
-    lo = P[un.par]
-    hi = P[un.par + 1]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    x = S[un.hand]
+FLATTEN, _flatten = declare(
+    "flatten",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("lo", "hi"),
+    private=("token",),
+)
+
+
+@FLATTEN
+def step_flatten(un, state):
+    """Dims ``lo`` to ``hi`` become one."""
+    its = _flatten(un, state)
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = take_token(un, ch, c, S, F, W, g, x)
+            status = take_token(un, state, its.data, x)
             if status != 0:
                 return status
-            if x.level > hi:
-                x.level -= hi - lo
-            elif x.level > lo:
-                x.level = lo
+            if x.level > its.hi:
+                x.level -= its.hi - its.lo
+            elif x.level > its.lo:
+                x.level = its.lo
             un.pc = 1
-        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
+        status = send_move(un, state, its.out, 0, x.level, x)
         if status != 0:
             return status
         un.pc = 0
 
 
-@kernel
-def step_promote(un, C, S, P, W, g, F):
-    """Parameter: position of the new unit dim."""
-    position = P[un.par]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    x = S[un.hand]
+PROMOTE, _promote = declare(
+    "promote",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("position",),
+    private=("token",),
+)
+
+
+@PROMOTE
+def step_promote(un, state):
+    """``position`` is that of the new unit dim."""
+    its = _promote(un, state)
+    x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = take_token(un, ch, c, S, F, W, g, x)
+            status = take_token(un, state, its.data, x)
             if status != 0:
                 return status
             if x.level > 0:
-                if position <= x.level:
+                if its.position <= x.level:
                     x.level += 1
-            elif position == 0:
+            elif its.position == 0:
                 x.level = 1
             un.pc = 1
-        status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
+        status = send_move(un, state, its.out, 0, x.level, x)
         if status != 0:
             return status
         un.pc = 0
 
 
-@kernel
-def step_reshape(un, C, S, P, W, g, F):
-    """Parameters: dim, chunk, has pad, input rank, outer.
+RESHAPE, _reshape = declare(
+    "reshape",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("dim", "chunk", "has_pad", "input_rank", "outer"),
+    words=("filled", "pads", "last_level", "input_ended"),
+    private=("token", "pad"),
+)
 
-    ``hand`` holds the token to send, ``hand + 1`` the pad. Resume points: 0 take, 1 look ahead, 2
-    send, 3 send ``c`` pads of which the last has level ``d``. ``e`` is set once the input is
-    closed.
+
+@RESHAPE
+def step_reshape(un, state):
+    """Dim ``dim`` is split into chunks of ``chunk`` elements.
+
+    Resume points: 0 take, 1 look ahead, 2 send, 3 send ``pads`` pads of which the last has level
+    ``last_level``.
     """
-    par = un.par
-    dim = P[par]
-    chunk = P[par + 1]
-    has_pad = P[par + 2]
-    rank = P[par + 3]
-    outer = P[par + 4]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
-    x = S[un.hand]
-    pad = S[un.hand + 1]
+    its = _reshape(un, state)
+    x = state.slots[its.token]
+    pad = state.slots[its.pad]
     while True:
         if un.pc == 0:
-            if not has_token(ch):
-                if ch.closed == 0:
-                    return block_on_input(un, ch, c)
-                if un.e != 0 or dim > 0 or un.a == 0:
-                    closure_ends(un, ch, g)
-                    return _DONE
-                if has_pad == 0 or rank != 0:
-                    closure_ends(un, ch, g)
-                    return abort(un, _NEEDS_PAD, un.a, chunk)
-                closure(un, ch, g)
-                un.e = 1
-                un.c = chunk - un.a
-                un.d = 2 if outer != 0 else 1
+            if not has_token(state, its.data):
+                if not is_closed(state, its.data):
+                    return block_on_input(un, state, its.data)
+                if un.input_ended != 0 or its.dim > 0 or un.filled == 0:
+                    closure_ends(un, state, its.data)
+                    return Status.DONE
+                if its.has_pad == 0 or its.input_rank != 0:
+                    closure_ends(un, state, its.data)
+                    return abort(un, Abort.NEEDS_PAD, un.filled, its.chunk)
+                closure(un, state, its.data)
+                un.input_ended = 1
+                un.pads = its.chunk - un.filled
+                un.last_level = 2 if its.outer != 0 else 1
                 un.pc = 3
             else:
-                head(un, ch, S)
+                head(un, state, its.data)
                 un.fires += 1
-                grab(un, ch, S, F, W, g, x)
-                un.c = 0
+                grab(un, state, its.data, x)
+                un.pads = 0
                 un.pc = 2
-                if dim > 0:
-                    if x.level >= dim:
-                        un.a += 1
-                        if un.a == chunk:
-                            un.a = 0
+                if its.dim > 0:
+                    if x.level >= its.dim:
+                        un.filled += 1
+                        if un.filled == its.chunk:
+                            un.filled = 0
                             x.level += 1
-                elif un.a + 1 < chunk:
+                elif un.filled + 1 < its.chunk:
                     if x.level == 0:
-                        un.a += 1
+                        un.filled += 1
                     else:
-                        un.c = chunk - un.a - 1
-                        un.d = x.level + 1
-                        un.a = 0
+                        un.pads = its.chunk - un.filled - 1
+                        un.last_level = x.level + 1
+                        un.filled = 0
                         x.level = 0
                 else:
-                    un.a = 0
-                    if x.level > 0 or outer == 0:
+                    un.filled = 0
+                    if x.level > 0 or its.outer == 0:
                         x.level += 1
                     else:
                         un.pc = 1
         if un.pc == 1:
-            if has_token(ch):
-                head(un, ch, S)
+            if has_token(state, its.data):
+                head(un, state, its.data)
                 x.level = 1
-            elif ch.closed == 0:
-                return block_on_input(un, ch, c)
+            elif not is_closed(state, its.data):
+                return block_on_input(un, state, its.data)
             else:
-                closure(un, ch, g)
+                closure(un, state, its.data)
                 x.level = 2
             un.pc = 2
         if un.pc == 2:
-            status = send_move(un, out, d, S, F, W, g, 0, x.level, x)
+            status = send_move(un, state, its.out, 0, x.level, x)
             if status != 0:
                 return status
             un.pc = 3
-        if un.c > 0 and has_pad == 0:
-            return abort(un, _NEEDS_PAD, chunk - un.c, chunk)
-        while un.c > 0:
-            status = send_copy(un, out, d, S, F, W, g, 0, un.d if un.c == 1 else 0, pad)
+        if un.pads > 0 and its.has_pad == 0:
+            return abort(un, Abort.NEEDS_PAD, its.chunk - un.pads, its.chunk)
+        while un.pads > 0:
+            status = send_copy(un, state, its.out, 0, un.last_level if un.pads == 1 else 0, pad)
             if status != 0:
                 return status
-            un.c -= 1
+            un.pads -= 1
         un.pc = 0
 
 
-@kernel
-def step_repeat(un, C, S, P, W, g, F):
-    """RepeatStatic. Parameter: factor. Copy offsets ride on the delayed clock."""
-    factor = P[un.par]
-    c = P[un.in0]
-    d = P[un.out0]
-    ch = C[c]
-    out = C[d]
+REPEAT, _repeat = declare(
+    "repeat",
+    inputs=("data",),
+    outputs=("out",),
+    parameters=("factor",),
+    words=("position",),
+)
+
+
+@REPEAT
+def step_repeat(un, state):
+    """RepeatStatic: copy offsets ride on the delayed clock."""
+    its = _repeat(un, state)
     while True:
-        status = await_token(un, ch, c, g)
+        status = await_token(un, state, its.data)
         if status != 0:
             return status
-        x = head(un, ch, S)
-        while un.a < factor:
-            status = room(un, out, d, S, F, g)
+        x = head(un, state, its.data)
+        while un.position < its.factor:
+            status = room(un, state, its.out)
             if status != 0:
                 return status
-            level = 0 if un.a < factor - 1 else x.level + 1
+            level = 0 if un.position < its.factor - 1 else x.level + 1
             un.fires += 1
-            emit_copy(un, out, S, W, g, un.clk + un.a, level, x)
-            un.a += 1
-        un.a = 0
-        work(un, factor)
-        take(un, ch, S, F, W, g)
+            emit_copy(un, state, its.out, un.clk + un.position, level, x)
+            un.position += 1
+        un.position = 0
+        work(un, its.factor)
+        take(un, state, its.data)
 
 
-@kernel
-def step_expand_ref(un, C, S, P, W, g, F):
-    """Parameter: number of inner unit dims. Inputs: data, reference."""
-    rank = P[un.par]
-    c = P[un.in0]
-    r = P[un.in0 + 1]
-    d = P[un.out0]
-    ch = C[c]
-    ref = C[r]
-    out = C[d]
+EXPAND_REF, _expand_ref = declare(
+    "expand_ref",
+    inputs=("data", "reference"),
+    outputs=("out",),
+    parameters=("inner_dims",),
+    words=("level",),
+)
+
+
+@EXPAND_REF
+def step_expand_ref(un, state):
+    """``inner_dims`` counts the unit dims inside; ``level`` is that of the reference."""
+    its = _expand_ref(un, state)
     while True:
-        status = await_token(un, ch, c, g)
+        status = await_token(un, state, its.data)
         if status != 0:
             return status
-        x = head(un, ch, S)
+        x = head(un, state, its.data)
         if un.pc == 0:
-            if x.level == 0 and rank != 1:
-                return abort(un, _LEVEL, 0, rank)
-            if not has_token(ref):
-                if ref.closed == 0:
-                    return block_on_input(un, ref, r)
+            if x.level == 0 and its.inner_dims != 1:
+                return abort(un, Abort.LEVEL_NOT_ALLOWED, 0, its.inner_dims)
+            if not has_token(state, its.reference):
+                if not is_closed(state, its.reference):
+                    return block_on_input(un, state, its.reference)
                 if x.level > 0:
-                    closure_ends(un, ref, g)
-                    return abort(un, _REFERENCE_CLOSED, r, 0)
-                closure(un, ref, g)
-                take(un, ch, S, F, W, g)
-                return _DONE
-            y = head(un, ref, S)
-            un.a = y.level
+                    closure_ends(un, state, its.reference)
+                    return abort(un, Abort.REFERENCE_CLOSED, its.reference, 0)
+                closure(un, state, its.reference)
+                take(un, state, its.data)
+                return Status.DONE
+            y = head(un, state, its.reference)
+            un.level = y.level
             un.fires += 1
-            take(un, ref, S, F, W, g)
-            if x.level == 0 and un.a > 0:
-                return abort(un, _LEVEL, un.a, 0)
+            take(un, state, its.reference)
+            if x.level == 0 and un.level > 0:
+                return abort(un, Abort.LEVEL_NOT_ALLOWED, un.level, 0)
             un.pc = 1
-        status = send_copy(un, out, d, S, F, W, g, 0, un.a, x)
+        status = send_copy(un, state, its.out, 0, un.level, x)
         if status != 0:
             return status
-        if x.level > 0 and un.a >= rank:
-            take(un, ch, S, F, W, g)
+        if x.level > 0 and un.level >= its.inner_dims:
+            take(un, state, its.data)
         un.pc = 0

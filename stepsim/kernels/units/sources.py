@@ -10,14 +10,14 @@ One kernel serves all generators; they differ in what happens between two tokens
 ``COUNT``  emit with requested time ``i``; the clock stands (metadata sources)
 =========  ==================================================================
 
-Parameters: mode, number of tokens, first token in the slot arena, tail, then ``times``.
+``first`` is the place of the ``count`` tokens in the slot arena; ``tail`` is work after the last.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.declaration import declare
 from stepsim.kernels.layout import Status
 from stepsim.kernels.queues import (
     await_token,
@@ -28,7 +28,7 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["COUNT", "JUMP", "PACED", "STEP", "WORK", "step_consumer", "step_source"]
+__all__ = ["CONSUMER", "COUNT", "JUMP", "PACED", "SOURCE", "STEP", "WORK"]
 
 WORK: Final = 0
 JUMP: Final = 1
@@ -36,58 +36,63 @@ PACED: Final = 2
 STEP: Final = 3
 COUNT: Final = 4
 
-_DONE = int(Status.DONE)
+
+SOURCE, _source = declare(
+    "source",
+    outputs=("out",),
+    parameters=("mode", "count", "first", "tail", "*times"),
+    words=("position",),
+)
 
 
-@kernel
-def step_source(un, C, S, P, W, g, F):
-    par = un.par
-    mode = P[par]
-    count = P[par + 1]
-    first = P[par + 2]
-    c = P[un.out0]
-    ch = C[c]
-    while un.a < count:
-        i = un.a
-        status = room(un, ch, c, S, F, g)
+@SOURCE
+def step_source(un, state):
+    its = _source(un, state)
+    while un.position < its.count:
+        i = un.position
+        status = room(un, state, its.out)
         if status != 0:
             return status
         when = 0
-        if mode == WORK:
-            work(un, P[par + 4 + i])
-        elif mode == JUMP or mode == PACED:
-            t = P[par + 4 + i]
+        if its.mode == WORK:
+            work(un, state.parameters[its.times + i])
+        elif its.mode == JUMP or its.mode == PACED:
+            t = state.parameters[its.times + i]
             if t > un.clk:
                 work(un, t - un.clk)
-            if mode == PACED and t > un.h:
+            if its.mode == PACED and t > un.h:
                 un.h = t
-        elif mode == STEP:
+        elif its.mode == STEP:
             when = un.clk + 1
         else:
             when = i
-        token = S[first + i]
-        emit_copy(un, ch, S, W, g, when, token.level, token)
-        if mode == STEP:
+        token = state.slots[its.first + i]
+        emit_copy(un, state, its.out, when, token.level, token)
+        if its.mode == STEP:
             work(un, 1)
         un.fires += 1
-        un.a += 1
-    work(un, P[par + 3])
-    return _DONE
+        un.position += 1
+    work(un, its.tail)
+    return Status.DONE
 
 
-@kernel
-def step_consumer(un, C, S, P, W, g, F):
-    """Parameters: cycles before the token is removed, cycles after."""
-    c = P[un.in0]
-    ch = C[c]
-    hold = P[un.par]
-    pause = P[un.par + 1]
+CONSUMER, _consumer = declare(
+    "consumer",
+    inputs=("data",),
+    parameters=("hold", "pause"),
+)
+
+
+@CONSUMER
+def step_consumer(un, state):
+    """Every token is held for ``hold`` cycles; ``pause`` cycles later the next one is looked at."""
+    its = _consumer(un, state)
     while True:
-        status = await_token(un, ch, c, g)
+        status = await_token(un, state, its.data)
         if status != 0:
             return status
-        head(un, ch, S)
+        head(un, state, its.data)
         un.fires += 1
-        work(un, hold)
-        take(un, ch, S, F, W, g)
-        work(un, pause)
+        work(un, its.hold)
+        take(un, state, its.data)
+        work(un, its.pause)

@@ -1,0 +1,1 @@
+"""Functions that map-like units apply: their shapes and costs inside the engine."""

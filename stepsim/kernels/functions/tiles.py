@@ -1,0 +1,76 @@
+"""Sizes of tiles and what they cost to read (STeP paper, section 4.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepsim.kernels.jit import inlined
+from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Abort, Payload
+from stepsim.kernels.queues import abort
+
+__all__ = [
+    "area",
+    "ceil_div",
+    "charge",
+    "fill_tile",
+    "load_cycles",
+    "pack",
+    "tile_bytes",
+]
+
+
+@inlined
+def ceil_div(a, b):
+    """Ceiling division of non-negative numbers, ``b > 0``."""
+    return (a + b - 1) // b
+
+
+@inlined
+def area(rows, cols):
+    """Elements of a tile. The fields of a token are 32 bits wide; the product is not."""
+    return np.int64(rows) * np.int64(cols)
+
+
+@inlined
+def tile_bytes(x):
+    # Elements narrower than a byte are packed over the whole tile.
+    return ceil_div(area(x.rows, x.cols) * x.bits, 8)
+
+
+@inlined
+def load_cycles(x, bandwidth):
+    """Cycles to read ``x`` from on-chip memory; 0 when it comes by FIFO."""
+    if x.rd == 0:
+        return 0
+    return ceil_div(tile_bytes(x), bandwidth)
+
+
+@inlined
+def pack(rows, cols):
+    """A shape in one number, for the message of an abort."""
+    return area(rows, 2 * MAX_TILE_SIDE) + cols
+
+
+@inlined
+def fill_tile(y, rows, cols, valid, element_bits):
+    """Make ``y`` a tile; whether it lies in memory stays as it is."""
+    y.kind = Payload.TILE
+    y.rows = rows
+    y.cols = cols
+    y.off = valid
+    y.bits = element_bits
+    y.value = 0
+
+
+@inlined
+def charge(un, flops, compute_bandwidth):
+    """Count the FLOPs of one firing: its cycles, or -1 when ``flops`` says that the unit failed."""
+    if flops < 0:
+        return -1
+    un.flops += flops
+    if un.flops >= INFINITY:
+        abort(un, Abort.TOO_MUCH_WORK, un.fires, 0)
+        return -1
+    if compute_bandwidth <= 0:
+        return 0
+    return ceil_div(flops, compute_bandwidth)

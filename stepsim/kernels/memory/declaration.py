@@ -1,0 +1,79 @@
+"""What a memory model is to the engine: declared in the file that holds its kernels.
+
+``issue(state, port, clock, requests)``
+    The unit of ``port`` starts an access of ``requests`` requests at its clock; the first bundle is
+    taken in the following cycle.
+``advance(state, limit)``
+    Run the memory up to and including cycle ``limit``, but not past the first completion it
+    creates. It is called only when no unit can run, so all requests still to come are issued at or
+    after ``limit``. A model that knows the completion when an access is issued needs none.
+
+Every access completed is entered in the calendar: ``schedule(state, unit, clock)``. A model may
+keep what it likes in ``state.free_at`` (one word for each memory channel), in the port records and
+in a table of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.kernels.jit import inlined
+
+__all__ = ["MemoryModel", "MemoryTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTable:
+    """Numbers that a model begins with; the engine works on a copy for every run.
+
+    ``rows_at`` and ``rows`` are shown to the kernels as ``mem_table_rows`` and ``mem_table_size``.
+    """
+
+    words: NDArray[np.int64]
+    rows_at: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModel:
+    """A memory model, chosen by ``hbm.model`` of a machine.
+
+    Attributes
+    ----------
+    name : as it stands in a machine file.
+    description : one phrase for listings.
+    kernels : ``issue`` and ``advance``, compiled.
+    tables : what makes the table from the number of memory channels and the bundle size of every
+        port.
+    """
+
+    name: str
+    description: str
+    kernels: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    tables: list[Callable[[int, Sequence[int]], MemoryTable]] = field(
+        default_factory=list, compare=False, repr=False
+    )
+
+    def issue(self, function: Callable[..., Any]) -> Any:
+        """Decorator of the kernel that starts an access."""
+        return self.kernels.setdefault("issue", inlined(function))
+
+    def advance(self, function: Callable[..., Any]) -> Any:
+        """Decorator of the kernel that lets time pass."""
+        return self.kernels.setdefault("advance", inlined(function))
+
+    def table(self, function: Callable[..., MemoryTable]) -> Callable[..., MemoryTable]:
+        """Decorator of the function (channels, bundles) that makes the table of a run."""
+        self.tables.append(function)
+        return function
+
+    def table_for(self, channels: int, bundles: Sequence[int]) -> MemoryTable:
+        """The table of a run; one word when the model has none."""
+        for make in self.tables:
+            return make(channels, bundles)
+        return MemoryTable(np.zeros(1, np.int64))
