@@ -19,26 +19,6 @@ from stepsim.graph.functions import Function, Init
 __all__ = ["accumulate", "initial", "map_tiles", "multiply"]
 
 
-def _silu(x: Array) -> Array:
-    out: Array = x / (1 + np.exp(-x))
-    return out
-
-
-def _row_sum(x: Array) -> Array:
-    out: Array = x.sum(axis=1, keepdims=True)
-    return out
-
-
-_ELEMENTWISE: dict[str, Callable[..., Array]] = {
-    "silu": _silu,
-    "exp": np.exp,
-    "row_sum": _row_sum,
-    "mul": np.multiply,
-    "add": np.add,
-    "div": np.divide,
-}
-
-
 def multiply(fn: Function, a: TileValue, b: TileValue, node: Node) -> TileValue:
     """``a @ b`` or ``a @ b.T`` over the unpadded part of the inner size, not rounded yet."""
     inner, outer, columns = (
@@ -73,10 +53,9 @@ def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue
 
 
 def _kernel(fn: Function, node: Node) -> Callable[..., Array]:
-    found = fn.kernel if fn.kernel is not None else _ELEMENTWISE.get(fn.name)
-    if found is None:
+    if fn.kernel is None:
         node.fail(f"function {fn} has no numeric kernel", "give Function a kernel=")
-    return found
+    return fn.kernel
 
 
 def _elementwise(out: Array, tiles: Sequence[TileValue]) -> TileValue:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stepsim.errors import ArgError, DimError, DTypeError
 from stepsim.graph.dims import Dim, Namer, cardinality
 from stepsim.graph.sizes import Size, product
@@ -87,8 +89,13 @@ class Function:
     map_unit, accum_unit : unit spelling in a map and as an accumulation; None = not usable there.
     arity : operands in a map.
     constant_cycles : the cycle count ignores the compute bandwidth.
+    sizes : rows and columns of the operands to rows, columns and FLOPs (with ``constant_cycles``:
+        cycles) of the result, negative when they do not fit. From it come the type rule, the cost
+        and, for a function that a package offers under the entry points ``stepsim.functions``, the
+        engine's kernel; numba compiles it, so it works on integers alone.
     kernel : arrays of the operands to the array of the result (of state and element to the new
-        state, in an accumulation), for functional runs. Functions of ``st.fn`` need none.
+        state, in an accumulation), for functional runs. Matmuls, packs and functions of addresses
+        need none.
     """
 
     name: str
@@ -98,9 +105,21 @@ class Function:
     transposed: bool = False
     constant_cycles: bool = False
     stride: int | None = None
+    sizes: Callable[..., tuple[Size, Size, Size]] | None = field(default=None, repr=False)
     infer: Callable[[Sequence[ElementType], Same], Tile] | None = field(default=None, repr=False)
     cost: Callable[[Sequence[Tile], Tile], Size] | None = field(default=None, repr=False)
     kernel: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.sizes is None:
+            return
+        put = object.__setattr__
+        if self.map_unit is None:
+            put(self, "map_unit", self.name)
+        if self.infer is None:
+            put(self, "infer", partial(_sized, sizes=self.sizes, name=self.name))
+        if self.cost is None and not self.constant_cycles:
+            put(self, "cost", partial(_sized_cost, sizes=self.sizes, name=self.name))
 
     def __str__(self) -> str:
         return self.name if self.stride is None else f"{self.name}({self.stride})"
@@ -180,6 +199,41 @@ def _address(types: Sequence[ElementType], same: Same) -> Tile:
     return U64_TILE
 
 
+def _measured(tiles: Sequence[Tile], sizes: Callable[..., Any], name: str) -> tuple[Size, ...]:
+    """Rows, columns and cost of a result, as ``sizes`` states them."""
+    sides = [side.expr for tile in tiles for side in (tile.rows, tile.cols)]
+    try:
+        rows, cols, cost = sizes(*sides)
+    except TypeError as error:
+        raise DTypeError(
+            f"sizes of {name} does not work for {', '.join(map(str, tiles))} ({error}); it takes "
+            "rows and columns of every operand and returns three numbers. Where sizes are symbols "
+            "it cannot compare them; give the function infer= and cost= too"
+        ) from error
+    return rows, cols, cost
+
+
+def _sized(
+    types: Sequence[ElementType], same: Same, *, sizes: Callable[..., Any], name: str
+) -> Tile:
+    tiles = _floats(name, types)
+    rows, cols, _ = _measured(tiles, sizes, name)
+    known = [side for tile in tiles for side in (tile.rows, tile.cols)]
+    found = []
+    for expr in (rows, cols):
+        if isinstance(expr, int) and expr < 0:
+            raise DimError(f"{name} does not fit {', '.join(map(str, tiles))}")
+        side = next((dim for dim in known if dim.expr == expr), None)
+        if side is None and any(dim.is_ragged for dim in known):
+            raise DimError(f"{name} changes a ragged side; give the function infer=")
+        found.append(Dim(expr) if side is None else side)
+    return Tile(tiles[0].dtype, *found)
+
+
+def _sized_cost(types: Sequence[Tile], out: Tile, *, sizes: Callable[..., Any], name: str) -> Size:
+    return _measured(types, sizes, name)[2]
+
+
 def _matmul_cost(types: Sequence[Tile], out: Tile) -> Size:
     return product((2, types[0].rows.expr, types[0].cols.expr, out.cols.expr))
 
@@ -192,6 +246,14 @@ def _row_sum_cost(types: Sequence[Tile], out: Tile) -> Size:
     return product((types[0].rows.expr, types[0].cols.expr))
 
 
+def _silu(x: Any) -> Any:
+    return x / (1 + np.exp(-x))
+
+
+def _row_sum(x: Any) -> Any:
+    return x.sum(axis=1, keepdims=True)
+
+
 _ONE = partial(_per_scalar, weight=1)
 
 matmul = Function(
@@ -201,18 +263,25 @@ matmul_t = Function(
     "matmul_t", 2, "Matmul", "Matmul", transposed=True,
     infer=partial(_matmul, transposed=True), cost=_matmul_cost,
 )  # fmt: skip
-mul = Function("mul", 2, "Mul", "Mul", infer=partial(_broadcast, name="mul"), cost=_ONE)
-add = Function("add", 2, "Add", "Add", infer=partial(_broadcast, name="add"), cost=_ONE)
-div = Function("div", 2, "Div", infer=partial(_broadcast, name="div"), cost=_ONE)
+mul = Function(
+    "mul", 2, "Mul", "Mul", infer=partial(_broadcast, name="mul"), cost=_ONE, kernel=np.multiply
+)
+add = Function(
+    "add", 2, "Add", "Add", infer=partial(_broadcast, name="add"), cost=_ONE, kernel=np.add
+)
+div = Function("div", 2, "Div", infer=partial(_broadcast, name="div"), cost=_ONE, kernel=np.divide)
 silu = Function(
-    "silu", 1, "Silu", infer=partial(_unary, name="silu"), cost=partial(_per_scalar, weight=8)
-)
+    "silu", 1, "Silu", infer=partial(_unary, name="silu"), cost=partial(_per_scalar, weight=8),
+    kernel=_silu,
+)  # fmt: skip
 exp = Function(
-    "exp", 1, "Exp", infer=partial(_unary, name="exp"), cost=partial(_per_scalar, weight=4)
-)
+    "exp", 1, "Exp", infer=partial(_unary, name="exp"), cost=partial(_per_scalar, weight=4),
+    kernel=np.exp,
+)  # fmt: skip
 row_sum = Function(
-    "row_sum", 1, "RowWiseSum", infer=partial(_unary, name="row_sum", cols=1), cost=_row_sum_cost
-)
+    "row_sum", 1, "RowWiseSum", infer=partial(_unary, name="row_sum", cols=1), cost=_row_sum_cost,
+    kernel=_row_sum,
+)  # fmt: skip
 set_offset = Function("set_offset", 2, "SetOffset", constant_cycles=True, infer=_set_offset)
 append_row = Function("append_row", 2, "RowWiseAppend", constant_cycles=True, infer=_append)
 pack_rows = Function("pack_rows", 1, accum_unit="RetileRow", constant_cycles=True)

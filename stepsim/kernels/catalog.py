@@ -12,14 +12,14 @@ from typing import Final
 
 import numpy as np
 
-import stepsim.kernels.units
+from stepsim.kernels import units
 from stepsim.kernels.declaration import UnitKind, declared
 from stepsim.kernels.generated import dispatcher
 from stepsim.kernels.layout import UNIT_FIELDS, Status
 
 __all__ = ["KINDS", "UNIT", "code_of", "step"]
 
-for _module in pkgutil.iter_modules(stepsim.kernels.units.__path__, "stepsim.kernels.units."):
+for _module in pkgutil.iter_modules(units.__path__, f"{units.__name__}."):
     import_module(_module.name)
 
 KINDS: Final[tuple[UnitKind, ...]] = tuple(declared()[name] for name in sorted(declared()))

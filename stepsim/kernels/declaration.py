@@ -76,7 +76,7 @@ class UnitKind:
             raise ValueError(f"unit kind {self.name!r} gives one name to two things")
         lines = ["def read(un, state):", "    return Fields("]
         lines += [f"        {source},  # {name}" for name, source in fields.items()]
-        names = {"Fields": namedtuple(self.name, list(fields))}  # type: ignore[misc]
+        names = {"Fields": namedtuple(self.name, list(fields))}
         source = "\n".join([*lines, "    )"])
         return spliced(compile_source(f"fields of {self.name}", source, names)["read"])
 

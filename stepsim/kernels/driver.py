@@ -123,7 +123,9 @@ def execute(
             on_pause(g, arrays.units, seconds)
     return Execution(
         state,
-        *(getattr(arrays, name).view(np.ndarray) for name in ("units", "channels", "slots")),
+        arrays.units.view(np.ndarray),
+        arrays.channels.view(np.ndarray),
+        arrays.slots.view(np.ndarray),
         g,
         seconds,
         timed_out,

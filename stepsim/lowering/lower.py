@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, MachineError
 from stepsim.graph import Program, Wiring, wire
+from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 from stepsim.machine import Machine
 
@@ -14,7 +16,22 @@ __all__ = ["lower", "network_of", "timing_of"]
 
 
 def timing_of(machine: Machine) -> TimingParams:
-    """The numbers of a machine that the timing rules use."""
+    """The numbers of a machine that the timing rules use.
+
+    Raises
+    ------
+    MachineError
+        The engine has no such memory model.
+    """
+    model = machine.hbm.model
+    if model not in MEMORY_MODELS:
+        near = get_close_matches(model, MEMORY_MODELS, 1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        raise MachineError(
+            f"machine '{machine.name}': hbm.model is '{model}', expected one of "
+            f"{', '.join(MEMORY_MODELS)}{hint} A package adds models under the entry points "
+            "'stepsim.memory_models'"
+        )
     return TimingParams(
         onchip_bytes_per_cycle=machine.onchip.bytes_per_cycle,
         request_bytes=machine.hbm.request_bytes,
@@ -23,7 +40,7 @@ def timing_of(machine: Machine) -> TimingParams:
         hbm_latency=machine.hbm.latency,
         hbm_startup=machine.hbm.startup,
         closure_slack=machine.closure_slack,
-        memory_model=machine.hbm.model,
+        memory_model=model,
     )
 
 

@@ -348,7 +348,7 @@ def _none(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
 _each = _tokens(sources.WORK, lambda params, count: [int(params["n"])] * count)
 
 
-def _times(params: Mapping[str, Any], count: int) -> _Parameters:
+def _times(params: Mapping[str, Any], count: int) -> list[int]:
     return list(params["times"])
 
 

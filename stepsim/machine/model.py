@@ -6,7 +6,7 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,10 +31,10 @@ class _Section(BaseModel):
 class Hbm(_Section):
     """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
 
-    model: Literal["channel", "uncontended"] = Field(
+    model: _Text = Field(
         default="channel",
         description="memory model; 'channel' serves each request on the next channel in turn, "
-        "'uncontended' gives every operator a memory of its own",
+        "'uncontended' gives every operator a memory of its own, plugins may add others",
     )
     request_bytes: _Bytes = Field(description="bytes moved by one request")
     channels: Annotated[int, Field(strict=True, ge=1, le=1 << 16)] = Field(

@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from stepsim.errors import LoweringError
+from stepsim.errors import LoweringError, MachineError
 from stepsim.kernels.layout import MAX_TILE_SIDE
-from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
+from stepsim.lowering import (
+    ChannelSpec,
+    Network,
+    TimingParams,
+    UnitSpec,
+    build_image,
+    timing_of,
+)
 from stepsim.lowering.registry import REGISTRY
+from stepsim.machine import load_machine
 from tests.lowering.support import TILE, load_store, one_unit, source
 from tests.oracle.build import NetBuilder
 
@@ -262,6 +270,19 @@ def test_values_out_of_range(op: str, changed: dict[str, Any], problem: str) -> 
     inputs, outputs, params = PARAMS[op]
     text = refused(one_unit(op, inputs, outputs, **{**params, **changed}))
     assert text == f"{op} 'u': {problem}"
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"), [("chanel", "; did you mean 'channel'?"), ("dram", ".")]
+)
+def test_machine_with_an_unknown_memory_model(model: str, hint: str) -> None:
+    machine = load_machine("sda-1024", overrides={"hbm.model": model})
+    with pytest.raises(MachineError) as caught:
+        timing_of(machine)
+    assert str(caught.value) == (
+        f"machine '{machine.name}': hbm.model is '{model}', expected one of channel, "
+        f"uncontended{hint} A package adds models under the entry points 'stepsim.memory_models'"
+    )
 
 
 def test_unknown_memory_model() -> None:

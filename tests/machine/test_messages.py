@@ -141,11 +141,11 @@ CASES = {
         "machine file FILE, line 1, name: expected a non-empty text "
         "(short name, shown in results), found the text ''",
     ),
-    "unknown memory model": (
-        GOOD.replace("  channels: 4", "  model: dram\n  channels: 4"),
-        "machine file FILE, line 4, hbm.model: expected 'channel' or 'uncontended' "
+    "memory model that is no text": (
+        GOOD.replace("  channels: 4", "  model: 3\n  channels: 4"),
+        "machine file FILE, line 4, hbm.model: expected a non-empty text "
         "(memory model; 'channel' serves each request on the next channel in turn, 'uncontended' "
-        "gives every operator a memory of its own), found the text 'dram'",
+        "gives every operator a memory of its own, plugins may add others), found 3",
     ),
     "zero FIFO depth": (
         GOOD + "fifo:\n  depth: 0\n",

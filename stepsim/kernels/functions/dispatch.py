@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import stepsim.kernels.functions.builtin  # noqa: F401  (declares its functions)
+from stepsim.kernels.functions import builtin  # noqa: F401  (declares its functions)
 from stepsim.kernels.functions.declaration import USES, TileFunction, declared_functions
 from stepsim.kernels.functions.plugins import declare_plugins
 from stepsim.kernels.functions.tiles import charge
@@ -29,7 +29,7 @@ def code_of(name: str) -> int:
     return _CODES[name]
 
 
-def _chooser(use: str):  # type: ignore[no-untyped-def]
+def _chooser(use: str):
     call = f"chosen({USES[use]})"
     charged = f"charge(un, {call}, its.compute_bandwidth)"
     cases = [

@@ -44,7 +44,7 @@ def declare_plugins() -> None:
 def _declare(name: str, arity: int, constant_cycles: bool, sizes: Callable[..., Any]) -> None:
     measure = inlined(sizes)
 
-    def unary(un, its, x, y):  # type: ignore[no-untyped-def]
+    def unary(un, its, x, y):
         rows, cols, cost = measure(int(x.rows), int(x.cols))
         valid = x.off if rows == x.rows else rows
         if not _fits(un, rows, cols, cost, x, x):
@@ -52,7 +52,7 @@ def _declare(name: str, arity: int, constant_cycles: bool, sizes: Callable[..., 
         fill_tile(y, rows, cols, valid, x.bits)
         return cost
 
-    def binary(un, its, x1, x2, y):  # type: ignore[no-untyped-def]
+    def binary(un, its, x1, x2, y):
         rows, cols, cost = measure(int(x1.rows), int(x1.cols), int(x2.rows), int(x2.cols))
         valid = x1.off if rows == x1.rows else rows
         if not _fits(un, rows, cols, cost, x1, x2):
@@ -68,7 +68,7 @@ def _declare(name: str, arity: int, constant_cycles: bool, sizes: Callable[..., 
 
 
 @inlined
-def _fits(un, rows, cols, cost, x1, x2):  # type: ignore[no-untyped-def]
+def _fits(un, rows, cols, cost, x1, x2):
     # Negative numbers say that the operands do not fit each other.
     if rows < 0 or cols < 0 or cost < 0:
         abort(un, Abort.NOT_BROADCASTABLE, pack(x1.rows, x1.cols), pack(x2.rows, x2.cols))

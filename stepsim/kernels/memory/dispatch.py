@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-import stepsim.kernels.memory
+from stepsim.kernels import memory
 from stepsim.kernels.generated import dispatcher
 from stepsim.kernels.memory.declaration import MemoryModel
 from stepsim.plugins import usable
@@ -23,9 +23,9 @@ _log = logging.getLogger("stepsim")
 
 
 def _own() -> Iterator[MemoryModel]:
-    for module in pkgutil.iter_modules(stepsim.kernels.memory.__path__):
-        if module.name != "dispatch":
-            found = vars(import_module(f"stepsim.kernels.memory.{module.name}")).values()
+    for module in pkgutil.iter_modules(memory.__path__, f"{memory.__name__}."):
+        if module.name != __name__:
+            found = vars(import_module(module.name)).values()
             yield from (value for value in found if isinstance(value, MemoryModel))
 
 
