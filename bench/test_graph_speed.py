@@ -7,11 +7,12 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from stepsim.workloads import moe_layer
+from stepsim.workloads import Data, Moe
 
 
 def _build_and_total(tile: Any) -> None:
-    metrics = moe_layer("qwen3-30b-a3b", 64, tile).program.metrics(memory="published")
+    built = Moe(model="qwen3-30b-a3b", tile=tile).build(Data(rows=64))
+    metrics = built.program.metrics(counting="published")
     assert metrics.off_chip_traffic is not None
     assert metrics.on_chip_memory is not None
     assert metrics.flops is not None

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from stepsim.results import Result
 from stepsim.simulation import simulate
-from stepsim.workloads import moe_layer, published_config
+from stepsim.workloads import Data, Moe
 
 POINTS = [
     (model, tile)
@@ -22,10 +23,15 @@ FAST = {(model, tile) for model, tile in POINTS if "qwen" in model or tile == "d
 
 @pytest.mark.parametrize(("model", "tile"), POINTS)
 def test_point(benchmark: BenchmarkFixture, routing: Any, model: str, tile: int | str) -> None:
-    workload = moe_layer(**published_config(model, 64, tile), indices=routing[model])
-    simulate(workload.program)
-    result = benchmark.pedantic(lambda: simulate(workload.program), rounds=3)
-    seconds = min(result.wall_seconds, simulate(workload.program).wall_seconds)
+    data = Data.of(routing=routing[model])
+    built = Moe.of(model=model, tile=tile, config="published", data=data).build(data)
+
+    def run() -> Result:
+        return simulate(built.program, bindings=built.bindings(data))
+
+    run()
+    result = benchmark.pedantic(run, rounds=3)
+    seconds = min(result.wall_seconds, run().wall_seconds)
     rate = result.memory_requests / seconds
     benchmark.extra_info["simulation_seconds"] = round(seconds, 4)
     benchmark.extra_info["million_requests_per_second"] = round(rate / 1e6)
@@ -40,11 +46,13 @@ def test_peak_memory(
 ) -> None:
     """Peak resident memory of a whole process, in MB."""
     code = (
-        "import resource, numpy as np\n"
+        "import resource\n"
         "from stepsim.simulation import simulate\n"
-        "from stepsim.workloads import moe_layer, published_config\n"
-        f"table = np.array({routing[model].tolist()})\n"
-        f"simulate(moe_layer(**published_config({model!r}, 64, {tile!r}), indices=table).program)\n"
+        "from stepsim.workloads import Data, Moe\n"
+        f"data = Data.of(routing={routing[model].tolist()})\n"
+        f"layer = Moe.of(model={model!r}, tile={tile!r}, config='published', data=data)\n"
+        "built = layer.build(data)\n"
+        "simulate(built.program, bindings=built.bindings(data))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
     )
 

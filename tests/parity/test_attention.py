@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from stepsim import simulate
-from stepsim.workloads import attention, published_attention_config
+from stepsim.workloads import Attention, Data
 from tests.parity.points import Point, kv_lengths, points
 from tests.shared import TRACES, needs_traces
+from tests.workloads.support import exact, run
 
 pytestmark = needs_traces
 
@@ -18,20 +19,24 @@ pytestmark = needs_traces
 @points(lambda p: p.row["workload"].startswith("attention"))
 def test_point(point: Point) -> None:
     strategy = point.row["variant"].split()[-1]
-    lengths = kv_lengths(point.trace)[: point.batch]
-    config = published_attention_config(point.batch, strategy, int(lengths.max()))
-    if point.row["figure"] == "15":
-        config["max_length"] = 6464
-    work = attention(kv_lengths=lengths, **config)
-    result = simulate(work.program)
+    data = Data.of(kv_lengths=kv_lengths(point.trace)[: point.batch])
+    given = {"max_length": 6464} if point.row["figure"] == "15" else {}
+    built, result = run(published(strategy, data, **given), data)
     assert result.status == "ok"
     assert result.cycles == point.canonical
     assert abs(result.cycles - point.published) <= 2
-    assert point.number("par_regions") in (None, work.regions)
-    exact = work.metrics(memory="paper")
-    assert result.offchip_bytes == exact.off_chip_traffic
-    assert result.flops == exact.flops
-    assert work.allocated_compute == work.regions * 6 * 2048
+    regions = built.parameters["regions_built"]
+    assert point.number("par_regions") in (None, regions)
+    counted = exact(built, data)
+    assert result.offchip_bytes == counted.off_chip_traffic
+    assert result.flops == counted.flops
+    assert counted.allocated_compute == regions * 6 * 2048
+
+
+def published(strategy: str, data: Data, **given: Any) -> Attention:
+    return Attention.of(
+        model="qwen3-30b-a3b", strategy=strategy, config="published", data=data, **given
+    )
 
 
 GROUPS = {
@@ -52,7 +57,7 @@ def test_mean_gain_of_dynamic_sharing() -> None:
         ]
         assert len(traces) == 9
         for path in traces:
-            cycles = {s: run(path, s) for s in ("coarse", "interleaved", "dynamic")}
+            cycles = {s: cycles_of(path, s) for s in ("coarse", "interleaved", "dynamic")}
             for strategy, found in gains.items():
                 found.append(cycles[strategy] / cycles["dynamic"])
     means = {s: float(np.exp(np.mean(np.log(found)))) for s, found in gains.items()}
@@ -60,7 +65,7 @@ def test_mean_gain_of_dynamic_sharing() -> None:
     assert means["interleaved"] == pytest.approx(1.3624, abs=1e-4)
 
 
-def run(path: Path, strategy: str) -> int:
-    lengths = kv_lengths(path)
-    work = attention(kv_lengths=lengths, **published_attention_config(len(lengths), strategy))
-    return int(simulate(work.program).cycles)
+def cycles_of(path: Path, strategy: str) -> int:
+    data = Data.of(kv_lengths=kv_lengths(path))
+    _, result = run(published(strategy, data), data)
+    return result.cycles

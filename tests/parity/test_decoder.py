@@ -6,16 +6,13 @@ the experts and of the completion signals are known.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
-from stepsim import simulate
-from stepsim.workloads import DecoderWorkload, decoder_layer, published_decoder_config
-from stepsim.workloads.decoder import VARIANTS
+from stepsim.workloads import Data, Decoder
+from stepsim.workloads.decoder.parameters import VARIANTS
 from tests.parity.points import kv_lengths, routing_indices, values
 from tests.shared import TRACES, needs_traces
+from tests.workloads.support import exact, run
 
 pytestmark = needs_traces
 
@@ -25,13 +22,15 @@ NAMES = dict(zip(VARIANTS, ("mem_matched", "perf_matched", "dynamic"), strict=Tr
 DECODED = 4  # bytes that a decoded bar may be off
 
 
-def indices(model: str) -> np.ndarray[Any, Any]:
-    return routing_indices(TRACES / "expert_routing" / ROUTINGS[model])
+def data_of(model: str) -> Data:
+    return Data.of(
+        routing=routing_indices(TRACES / "expert_routing" / ROUTINGS[model]),
+        kv_lengths=kv_lengths(TRACES / "azure_trace" / LENGTHS),
+    )
 
 
-def build(model: str, variant: str) -> DecoderWorkload:
-    lengths = kv_lengths(TRACES / "azure_trace" / LENGTHS)
-    return decoder_layer(kv_lengths=lengths, **published_decoder_config(model, variant))
+def layer(model: str, variant: str, data: Data) -> Decoder:
+    return Decoder.of(model=model, variant=variant, config="published", data=data)
 
 
 def published(model: str, variant: str, column: str) -> int:
@@ -42,18 +41,20 @@ def published(model: str, variant: str, column: str) -> int:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("model", ROUTINGS)
 def test_compute_and_run(model: str, variant: str) -> None:
-    work = build(model, variant)
-    assert work.allocated_compute == published(model, variant, "allocated_flops")
-    result = simulate(work.program, bindings={work.routing: indices(model)})
-    exact = work.metrics(indices(model), memory="paper")
+    data = data_of(model)
+    built, result = run(layer(model, variant, data), data)
+    allocated = built.published(data).allocated_flops_per_cycle
+    assert allocated == published(model, variant, "allocated_flops")
+    counted = exact(built, data)
     assert result.status == "ok"
-    assert result.offchip_bytes == exact.off_chip_traffic
-    assert result.flops == exact.flops
+    assert result.offchip_bytes == counted.off_chip_traffic
+    assert result.flops == counted.flops
 
 
 @pytest.mark.parametrize("model", ROUTINGS)
 def test_bytes_differ_between_variants_as_published(model: str) -> None:
-    ours = {v: build(model, v).metrics(indices(model)).on_chip_memory for v in VARIANTS}
+    data = data_of(model)
+    ours = {v: layer(model, v, data).build(data).published(data).onchip_bytes for v in VARIANTS}
     theirs = {v: published(model, v, "on_chip_bytes") for v in VARIANTS}
     for variant in VARIANTS[1:]:
         ours_more = ours[variant] - ours[VARIANTS[0]]
@@ -63,9 +64,6 @@ def test_bytes_differ_between_variants_as_published(model: str) -> None:
 
 def test_dynamic_wins_over_memory_matched_tiles() -> None:
     for model in ROUTINGS:
-        table = indices(model)
-        static, dynamic = (build(model, v) for v in (VARIANTS[0], VARIANTS[2]))
-        slow, fast = (
-            simulate(w.program, bindings={w.routing: table}).cycles for w in (static, dynamic)
-        )
-        assert fast < slow
+        data = data_of(model)
+        slow, fast = (run(layer(model, v, data), data)[1] for v in (VARIANTS[0], VARIANTS[2]))
+        assert fast.cycles < slow.cycles

@@ -6,32 +6,26 @@ from typing import Any
 
 import pytest
 
-from stepsim import Result, load_machine, simulate
-from stepsim.workloads import (
-    MoEWorkload,
-    moe_layer,
-    published_config,
-    published_time_multiplexing_config,
-    time_multiplexed_moe,
-)
+from stepsim import Result, load_machine
+from stepsim.workloads import Built, Data, Moe
 from tests.parity.points import Point, points, routing_indices, values
 from tests.shared import needs_traces
+from tests.workloads.support import exact, run
 
 pytestmark = needs_traces
 
 MODELS = {"Mixtral8x7B": "mixtral-8x7b", "Qwen3-30B-A3B": "qwen3-30b-a3b"}
 
 
-def layer(point: Point) -> MoEWorkload:
-    config = published_config(MODELS[point.row["model"]], point.batch, point.tile)
-    if point.row["base_channel_depth"] == "2":
-        config["fifo_depth"] = 2  # earlier runs of the large batch of Qwen
-    return moe_layer(**config)
-
-
-def run(work: MoEWorkload, indices: Any, **overrides: Any) -> Result:
-    machine = load_machine("sda-1024", overrides)
-    return simulate(work.program, machine=machine, bindings={work.routing: indices})
+def run_point(point: Point, **overrides: Any) -> tuple[Data, Built, Result]:
+    # Earlier runs of the large batch of Qwen had shallow FIFOs.
+    given = {"fifo_depth": 2} if point.row["base_channel_depth"] == "2" else {}
+    if point.row["par_regions"] and "time-multiplexing" in point.row["workload"]:
+        given["regions"] = int(point.row["par_regions"])
+    data = Data.of(routing=routing_indices(point.trace))
+    model = MODELS[point.row["model"]]
+    layer = Moe.of(model=model, tile=point.tile, config="published", data=data, **given)
+    return data, *run(layer, data, machine=load_machine("sda-1024", overrides))
 
 
 def band(point: Point) -> float:
@@ -54,20 +48,19 @@ def subtracts_idle_experts(point: Point) -> bool:
 
 @points(lambda p: p.name.startswith(("f9_", "f10_", "aug_mix", "aug_qwen")))
 def test_point(point: Point) -> None:
-    indices = routing_indices(point.trace)
-    work = layer(point)
-    result = run(work, indices)
+    data, built, result = run_point(point)
     assert result.status == "ok"
     assert result.cycles == point.canonical
     assert result.cycles == pytest.approx(point.published, rel=band(point))
-    bound = work.published_metrics(indices, on_demand=subtracts_idle_experts(point))
-    assert bound.off_chip_traffic == point.number("off_chip_bytes")
-    assert bound.on_chip_memory == point.number("on_chip_bytes")
-    assert work.published_flops(indices) == point.number("flops")
-    assert work.published_padded_flops(indices) == point.number("padded_flops")
-    exact = work.program.metrics(memory="paper").bind({work.routing: indices})
-    assert result.offchip_bytes == exact.off_chip_traffic
-    assert result.flops == exact.flops
+    metrics = built.program.metrics(counting="published", on_demand=subtracts_idle_experts(point))
+    assert metrics.bind(built.symbols(data)).on_chip_memory == point.number("on_chip_bytes")
+    published = built.published(data)
+    assert published.offchip_bytes == point.number("off_chip_bytes")
+    assert published.flops == point.number("flops")
+    assert published.padded_flops == point.number("padded_flops")
+    counted = exact(built, data)
+    assert result.offchip_bytes == counted.off_chip_traffic
+    assert result.flops == counted.flops
 
 
 # Closures noticed one cycle earlier: what remains of the difference to the published run.
@@ -82,7 +75,7 @@ WITH_SLACK = {
 
 @points(lambda p: p.name in WITH_SLACK)
 def test_one_cycle_of_closure_slack_explains_the_difference(point: Point) -> None:
-    result = run(layer(point), routing_indices(point.trace), closure_slack=1)
+    _, _, result = run_point(point, closure_slack=1)
     assert result.cycles == point.published + WITH_SLACK[point.name]
     assert result.cycles != point.canonical
 
@@ -92,11 +85,7 @@ SHARED_WITH_SLACK = {"f12_static_32": 0, "aug_ts_static_8": 1}
 
 @points(lambda p: p.name in SHARED_WITH_SLACK)
 def test_the_same_with_shared_regions(point: Point) -> None:
-    regions = int(point.row["par_regions"])
-    work = time_multiplexed_moe(**published_time_multiplexing_config(point.tile, regions))
-    machine = load_machine("sda-1024", {"closure_slack": 1})
-    bindings = {work.routing: routing_indices(point.trace)}
-    result = simulate(work.program, machine=machine, bindings=bindings)
+    _, _, result = run_point(point, closure_slack=1)
     assert result.cycles == point.published + SHARED_WITH_SLACK[point.name]
     assert result.cycles != point.canonical
 

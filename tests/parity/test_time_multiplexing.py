@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stepsim import simulate
-from stepsim.workloads import published_time_multiplexing_config, time_multiplexed_moe
+from stepsim.workloads import Data, Moe
 from tests.parity.points import Point, points, routing_indices
 from tests.shared import needs_traces
+from tests.workloads.support import exact, run
 
 pytestmark = needs_traces
 
@@ -23,23 +23,25 @@ def band(point: Point) -> float:
 @points(lambda p: "time-multiplexing" in p.row["workload"])
 def test_point(point: Point) -> None:
     regions = int(point.row["par_regions"])
-    indices = routing_indices(point.trace)
-    work = time_multiplexed_moe(**published_time_multiplexing_config(point.tile, regions))
-    result = simulate(work.program, bindings={work.routing: indices})
+    data = Data.of(routing=routing_indices(point.trace))
+    layer = Moe.of(
+        model="qwen3-30b-a3b", tile=point.tile, regions=regions, config="published", data=data
+    )
+    built, result = run(layer, data)
     assert result.status == "ok"
     assert result.cycles == point.canonical
     assert result.cycles == pytest.approx(point.published, rel=band(point))
-    bound = work.published_metrics(indices)
-    assert bound.off_chip_traffic == point.number("off_chip_bytes")
-    assert point.number("on_chip_bytes") in (None, bound.on_chip_memory)
-    assert work.published_flops(indices) == point.number("flops")
-    assert work.published_padded_flops(indices) == point.number("padded_flops")
-    assert work.allocated_compute == point.number("allocated_flops")
-    exact = work.program.metrics(memory="paper").bind({work.routing: indices})
-    assert result.offchip_bytes == exact.off_chip_traffic
-    assert result.flops == exact.flops
-    share = bound.off_chip_traffic / point.published / result.peak_bandwidth
-    used = work.published_flops(indices) / point.published / work.allocated_compute
+    published = built.published(data)
+    assert published.offchip_bytes == point.number("off_chip_bytes")
+    assert point.number("on_chip_bytes") in (None, published.onchip_bytes)
+    assert published.flops == point.number("flops")
+    assert published.padded_flops == point.number("padded_flops")
+    assert published.allocated_flops_per_cycle == point.number("allocated_flops")
+    counted = exact(built, data)
+    assert result.offchip_bytes == counted.off_chip_traffic
+    assert result.flops == counted.flops
+    share = published.offchip_bytes / point.published / result.peak_bandwidth
+    used = published.flops / point.published / published.allocated_flops_per_cycle
     for column, ratio in (("offchip_bw_util_pct", share), ("utilization_pct", used)):
         if point.row[column]:
             assert 100 * ratio == pytest.approx(float(point.row[column]), abs=0.006)

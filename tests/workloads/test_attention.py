@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 
 import stepsim.graph as st
-from stepsim import simulate
 from stepsim.errors import ArgError
-from stepsim.workloads import AttentionShape, attention, published_attention_config
+from stepsim.workloads import Attention, Data, ParameterError, resolve
+from stepsim.workloads.models import AttentionShape
+from tests.workloads.support import exact, run
 
 TINY = AttentionShape("tiny", model_dim=64, heads=4, kv_heads=2, head_dim=16)
 LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
+BATCH = Data.of(kv_lengths=LENGTHS)
 STRATEGIES = ["coarse", "interleaved", "dynamic"]
+
+
+def batch(lengths) -> Data:
+    return Data.of(kv_lengths=lengths)
+
+
+def build(strategy, data=BATCH, **given):
+    return Attention(model=TINY, strategy=strategy, **given).build(data)
 
 
 def names(wiring, kind: str) -> list[str]:
@@ -20,16 +30,17 @@ def names(wiring, kind: str) -> list[str]:
 
 
 def test_a_request_takes_the_tiles_of_its_tokens_and_the_new_one():
-    work = attention(TINY, LENGTHS, "interleaved")
-    assert work.tiles.tolist() == [1, 1, 2, 1, 2, 2, 3, 1]
-    assert work.max_length == 96
+    built = build("interleaved")
+    wiring = st.wire(built.program)
+    (tiles,) = (u for u in wiring.units if u.name.startswith("tiles#") and "values" in u.params)
+    assert tiles.params["values"] == [1, 1, 2, 1, 2, 2, 3, 1]
+    assert built.parameters["max_length"] == 96
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_run_moves_the_bytes_and_flops_of_the_formula(strategy):
-    work = attention(TINY, LENGTHS, strategy)
-    result = simulate(work.program)
-    bound = work.metrics(memory="paper")
+    built, result = run(Attention(model=TINY, strategy=strategy), BATCH)
+    bound = exact(built, BATCH)
     tiles, requests, row, group = 13, 8, 16 * 2, 2
     cache = 2 * (tiles + requests) * 32 * row
     assert result.status == "ok"
@@ -42,16 +53,15 @@ def test_a_run_moves_the_bytes_and_flops_of_the_formula(strategy):
 
 def test_keys_and_values_may_differ_in_width():
     latent = AttentionShape("latent", model_dim=64, heads=4, kv_heads=1, head_dim=24, value_dim=16)
-    work = attention(latent, LENGTHS, "dynamic")
-    result = simulate(work.program)
+    built, result = run(Attention(model=latent, strategy="dynamic"), BATCH)
     assert result.status == "ok"
     rows = 8 * 2 * (4 * 24 + 24 + 16 + 4 * 16)
     assert result.offchip_bytes == rows + 21 * 32 * (24 + 16) * 2
-    assert result.offchip_bytes == work.metrics(memory="paper").off_chip_traffic
+    assert result.offchip_bytes == exact(built, BATCH).off_chip_traffic
 
 
 @pytest.mark.parametrize(
-    ("batch", "groups", "lanes"),
+    ("requests", "groups", "lanes"),
     [
         (16, None, [16]),
         (24, None, [16, 8]),
@@ -61,30 +71,33 @@ def test_keys_and_values_may_differ_in_width():
         (48, None, [16, 16, 16]),
     ],
 )
-def test_coarse_blocks(batch, groups, lanes):
-    work = attention(TINY, [3] * batch, "coarse", micro_batches=groups)
-    assert [len(lane) for lane in work.lanes] == lanes
-    assert work.regions == len(lanes)
-    assert sorted(i for lane in work.lanes for i in lane) == list(range(batch))
+def test_coarse_blocks(requests, groups, lanes):
+    built = build("coarse", batch([3] * requests), micro_batches=groups)
+    assert [len(lane) for lane in built.lanes] == lanes
+    assert built.parameters["regions_built"] == len(lanes)
+    assert sorted(i for lane in built.lanes for i in lane) == list(range(requests))
+    assert bool(built.notes) == (len(lanes) < 4)
 
 
 def test_blocks_of_another_size():
-    work = attention(TINY, LENGTHS, "coarse", regions=2, block=2)
-    assert work.lanes == ((0, 1, 4, 5), (2, 3, 6, 7))
+    built = build("coarse", regions=2, block=2)
+    assert built.lanes == ((0, 1, 4, 5), (2, 3, 6, 7))
+    assert built.parameters["block"] == 2
 
 
 def test_the_second_micro_batch_starts_at_the_first_region():
-    work = attention(TINY, [3] * 80, "coarse", micro_batches=(64, 16))
-    assert work.lanes[0] == (*range(16), *range(64, 80))
+    built = build("coarse", batch([3] * 80), micro_batches=(64, 16))
+    assert built.lanes[0] == (*range(16), *range(64, 80))
 
 
 def test_interleaved_deals_round_robin():
-    work = attention(TINY, LENGTHS, "interleaved")
-    assert work.lanes == ((0, 4), (1, 5), (2, 6), (3, 7))
+    built = build("interleaved")
+    assert built.parameters["block"] is None
+    assert built.lanes == ((0, 4), (1, 5), (2, 6), (3, 7))
 
 
 def test_memory_ports_of_the_coarse_graph():
-    wiring = st.wire(attention(TINY, [1] * 32, "coarse").program)
+    wiring = st.wire(build("coarse", batch([1] * 32)).program)
     assert names(wiring, "OffChipLoad") == [f"{w}.{r}" for w in ("query", "key", "value")
                                             for r in (0, 1)]  # fmt: skip
     assert names(wiring, "RandomOffChipLoad") == [
@@ -97,7 +110,7 @@ def test_memory_ports_of_the_coarse_graph():
 
 @pytest.mark.parametrize("strategy", ["interleaved", "dynamic"])
 def test_memory_ports_of_the_shared_loads(strategy):
-    wiring = st.wire(attention(TINY, LENGTHS, strategy, regions=2).program)
+    wiring = st.wire(build(strategy, regions=2).program)
     assert names(wiring, "OffChipLoad") == ["query", "key", "value"]
     assert names(wiring, "RandomOffChipLoad") == [
         "load_key.0", "load_value.0", "load_key.1", "load_value.1",
@@ -105,7 +118,7 @@ def test_memory_ports_of_the_shared_loads(strategy):
 
 
 def test_units_of_one_region():
-    wiring = st.wire(attention(TINY, LENGTHS[:4], "coarse").program)
+    wiring = st.wire(build("coarse", batch(LENGTHS[:4])).program)
     kinds = [u.kind for u in wiring.units]
     expected = {
         "CacheReadAddrGen": 2, "FilterLastTile": 2, "RandomOffChipLoad": 2, "Partition": 2,
@@ -122,16 +135,17 @@ def test_units_of_one_region():
 
 
 def test_the_dynamic_graph_adds_one_signal_for_each_region():
-    static, dynamic = (attention(TINY, LENGTHS, s).metrics() for s in ("interleaved", "dynamic"))
-    assert dynamic.on_chip_memory - static.on_chip_memory == 4 * 8
-    assert dynamic.off_chip_traffic == static.off_chip_traffic
+    static, dynamic = (build(s).published(BATCH) for s in ("interleaved", "dynamic"))
+    assert dynamic.onchip_bytes - static.onchip_bytes == 4 * 8
+    assert dynamic.offchip_bytes == static.offchip_bytes
     assert dynamic.flops == static.flops
 
 
 def test_dynamic_serves_a_short_request_while_a_long_one_runs():
     lengths = [2000, *[10] * 15]
     dynamic, interleaved = (
-        simulate(attention(TINY, lengths, s, regions=2).program) for s in ("dynamic", "interleaved")
+        run(Attention(model=TINY, strategy=s, regions=2), batch(lengths))[1]
+        for s in ("dynamic", "interleaved")
     )
     served = {
         row["name"].split("#")[0]: row["firings"]
@@ -142,71 +156,120 @@ def test_dynamic_serves_a_short_request_while_a_long_one_runs():
 
 
 def test_as_many_requests_as_regions():
-    work = attention(TINY, LENGTHS[:4], "dynamic")
-    result = simulate(work.program)
+    data = batch(LENGTHS[:4])
+    built, result = run(Attention(model=TINY, strategy="dynamic"), data)
     assert result.status == "ok"
-    assert result.offchip_bytes == work.metrics(memory="paper").off_chip_traffic
+    assert result.offchip_bytes == exact(built, data).off_chip_traffic
 
 
 def test_compute_counts_six_operators_of_each_region():
     for strategy, regions in (("coarse", 1), ("interleaved", 4), ("dynamic", 4)):
-        work = attention(TINY, LENGTHS, strategy)
-        assert work.allocated_compute == regions * 6 * 2048
+        allocated = build(strategy).program.metrics().allocated_compute
+        assert allocated == regions * 6 * 2048
+
+
+def published(strategy, lengths, **given):
+    return resolve(
+        Attention, {"model": "qwen3-30b-a3b", "strategy": strategy} | given,
+        config="published", data=[batch(lengths)],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("batch", "max_length", "groups"),
+    ("requests", "max_length", "groups"),
     [(16, 4672, None), (64, 6464, None), (80, 6528, (64, 16))],
 )
-def test_published_configuration(batch, max_length, groups):
-    config = published_attention_config(batch, "coarse")
-    assert (config["max_length"], config["micro_batches"]) == (max_length, groups)
-    assert attention(kv_lengths=[1] * batch, **config).max_length == max_length
+def test_published_configuration(requests, max_length, groups):
+    found = published("coarse", [1] * requests)
+    assert found.workload.max_length == max_length
+    assert found.workload.micro_batches == groups
+    assert found.workload.heads.attention.head_dim == 64
+    built = found.workload.build(batch([1] * requests))
+    assert built.parameters["max_length"] == max_length
 
 
 @pytest.mark.parametrize(
-    ("batch", "longest", "max_length"),
+    ("requests", "longest", "max_length"),
     [(16, 4671, 4672), (16, 4672, 6528), (16, 7930, 8000), (64, 6445, 6464)],
 )
-def test_published_caches_hold_the_longest_request(batch, longest, max_length):
-    assert published_attention_config(batch, "dynamic", longest)["max_length"] == max_length
+def test_published_caches_hold_the_longest_request(requests, longest, max_length):
+    found = published("dynamic", [longest] + [0] * (requests - 1))
+    assert found.workload.max_length == max_length
 
 
-def test_longer_requests_are_unpublished():
-    with pytest.raises(ArgError, match="no published run of 64 requests has one of 6464 tokens"):
-        published_attention_config(64, "coarse", 6464)
+def test_a_part_of_a_batch_reserves_what_the_whole_batch_did():
+    data = Data.of(kv_lengths=[1] * 16, whole=64)
+    found = Attention.of(model="qwen3-30b-a3b", config="published", data=data)
+    assert found.max_length == 6464
+
+
+@pytest.mark.parametrize(
+    ("given", "lengths", "message"),
+    [
+        ({}, [6464] + [0] * 63, "no published run of 64 requests reserves caches for one of 6464"),
+        ({"model": "mixtral-8x7b"}, [1], "there is no published experiment of mixtral-8x7b"),
+    ],
+)
+def test_what_was_not_published_is_refused(given, lengths, message):
+    with pytest.raises(ParameterError, match=f"^config: {message}"):
+        published("coarse", lengths, **given)
+
+
+def test_a_given_size_of_caches_needs_no_published_one():
+    found = published("coarse", [6464] + [0] * 63, max_length=8000)
+    assert found.workload.max_length == 8000
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kv_lengths": [1, -2, 3, 4]}, r"kv_lengths\[1\] is -2, expected >= 0"),
-        ({"kv_lengths": []}, "one integer for each request, found shape"),
-        ({"kv_lengths": [[1, 2]]}, r"found shape \(1, 2\)"),
-        ({"kv_lengths": [1.5, 2.5]}, "of float64"),
-        ({"strategy": "static"}, "unknown strategy 'static'; use one of coarse, interleaved"),
-        ({"regions": 0}, "regions must be an int >= 1, found 0"),
-        ({"block": 0}, "block must be an int >= 1, found 0"),
-        ({"kv_tile": 2.0}, r"kv_tile must be an int >= 1, found 2\.0"),
-        ({"strategy": "interleaved", "regions": 3}, "8 requests to 3 regions, which leaves 2 over"),
-        ({"strategy": "dynamic", "regions": 9}, "found only 8 requests. Choose regions <= 8"),
-        ({"max_length": 64}, "holds the longest request of 64 tokens .* Use at least 96"),
-        ({"max_length": 100}, "max_length must be a multiple of kv_tile 32"),
-        ({"micro_batches": (4, 3)}, "sum to the 8 requests of kv_lengths, found a sum of 7"),
-        ({"micro_batches": (8, 0)}, r"sizes >= 1 that sum"),
-        ({"shape": "mixtral"}, "unknown attention model 'mixtral'; known: .*mixtral-8x7b"),
+        ({"strategy": "static"}, "strategy: expected one of coarse, interleaved, dynamic, found"),
+        ({"regions": 0}, "regions: expected a whole number from 1, found 0"),
+        ({"block": 0}, "block: expected a whole number from 1, found 0"),
+        ({"kv_tile": 2.0}, r"kv_tile: expected a whole number from 1, found 2\.0"),
+        (
+            {"strategy": "interleaved", "regions": 3},
+            "regions: expected a divisor of the 8 requests that are dealt in turn, found 3",
+        ),
+        ({"strategy": "dynamic", "regions": 9}, "regions: .*at most the 8 requests, found 9"),
+        ({"strategy": "dynamic", "block": 2}, "block: dynamic deals out single requests, only"),
+        ({"max_length": 64}, "max_length: .*longest request of 64 tokens .*found 64; use at least"),
+        ({"max_length": 100}, "max_length: expected a multiple of kv_tile 32 .*found 100"),
+        ({"micro_batches": (4, 3)}, r"add up to the 8 requests, found 4\+3 = 7"),
+        ({"micro_batches": (8, 0)}, "micro_batches: expected whole numbers from 1 joined by"),
     ],
 )
-def test_bad_input(changes, message):
-    arguments = {"shape": TINY, "kv_lengths": LENGTHS, "strategy": "coarse"} | changes
+def test_bad_parameters(changes, message):
+    arguments = {"model": TINY, "strategy": "coarse"} | changes
+    with pytest.raises(ParameterError, match=message):
+        Attention(**arguments).build(BATCH)
+
+
+def test_all_that_does_not_fit_is_told_at_once():
+    workload = Attention(model=TINY, strategy="interleaved", regions=3, block=2, max_length=5)
+    with pytest.raises(ParameterError) as caught:
+        workload.build(BATCH)
+    assert [name for name, _ in caught.value.problems] == ["regions", "max_length", "block"]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([1, -2, 3, 4], r"kv_lengths\[1\]: expected a length from 0, found -2"),
+        ([], "one whole number for each request, found shape"),
+        ([[1, 2]], r"found shape \(1, 2\)"),
+        ([1.5, 2.5], "of float64"),
+    ],
+)
+def test_bad_lengths(lengths, message):
     with pytest.raises(ArgError, match=message):
-        attention(**arguments)
+        batch(lengths)
 
 
 def test_lengths_are_kept_as_given_and_cannot_be_changed():
     given = np.array(LENGTHS)
-    work = attention(TINY, given, "coarse")
+    data = batch(given)
     given[0] = 99
-    assert work.kv_lengths.tolist() == LENGTHS
+    assert data.lengths.tolist() == LENGTHS
     with pytest.raises(ValueError, match="read-only"):
-        work.kv_lengths[0] = 1
+        data.lengths[0] = 1

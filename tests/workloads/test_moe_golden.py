@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepsim.errors import ArgError
-from stepsim.workloads import MoEWorkload, moe_layer, published_config
+from stepsim.workloads import Built, Data, Moe, ParameterError
+from tests.workloads.support import exact
 
 MIXTRAL, QWEN = "mixtral-8x7b", "qwen3-30b-a3b"
 
@@ -23,9 +23,25 @@ def qwen_like(batch: int, unused: int) -> list[int]:
     return [share + (i < extra) for i in range(used)] + [0] * unused
 
 
-def bound(work: MoEWorkload, counts: list[int], on_demand: bool):
-    metrics = work.program.metrics(memory="published", on_demand=on_demand)
-    return metrics.bind({work.routing: counts})
+def published(model: str, batch: int, tile: int | str) -> Built:
+    data = Data(rows=batch)
+    return Moe.of(model=model, tile=tile, config="published", data=data).build(data)
+
+
+def unshared(tile: int | str) -> Built:
+    """The baseline of the figures of sharing."""
+    layer = Moe(model=QWEN, tile=tile, tile_inter=48, compute_bw=1024)
+    return layer.build(Data(rows=64))
+
+
+def everything(built: Built) -> int:
+    """On-chip bytes with those of idle experts, which depend on no routing."""
+    return built.program.metrics(counting="published").on_chip_memory
+
+
+def bound(built: Built, counts: list[int], on_demand: bool):
+    metrics = built.program.metrics(counting="published", on_demand=on_demand)
+    return metrics.bind({built.routing: counts})
 
 
 # (batch, tile, off-chip bytes, on-chip bytes)
@@ -46,20 +62,20 @@ MIXTRAL_POINTS = [
 @pytest.mark.parametrize(("batch", "tile", "traffic", "memory"), MIXTRAL_POINTS)
 @pytest.mark.parametrize("on_demand", [False, True])
 def test_mixtral_bytes(batch, tile, traffic, memory, on_demand):
-    work = moe_layer(**published_config(MIXTRAL, batch, tile))
+    work = published(MIXTRAL, batch, tile)
     got = bound(work, MIXTRAL_COUNTS[batch], on_demand)  # no expert is idle: both agree
     assert (got.off_chip_traffic, got.on_chip_memory) == (traffic, memory)
 
 
 @pytest.mark.parametrize(
-    ("batch", "unused", "everything", "used"),
+    ("batch", "unused", "all_experts", "used"),
     [(64, 68, 113_266_690, 59_789_314), (1024, 45, 302_010_370, 266_620_930)],
 )
-def test_qwen_dynamic_bytes_with_and_without_idle_experts(batch, unused, everything, used):
-    work = moe_layer(**published_config(QWEN, batch, "dynamic"))
+def test_qwen_dynamic_bytes_with_and_without_idle_experts(batch, unused, all_experts, used):
+    work = published(QWEN, batch, "dynamic")
     counts = qwen_like(batch, unused)
     traffic = {64: 567_018_496, 1024: 795_885_568}[batch]
-    assert bound(work, counts, False).on_chip_memory == everything
+    assert bound(work, counts, False).on_chip_memory == all_experts
     assert bound(work, counts, True).on_chip_memory == used
     assert bound(work, counts, True).off_chip_traffic == traffic
 
@@ -72,13 +88,12 @@ def test_qwen_dynamic_bytes_with_and_without_idle_experts(batch, unused, everyth
     ],
 )  # fmt: skip
 def test_qwen_static_memory_counts_all_experts(tile, memory):
-    work = moe_layer(**published_config(QWEN, 64, tile))
-    assert work.program.metrics().on_chip_memory == memory
+    assert everything(published(QWEN, 64, tile)) == memory
 
 
 @pytest.mark.parametrize(("tile", "memory"), [(16, 70_799_362), (64, 141_578_242)])
 def test_qwen_static_memory_on_demand_replaces_experts_by_active_ones(tile, memory):
-    work = moe_layer(**published_config(QWEN, 64, tile))
+    work = published(QWEN, 64, tile)
     assert bound(work, qwen_like(64, 68), True).on_chip_memory == memory
 
 
@@ -96,8 +111,8 @@ TRACES = [
 
 @pytest.mark.parametrize(("model", "batch", "tile", "traffic"), TRACES)
 def test_traffic_on_the_recorded_routings(routing_trace, model, batch, tile, traffic):
-    work = moe_layer(**published_config(model, batch, tile))
-    assert work.published_metrics(routing_trace(model, batch)).off_chip_traffic == traffic
+    data = Data.of(routing=routing_trace(model, batch))
+    assert published(model, batch, tile).published(data).offchip_bytes == traffic
 
 
 @pytest.mark.parametrize(
@@ -110,10 +125,9 @@ def test_traffic_on_the_recorded_routings(routing_trace, model, batch, tile, tra
     ],
 )
 def test_published_flops(batch, tile, flops, padded):
-    work = moe_layer(**published_config(MIXTRAL, batch, tile))
-    table = indices_with_counts(MIXTRAL_COUNTS[batch], batch, 2)
-    assert work.published_flops(table) == flops
-    assert work.published_padded_flops(table) == padded
+    data = Data.of(routing=indices_with_counts(MIXTRAL_COUNTS[batch], batch, 2))
+    counted = published(MIXTRAL, batch, tile).published(data)
+    assert (counted.flops, counted.padded_flops) == (flops, padded)
 
 
 def indices_with_counts(counts: list[int], rows: int, k: int) -> np.ndarray:
@@ -123,23 +137,22 @@ def indices_with_counts(counts: list[int], rows: int, k: int) -> np.ndarray:
 
 
 def test_allocated_compute_with_the_published_omission():
-    static = moe_layer(QWEN, 64, 32, 48, compute_bw=1024)
-    dynamic = moe_layer(QWEN, 64, "dynamic", 48, compute_bw=1024)
-    assert static.allocated_compute == 787_456
-    assert dynamic.allocated_compute == 786_432
-    assert dynamic.program.metrics().allocated_compute == 787_456
+    data = Data.of(routing=indices_with_counts(qwen_like(64, 68), 64, 8))
+    for tile, compute in ((32, 787_456), ("dynamic", 786_432)):
+        work = unshared(tile)
+        assert work.published(data).allocated_flops_per_cycle == compute
+        assert exact(work, data).allocated_compute == 787_456
 
 
 def test_time_multiplexing_baselines():
-    work = moe_layer(QWEN, 64, 32, 48, compute_bw=1024)
-    assert work.program.metrics().on_chip_memory == 176_181_250
+    work = unshared(32)
+    assert everything(work) == 176_181_250
     assert bound(work, qwen_like(64, 68), True).on_chip_memory == 82_595_842
-    dynamic = moe_layer(QWEN, 64, "dynamic", 48, compute_bw=1024)
-    assert bound(dynamic, qwen_like(64, 68), True).on_chip_memory == 47_992_834
+    assert bound(unshared("dynamic"), qwen_like(64, 68), True).on_chip_memory == 47_992_834
 
 
 def test_exact_flops_follow_the_functions():
-    work = moe_layer(**published_config(MIXTRAL, 64, 8))
+    work = published(MIXTRAL, 64, 8)
     got = bound(work, MIXTRAL_COUNTS[64], False)
     rows = 20 * 8
     d, f = 4096, 14336
@@ -148,20 +161,43 @@ def test_exact_flops_follow_the_functions():
 
 
 def test_paper_model_counts_every_tile_at_its_own_width():
-    work = moe_layer(**published_config(MIXTRAL, 64, 16))
-    exact = work.program.metrics(memory="paper").bind({work.routing: MIXTRAL_COUNTS[64]})
-    published = bound(work, MIXTRAL_COUNTS[64], False)
-    assert published.off_chip_traffic - exact.off_chip_traffic == 2 * 64 * 4096  # the store
+    work = published(MIXTRAL, 64, 16)
+    paper = work.program.metrics(counting="paper").bind({work.routing: MIXTRAL_COUNTS[64]})
+    plotted = bound(work, MIXTRAL_COUNTS[64], False)
+    assert plotted.off_chip_traffic - paper.off_chip_traffic == 2 * 64 * 4096  # the store
 
 
 @pytest.mark.parametrize("tile", [0, -1, True, "auto", 2.5])
 def test_bad_tile(tile):
-    with pytest.raises(ArgError, match="tile is an int >= 1 or 'dynamic'"):
-        moe_layer(MIXTRAL, 64, tile)
+    message = "tile: expected a whole number from 1, or 'dynamic', found"
+    with pytest.raises(ParameterError, match=message):
+        Moe(model=MIXTRAL, tile=tile)
 
 
-def test_bad_sizes():
-    with pytest.raises(ArgError, match="divisor of 14336"):
-        moe_layer(MIXTRAL, 64, 8, 60)
-    with pytest.raises(ArgError, match="unknown MoE model 'mixtral'"):
-        moe_layer("mixtral", 64, 8)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tile_inter": 60}, "tile_inter: expected a divisor of the inner dimension 14336"),
+        ({"model": "mixtral"}, "model: unknown model 'mixtral'.*mixtral-8x7b"),
+        ({"model": "llama"}, "model: unknown model 'llama'"),
+        ({"regions": 4, "pack_bw": 1}, "pack_bw: expected compute_bw 4096, .*found 1; leave it"),
+    ],
+)
+def test_bad_parameters(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        Moe(**{"model": MIXTRAL, "tile": 8} | changes).build(Data(rows=64))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "glm-4.5"}, "there is no published experiment of glm-4.5; there are those of"),
+        (
+            {"model": MIXTRAL, "regions": 4},
+            "there is no published experiment of mixtral-8x7b with shared regions; there is that",
+        ),
+    ],
+)
+def test_what_was_not_published_is_refused(given, message):
+    with pytest.raises(ParameterError, match=f"^config: {message}"):
+        Moe.of(tile=8, config="published", **given)

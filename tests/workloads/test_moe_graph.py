@@ -7,15 +7,19 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.errors import ArgError
-from stepsim.workloads import MoEShape, moe_layer, moe_shape, published_config
+from stepsim.workloads import Data, Moe
+from stepsim.workloads.models import MoEShape
 
 TINY = MoEShape("tiny", experts=3, active=2, model_dim=64, inner_dim=128)
 TABLE = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])  # expert 2 is idle
 
 
-def wired(tile, **options):
-    work = moe_layer(TINY, 5, tile, compute_bw=100, pack_bw=10, **options)
-    return work, st.wire(work.program, {work.routing: TABLE})
+BATCH = Data.of(routing=TABLE)
+
+
+def wired(tile):
+    built = Moe(model=TINY, tile=tile, compute_bw=100, pack_bw=10).build(BATCH)
+    return built, st.wire(built.program, built.bindings(BATCH))
 
 
 def kinds_per_step(wiring) -> list[str]:
@@ -140,21 +144,26 @@ def test_shapes_in_terms_of_the_counts():
     assert work.program.assumptions == []
 
 
-def test_a_layer_can_carry_its_routing():
-    work = moe_layer(TINY, 5, 2, indices=TABLE)
-    assert st.wire(work.program).units
-    assert work.program.metrics().bind().flops > 0
-    assert "tiny" in work.program.name
+def test_the_routing_stays_open():
+    built, _ = wired(2)
+    assert built.routing.indices is None
+    assert built.bindings(Data(rows=5)) == {}
+    assert "tiny" in built.program.name
 
 
-def test_published_configurations():
-    static = published_config("mixtral-8x7b", 64, 16)
-    assert (static["compute_bw"], static["pack_bw"], static["fifo_depth"]) == (4096, 4096, 2)
-    dynamic = published_config("qwen3-30b-a3b", 1024, "dynamic")
-    assert (dynamic["compute_bw"], dynamic["pack_bw"], dynamic["fifo_depth"]) == (6400, 1024, 1024)
+@pytest.mark.parametrize(
+    ("model", "batch", "tile", "expected"),
+    [
+        ("mixtral-8x7b", 64, 16, (4096, 4096, 2)),
+        ("qwen3-30b-a3b", 1024, "dynamic", (6400, 1024, 1024)),
+        ("qwen3-30b-a3b", 64, "dynamic", (6400, 1024, 2)),
+    ],
+)
+def test_published_configurations(model, batch, tile, expected):
+    found = Moe.of(model=model, tile=tile, config="published", data=Data(rows=batch))
+    assert (found.compute_bw, found.pack_bw, found.fifo_depth) == expected
 
 
 def test_shapes_are_checked():
     with pytest.raises(ArgError, match="active <= experts"):
         MoEShape("odd", experts=2, active=3, model_dim=8, inner_dim=8)
-    assert moe_shape("mixtral-8x7b").inner_dim == 14336

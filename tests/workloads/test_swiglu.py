@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 import stepsim.graph as st
-from stepsim.errors import ArgError
-from stepsim.workloads import published_swiglu_config, swiglu_layer
+from stepsim.workloads import Built, Data, ParameterError, Swiglu
+
+
+def published(tile: int, tile_inter: int) -> Built:
+    return Swiglu.of(tile=tile, tile_inter=tile_inter, config="published").build(Data())
 
 
 @pytest.mark.parametrize(
@@ -16,21 +19,22 @@ from stepsim.workloads import published_swiglu_config, swiglu_layer
         (64, 64, 2_162_688), (64, 256, 1_769_472),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("memory", ["published", "paper"])
-def test_traffic(tile, tile_inter, traffic, memory):
-    work = swiglu_layer(**published_swiglu_config(tile, tile_inter))
-    assert work.metrics(memory=memory).off_chip_traffic == traffic
+@pytest.mark.parametrize("counting", ["published", "paper", "executed"])
+def test_traffic(tile, tile_inter, traffic, counting):
+    metrics = published(tile, tile_inter).program.metrics(counting=counting)
+    assert metrics.off_chip_traffic == traffic
 
 
 def test_flops_and_compute():
-    work = swiglu_layer(**published_swiglu_config(16, 64))
+    built = published(16, 64)
     matmuls, elementwise = 3 * 2 * 64 * 256 * 512, (8 + 1) * 64 * 512
-    assert work.metrics().flops == matmuls + elementwise
-    assert work.allocated_compute == 5 * 4096
+    for counting in ("published", "paper", "executed"):
+        assert built.program.metrics(counting=counting).flops == matmuls + elementwise
+    assert built.program.metrics().allocated_compute == 5 * 4096
 
 
 def test_order_and_write_back():
-    wiring = st.wire(swiglu_layer(**published_swiglu_config(16, 64)).program)
+    wiring = st.wire(published(16, 64).program)
     loads = [u.name.split("#")[0] for u in wiring.units if u.kind == "OffChipLoad"]
     assert loads == ["activations", "gate", "up", "down"]
     params = {u.name.split("#")[0]: u.params for u in wiring.units}
@@ -42,15 +46,16 @@ def test_order_and_write_back():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "message"),
+    ("changes", "message"),
     [
-        ((64, 256, 512, 15, 64), "tile must divide batch = 64, found 15"),
-        ((64, 256, 512, 16, 60), "tile_inter must divide intermediate = 512, found 60"),
-        ((64, 256, 512, 0, 64), "tile must be an int >= 1, found 0"),
-        ((64.0, 256, 512, 16, 64), r"batch must be an int >= 1, found 64\.0"),
-        ((64, True, 512, 16, 64), "hidden must be an int >= 1, found True"),
+        ({"tile": 15}, "tile: expected a divisor of the batch of 64, found 15"),
+        ({"tile_inter": 60}, "tile_inter: expected a divisor of the inner dimension 512, found 60"),
+        ({"tile": 0}, "tile: expected a whole number from 1, found 0"),
+        ({"batch": 64.0}, r"batch: expected a whole number from 1, found 64\.0"),
+        ({"hidden": True}, "hidden: expected a whole number from 1, found True"),
     ],
 )
-def test_bad_sizes(sizes, message):
-    with pytest.raises(ArgError, match=message):
-        swiglu_layer(*sizes)
+def test_bad_parameters(changes, message):
+    sizes = {"batch": 64, "hidden": 256, "intermediate": 512, "tile": 16, "tile_inter": 64}
+    with pytest.raises(ParameterError, match=message):
+        Swiglu(**sizes | changes).build(Data())

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import stepsim.graph as st
-from stepsim import simulate
-from stepsim.errors import ArgError
-from stepsim.workloads import (
-    MoEShape,
-    moe_layer,
-    published_time_multiplexing_config,
-    time_multiplexed_moe,
-)
+from stepsim.workloads import Built, Data, Moe, ParameterError
+from stepsim.workloads.models import MoEShape
+from tests.workloads.support import exact, run
 
 QWEN = "qwen3-30b-a3b"
 TINY = MoEShape("tiny", experts=4, active=2, model_dim=64, inner_dim=128)
-TABLE = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])  # experts 2 and 3 are idle
+BATCH = Data.of(routing=[[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])  # experts 2 and 3 are idle
+
+
+def published(tile, regions, data=None) -> Built:
+    data = data or Data(rows=64)
+    layer = Moe.of(model=QWEN, tile=tile, regions=regions, config="published", data=data)
+    return layer.build(data)
 
 
 @pytest.mark.parametrize(
@@ -28,33 +28,32 @@ TABLE = np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]])  # experts 2 and 3 ar
     ],
 )  # fmt: skip
 def test_published_bytes_and_compute(routing_trace, regions, memory, compute):
-    work = time_multiplexed_moe(**published_time_multiplexing_config(32, regions))
-    got = work.published_metrics(routing_trace(QWEN, 64))
-    assert (got.off_chip_traffic, got.on_chip_memory) == (576_455_680, memory)
-    assert work.allocated_compute == compute
-    assert (work.regions, work.experts_per_region) == (regions, 128 // regions)
+    data = Data.of(routing=routing_trace(QWEN, 64))
+    got = published(32, regions, data).published(data)
+    assert (got.offchip_bytes, got.onchip_bytes) == (576_455_680, memory)
+    assert got.allocated_flops_per_cycle == compute
 
 
 @pytest.mark.parametrize("regions", [64, 4])
 def test_all_experts_counted(regions):
-    work = time_multiplexed_moe(**published_time_multiplexing_config(32, regions))
+    work = published(32, regions)
     e, t, d, f = 128, 32, 2048, 48
-    everything = work.program.metrics().on_chip_memory
+    everything = work.program.metrics(counting="published").on_chip_memory
     assert everything == e * 4 * t * d + regions * (6 * d * f + 8 * t * d) + 10 * d + 2
 
 
 def test_dynamic_tiles_have_the_same_compute(routing_trace):
-    work = time_multiplexed_moe(**published_time_multiplexing_config("dynamic", 32))
-    assert work.allocated_compute == 295_936
-    assert work.published_metrics(routing_trace(QWEN, 64)).off_chip_traffic == 567_018_496
-    alone = time_multiplexed_moe(**published_time_multiplexing_config("dynamic", 128))
-    assert alone.allocated_compute == 786_432  # without the final sum, as published
+    data = Data.of(routing=routing_trace(QWEN, 64))
+    shared, alone = (published("dynamic", regions, data).published(data) for regions in (32, 128))
+    assert shared.allocated_flops_per_cycle == 295_936
+    assert shared.offchip_bytes == 567_018_496
+    assert alone.allocated_flops_per_cycle == 786_432  # without the final sum, as published
 
 
 def test_one_region_for_each_expert_is_the_plain_layer():
-    shared = time_multiplexed_moe(TINY, 5, 2, 4, 64, name="x")
-    plain = moe_layer(TINY, 5, 2, 64, compute_bw=1024, name="x")
-    assert shared.program.fingerprint() == plain.program.fingerprint()
+    shared, plain = (run(Moe(model=TINY, tile=2, regions=r), BATCH) for r in (4, None))
+    assert shared[1].units.equals(plain[1].units)
+    assert shared[0].program.metrics().on_chip_memory == plain[0].program.metrics().on_chip_memory
 
 
 def kinds_per_step(wiring) -> list[str]:
@@ -67,8 +66,8 @@ def kinds_per_step(wiring) -> list[str]:
 
 
 def test_regions_are_built_step_by_step():
-    work = time_multiplexed_moe(TINY, 5, 2, 2, 64)
-    wiring = st.wire(work.program, {work.routing: TABLE})
+    built = Moe(model=TINY, tile=2, regions=2).build(BATCH)
+    wiring = st.wire(built.program, built.bindings(BATCH))
     kinds = kinds_per_step(wiring)
     start = kinds.index("EagerMerge")
     assert kinds[start : start + 16] == [
@@ -85,7 +84,7 @@ def test_regions_are_built_step_by_step():
 
 @pytest.mark.parametrize("tile", [2, "dynamic"])
 def test_shared_regions_restore_the_rows_of_every_expert(tile):
-    work = time_multiplexed_moe(TINY, 5, tile, 2, 64)
+    work = Moe(model=TINY, tile=tile, regions=2).build(BATCH)
     rows = [op.outputs[0].shape for op in work.program.operators if op.name == "flat_map"]
     unpacked = [s for s in rows if len(s) == 1]
     assert [str(s[0]) for s in unpacked] == ["n0", "n1", "n2", "n3"]
@@ -93,8 +92,9 @@ def test_shared_regions_restore_the_rows_of_every_expert(tile):
 
 
 def test_sharing_changes_neither_traffic_nor_flops_of_dynamic_tiles():
-    alone = moe_layer(TINY, 5, "dynamic", 64).program.metrics().bind_trace(TABLE)
-    shared = time_multiplexed_moe(TINY, 5, "dynamic", 2, 64).program.metrics().bind_trace(TABLE)
+    alone, shared = (
+        exact(Moe(model=TINY, tile="dynamic", regions=r).build(BATCH), BATCH) for r in (None, 2)
+    )
     assert alone.off_chip_traffic == shared.off_chip_traffic
     assert alone.flops == shared.flops
 
@@ -102,15 +102,20 @@ def test_sharing_changes_neither_traffic_nor_flops_of_dynamic_tiles():
 @pytest.mark.parametrize("tile", [2, "dynamic"])
 @pytest.mark.parametrize("regions", [1, 2, 4])
 def test_a_run_moves_the_bytes_of_the_formula(tile, regions):
-    work = time_multiplexed_moe(TINY, 5, tile, regions, 64, indices=TABLE)
-    result = simulate(work.program)
-    exact = work.program.metrics(memory="paper").bind()
+    built, result = run(Moe(model=TINY, tile=tile, regions=regions), BATCH)
+    counted = exact(built, BATCH)
     assert result.status == "ok"
-    assert result.offchip_bytes == exact.off_chip_traffic
-    assert result.flops == exact.flops
+    assert result.offchip_bytes == counted.off_chip_traffic
+    assert result.flops == counted.flops
 
 
-@pytest.mark.parametrize("regions", [0, 3, 8, True, 2.0])
-def test_bad_regions(regions):
-    with pytest.raises(ArgError, match=r"regions must divide the 4 experts of tiny, .*of 1, 2, 4"):
-        time_multiplexed_moe(TINY, 5, 2, regions, 64)
+@pytest.mark.parametrize(
+    ("regions", "message"),
+    [
+        *((n, f"a divisor of the 4 experts of tiny, found {n}; the nearest is 4") for n in (3, 8)),
+        *((n, f"a whole number from 1, found {n}") for n in (0, True, 2.0)),
+    ],
+)
+def test_bad_regions(regions, message):
+    with pytest.raises(ParameterError, match=f"^regions: expected {message}"):
+        Moe(model=TINY, tile=2, regions=regions).build(BATCH)
