@@ -123,6 +123,8 @@ class Field:
         """The value as it stands in the column of the results."""
         if value is None:
             return None
+        if isinstance(value, tuple):
+            return "+".join(map(str, value))
         return str(value) if self.column_type == "string" else value
 
 

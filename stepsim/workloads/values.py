@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import types
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal, Union, get_args, get_origin
 
 from stepsim.errors import ArgError, did_you_mean
@@ -70,20 +72,21 @@ class Kind:
         for kind in self._types:
             try:
                 if kind is int:
-                    return self._in_range(int(text), text)
+                    return self._in_range(int(text), _Text(text))
                 if kind is float:
-                    return float(text)
+                    return _finite(float(text))
                 if kind is bool:
                     return self._flag(text)
                 if kind is tuple:
-                    return tuple(self._in_range(int(part), text) for part in _parts(text))
+                    parts = _parts(text)
+                    return tuple(self._in_range(int(part), _Text(text)) for part in parts)
             except _OutOfRange:
                 raise
             except ValueError:
                 continue
         if str in self._types:
             return text
-        raise self._refusal(text)
+        raise ValueError(self._refusal_text(_Text(text)))
 
     def of_value(self, value: Any) -> Any:
         """The value that a Python object or YAML scalar stands for; raises as `of_text` does."""
@@ -93,22 +96,22 @@ class Kind:
             return value
         if self._read_by is not None:
             return self._by_class(value)
-        if isinstance(value, bool):
+        if _is_flag(value):
             if bool in self._types:
-                return value
+                return bool(value)
         elif isinstance(value, str):
             if str in self._types:
                 return value
             if tuple in self._types:
                 return self.of_text(value)
         elif isinstance(value, (list, tuple)):
-            if tuple in self._types and all(_whole(one) is not None for one in value):
+            if tuple in self._types and value and all(_whole(one) is not None for one in value):
                 return tuple(self._in_range(operator.index(one), value) for one in value)
         elif (number := _whole(value)) is not None and int in self._types:
             return self._in_range(number, value)
-        elif isinstance(value, (int, float)) and float in self._types:
+        elif isinstance(value, Real) and float in self._types and math.isfinite(value):
             return float(value)
-        raise self._refusal(value)
+        raise ValueError(self._refusal_text(value))
 
     def _by_class(self, value: Any) -> Any:
         try:
@@ -128,11 +131,9 @@ class Kind:
             raise _OutOfRange(self._refusal_text(found, bounded=number > self.least))
         return number
 
-    def _refusal(self, found: Any) -> ValueError:
-        return ValueError(self._refusal_text(found))
-
     def _refusal_text(self, found: Any, *, bounded: bool = False) -> str:
-        shown = f"'{found}'" if isinstance(found, str) and not _is_number(found) else f"{found}"
+        bare = not isinstance(found, str) or (isinstance(found, _Text) and _is_number(found))
+        shown = f"{found}" if bare else f"'{found}'"
         near = ""
         if isinstance(found, str) and self.words:
             near = did_you_mean(found, self.words)
@@ -157,6 +158,12 @@ class Kind:
 
 class _OutOfRange(ValueError):
     """A whole number that is none of the values."""
+
+
+class _Text(str):
+    """What stands on the command line, where numbers are texts as well."""
+
+    __slots__ = ()
 
 
 def kind_of(hint: Any, least: int, most: int, where: str) -> Kind:
@@ -190,12 +197,23 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _whole(value: Any) -> int | None:
     """A whole number of Python or NumPy; None for anything else, truth values included."""
-    if isinstance(value, bool) or type(value).__name__ == "bool":
+    if _is_flag(value):
         return None
     try:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def _is_flag(value: Any) -> bool:
+    """Whether it is a truth value of Python or NumPy."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 def _parts(text: str) -> list[str]:

@@ -1,0 +1,298 @@
+"""Parameters: how texts and values are read, what is refused, and what a declaration derives."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Optional
+
+import numpy as np
+import pytest
+
+from stepsim.errors import ArgError
+from stepsim.workloads import Data, Model, Param, ParameterError, Workload
+from stepsim.workloads.parameters import fields_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Workload):
+    """One parameter of every type."""
+
+    rows: Annotated[int, Param("rows of the batch", "rows", least=2, most=4096)]
+    tile: Annotated[int | Literal["dynamic", "half"], Param("rows per tile")] = "dynamic"
+    order: Literal["rows", "columns"] = "rows"
+    scale: float = 1.0
+    fused: bool = False
+    title: Annotated[str, "what it is called"] = "x"
+    sizes: tuple[int, ...] | None = None
+    depth: Optional[int] = None  # noqa: UP045 - both spellings are read
+    width: Annotated[int | None, Param(like="rows")] = None
+    model: Model | None = None
+    share: Annotated[int, Param(text=True)] = 1
+
+    name = "sample"
+
+
+FIELDS = fields_of(Sample)
+
+
+def same(got: Any, expected: Any) -> None:
+    assert got == expected
+    assert type(got) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("rows", "2", 2), ("rows", "4096", 4096), ("rows", " 64 ", 64),
+        ("tile", "dynamic", "dynamic"), ("tile", "8", 8),
+        ("order", "columns", "columns"),
+        ("scale", "0.5", 0.5), ("scale", "2", 2.0), ("scale", "1e-3", 1e-3),
+        *(("fused", text, True) for text in ("true", "Yes", "on", "1")),
+        *(("fused", text, False) for text in ("false", "NO", "off", "0")),
+        ("title", "12", "12"), ("title", "", ""),
+        ("sizes", "64+16", (64, 16)), ("sizes", "64,16", (64, 16)), ("sizes", "8", (8,)),
+        ("depth", "4", 4),
+        ("model", "mixtral-8x7b", Model.parse("mixtral-8x7b")),
+    ],
+)  # fmt: skip
+def test_texts_are_read(name, text, expected):
+    same(FIELDS[name].parsed(text), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("rows", 64, 64), ("rows", np.int32(64), 64), ("rows", np.array(7)[()], 7),
+        ("tile", "half", "half"), ("tile", np.uint8(3), 3),
+        ("scale", 2, 2.0), ("scale", np.float64(0.5), 0.5), ("scale", np.float32(0.5), 0.5),
+        ("scale", np.int64(2), 2.0),
+        ("fused", True, True), ("fused", np.bool_(True), True),
+        ("title", "x", "x"),
+        ("sizes", [64, 16], (64, 16)), ("sizes", (np.int64(8),), (8,)), ("sizes", "4+4", (4, 4)),
+        ("sizes", None, None), ("depth", None, None), ("depth", 3, 3),
+        ("model", Model.parse("mixtral-8x7b"), Model.parse("mixtral-8x7b")),
+    ],
+)  # fmt: skip
+def test_values_are_taken(name, value, expected):
+    same(FIELDS[name].checked(value), expected)
+
+
+TEXTS = [
+    ("rows", "x", "expected a whole number from 2, found 'x'"),
+    ("rows", "", "expected a whole number from 2, found ''"),
+    ("rows", "2.5", "expected a whole number from 2, found 2.5"),
+    ("rows", "1", "expected a whole number from 2, found 1"),
+    ("rows", "4097", "expected a whole number from 2 to 2**12, found 4097"),
+    (
+        "tile", "dynamc",
+        "expected a whole number from 1, or 'dynamic', or 'half', found 'dynamc'; "
+        "did you mean 'dynamic'?",
+    ),
+    ("tile", "0", "expected a whole number from 1, or 'dynamic', or 'half', found 0"),
+    ("order", "row", "expected one of rows, columns, found 'row'; did you mean 'rows'?"),
+    ("order", "x", "expected one of rows, columns, found 'x'"),
+    ("scale", "much", "expected a number, found 'much'"),
+    ("scale", "nan", "expected a number, found nan"),
+    ("scale", "-inf", "expected a number, found -inf"),
+    ("fused", "maybe", "expected true or false, found 'maybe'"),
+    (
+        "sizes", "64+x",
+        "expected whole numbers from 1 joined by +, for example 64+16, found '64+x'",
+    ),
+    ("sizes", "", "expected whole numbers from 1 joined by +, for example 64+16, found ''"),
+    ("sizes", "8+0", "expected whole numbers from 1 joined by +, for example 64+16, found '8+0'"),
+    ("depth", "none", "expected a whole number from 1, found 'none'"),
+]  # fmt: skip
+
+VALUES = [
+    ("rows", True, "expected a whole number from 2, found True"),
+    ("rows", np.bool_(True), "expected a whole number from 2, found True"),
+    ("rows", 64.0, "expected a whole number from 2, found 64.0"),
+    ("rows", "64", "expected a whole number from 2, found '64'"),
+    ("rows", None, "expected a whole number from 2, found None"),
+    ("rows", [64], "expected a whole number from 2, found [64]"),
+    ("rows", -1, "expected a whole number from 2, found -1"),
+    ("rows", 10**30, f"expected a whole number from 2 to 2**12, found {10**30}"),
+    ("tile", None, "expected a whole number from 1, or 'dynamic', or 'half', found None"),
+    ("scale", "1", "expected a number, found '1'"),
+    ("scale", True, "expected a number, found True"),
+    ("scale", float("nan"), "expected a number, found nan"),
+    ("scale", float("inf"), "expected a number, found inf"),
+    ("fused", 1, "expected true or false, found 1"),
+    ("fused", "true", "expected true or false, found 'true'"),
+    ("title", 3, "expected a text, found 3"),
+    (
+        "sizes", [64, 1.5],
+        "expected whole numbers from 1 joined by +, for example 64+16, found [64, 1.5]",
+    ),
+    ("sizes", [], "expected whole numbers from 1 joined by +, for example 64+16, found []"),
+    ("sizes", 64, "expected whole numbers from 1 joined by +, for example 64+16, found 64"),
+    ("depth", {}, "expected a whole number from 1, found {}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "message"), TEXTS)
+def test_texts_are_refused(name, text, message):
+    with pytest.raises(ParameterError) as caught:
+        FIELDS[name].parsed(text)
+    assert caught.value.problems == ((name, message),)
+
+
+@pytest.mark.parametrize(("name", "value", "message"), VALUES)
+def test_values_are_refused(name, value, message):
+    with pytest.raises(ParameterError) as caught:
+        FIELDS[name].checked(value)
+    assert caught.value.problems == ((name, message),)
+    with pytest.raises(ParameterError):
+        Sample(**{"rows": 4} | {name: value})
+
+
+def test_models_say_themselves_what_is_wrong():
+    with pytest.raises(ParameterError, match="^model: .*mixtral-8x7"):
+        FIELDS["model"].parsed("mixtral-8x7")
+
+
+def test_all_wrong_parameters_are_told_at_once():
+    with pytest.raises(ParameterError) as caught:
+        Sample(rows=1, order="row", scale=2)
+    assert [name for name, _ in caught.value.problems] == ["rows", "order"]
+    assert str(caught.value).splitlines()[0] == "rows: expected a whole number from 2, found 1"
+
+
+@pytest.mark.parametrize(
+    ("given", "problems"),
+    [
+        (
+            {},
+            [("rows", "missing (rows of the batch); expected a whole number from 2")],
+        ),
+        (
+            {"row": 4, "rows": "x"},
+            [
+                ("row", "sample has no such parameter; did you mean 'rows'? Its parameters: rows,"),
+                ("rows", "expected a whole number from 2, found 'x'"),
+            ],
+        ),
+        (
+            {"rows": 4, "qqq": 1},
+            [("qqq", "sample has no such parameter. Its parameters: rows, tile, order, scale,")],
+        ),
+        ({"rows": None}, [("rows", "expected a whole number from 2, found None")]),
+        ({"rows": 2, "config": "paper"}, [("config", "expected published, found 'paper'")]),
+        (
+            {"rows": 2, "config": "published"},
+            [("config", "there is no published experiment of sample; leave it out")],
+        ),
+    ],
+)
+def test_sets_of_parameters_are_refused(given, problems):
+    with pytest.raises(ParameterError) as caught:
+        Sample.of(**given)
+    assert len(caught.value.problems) == len(problems)
+    for (name, text), (wanted, start) in zip(caught.value.problems, problems, strict=True):
+        assert name == wanted
+        assert text.startswith(start)
+
+
+def test_like_another_parameter():
+    assert Sample(rows=16).width == 16
+    assert Sample(rows=16, width=8).width == 8
+    assert Sample.of(rows=16).width == 16
+
+
+def test_none_takes_the_default_as_if_it_were_left_out():
+    assert Sample.of(rows=16, depth=None) == Sample(rows=16)
+
+
+def test_errors_cross_processes():
+    with pytest.raises(ParameterError) as caught:
+        Sample(rows=1, order="row")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.problems == caught.value.problems
+    assert str(again) == str(caught.value)
+    assert again.told(lambda name: f"--{name}").startswith("--rows: expected")
+
+
+def test_workloads_compare_and_cross_processes():
+    one = Sample(rows=16, sizes=[8, 8])
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert hash(one) == hash(Sample(rows=16, sizes=(8, 8)))
+    with pytest.raises(AttributeError):
+        one.rows = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "metavar", "option"),
+    [
+        ("rows", "int64", "N", "--rows"),
+        ("tile", "string", "N|dynamic|half", "--tile"),
+        ("order", "string", "rows|columns", "--order"),
+        ("scale", "double", "X", "--scale"),
+        ("title", "string", "TEXT", "--title"),
+        ("sizes", "string", "N+N", "--sizes"),
+        ("depth", "int64", "N", "--depth"),
+        ("model", "string", "MODEL", "--model"),
+        ("share", "string", "N", "--share"),
+    ],
+)
+def test_what_a_declaration_derives(name, column, metavar, option):
+    import pyarrow as pa
+
+    field = FIELDS[name]
+    assert str(pa.type_for_alias(field.column_type)) == column
+    assert field.kind.metavar == metavar
+    assert field.option == option
+
+
+def test_values_stand_in_columns_by_their_types():
+    found = Sample(rows=16, tile=8, sizes=(64, 16), share=2, model="mixtral-8x7b").columns()
+    assert found["rows"] == 16
+    assert found["tile"] == "8"
+    assert found["sizes"] == "64+16"  # as it is given
+    assert found["share"] == "2"
+    assert found["model"] == "mixtral-8x7b"
+    assert found["depth"] is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "found"),
+    [
+        (list[int], r"list\[int\]"), (tuple[int, int], r"tuple\[int, int\]"), (dict, "dict"),
+        (np.ndarray, "ndarray"), (Literal[1, 2], r"\[1, 2\]"), (int | list, "list"), (Any, "Any"),
+    ],
+)  # fmt: skip
+def test_types_that_no_option_can_have(annotation, found):
+    odd = dataclass(frozen=True)(
+        type("Odd", (Workload,), {"__annotations__": {"what": annotation}})
+    )
+    with pytest.raises(ArgError, match=f"^workload Odd, parameter what: expected .*{found}"):
+        fields_of(odd)
+
+
+def test_a_workload_is_a_dataclass():
+    class Plain(Workload):
+        rows: int = 1
+
+    with pytest.raises(ArgError, match="workload Plain: expected a dataclass; put @dataclass"):
+        fields_of(Plain)
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "whole"),
+    [
+        ({}, 64, 64), ({"rows": 5}, 5, 5), ({"routing": [[0], [1]]}, 2, 2),
+        ({"kv_lengths": [1, 2, 3], "whole": 9}, 3, 9),
+        ({"routing": [[0], [1]], "kv_lengths": [1, 2]}, 2, 2),
+    ],
+)  # fmt: skip
+def test_data_counts_its_rows(given, rows, whole):
+    data = Data.of(**given)
+    assert (data.rows, data.whole) == (rows, whole)
+    assert len(data.lengths) == rows
+
+
+def test_tokens_and_requests_are_as_many():
+    message = "routing: expected one token for each of the 3 requests of kv_lengths, found 2"
+    with pytest.raises(ArgError, match=message):
+        Data.of(routing=[[0], [1]], kv_lengths=[1, 2, 3])
