@@ -63,6 +63,8 @@ class Moe(Workload):
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        if "model" not in given:
+            return None
         shape = Model.parse(given["model"]).moe
         return shape.experts, shape.active
 
