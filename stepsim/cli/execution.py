@@ -30,8 +30,12 @@ class RunOptions:
 
     counting: Counting = None
     config: Config = None
-    max_cycles: Annotated[int | None, typer.Option(help="Stop after this many cycles.")] = None
-    max_seconds: Annotated[float | None, typer.Option(help="Stop after this wall time.")] = None
+    max_cycles: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after this many cycles.")
+    ] = None
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after this wall time.")
+    ] = None
     json: Json = False
     out: Annotated[
         Path | None,
@@ -128,7 +132,8 @@ def settings_text(case: Case) -> str:
         origin = origins[name]
         unit = field.param.unit if "/" in field.param.unit else ""
         shown = " ".join(filter(None, (field.option[2:], str(field.column_value(value)), unit)))
-        parts.append(shown if origin in ("given", "default") else f"{shown} ({origin})")
+        told = origin.replace("_", "-")
+        parts.append(shown if origin in ("given", "default") else f"{shown} ({told})")
     return ", ".join(parts)
 
 
@@ -142,12 +147,15 @@ def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]
 
 def _show(case: Case, record: dict[str, Any], busiest: tuple[BusyUnit, ...]) -> None:
     from stepsim.report.tables import run_table, units_table
+    from stepsim.workloads.parameters import KV_LENGTHS
 
-    batch = "" if record["batch"] is None else f", {record['batch']:,} tokens or requests"
+    title, inputs = case.source.text, case.resolved.workload.inputs
+    if inputs:
+        title += f", {record['batch']:,} {'requests' if KV_LENGTHS in inputs else 'tokens'}"
     show(
         f"machine {case.machine.summary()}",
         f"{settings_text(case)}\n",
-        run_table(record, f"{case.source.text}{batch}"),
+        run_table(record, title),
         "",
         units_table(busiest, record["cycles"]),
     )

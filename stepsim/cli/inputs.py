@@ -13,7 +13,6 @@ import typer
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
 from stepsim.workloads.parameters import DEFAULT_ROWS, Data
-from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,7 +159,6 @@ class Traces:
     ----------
     columns : labels and identities, by column.
     facts : source and statistics of each trace, by name; None where none was given.
-    seed : of a routing that was drawn.
     """
 
     data: Data
@@ -169,12 +167,9 @@ class Traces:
 
 
 def read_traces(
-    workload: type[Workload],
-    given: Mapping[str, Any],
-    tokens: TokenSource | None,
-    requests: RequestSource | None,
+    shape: tuple[int, int] | None, tokens: TokenSource | None, requests: RequestSource | None
 ) -> Traces:
-    """Read what the options choose, for a workload with the given parameters.
+    """Read what the options choose; ``shape`` is that of the routing, see `TokenSource.read`.
 
     Raises
     ------
@@ -184,11 +179,17 @@ def read_traces(
     table, served = None, None
     facts: dict[str, Any] = {}
     if tokens is not None:
-        table = tokens.read(workload.routing_shape(given))
+        table = tokens.read(shape)
         facts["routing"] = None if table is None else _routing_facts(table)
     if requests is not None:
         served = requests.read()
         facts["kv_lengths"] = None if served is None else _request_facts(served)
+    if table is not None and served is not None and len(table.experts) != len(served.lengths):
+        raise ArgError(
+            f"--routing: expected one token for each of the {len(served.lengths)} requests of "
+            f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; --batch "
+            "takes the first of both"
+        )
     batch = next((source.batch for source in (tokens, requests) if source is not None), None)
     data = Data.of(
         routing=None if table is None else table.experts,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ from stepsim.cli.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
-from stepsim.workloads.loading import BUILT_IN, Source, find_workload, workload_names
+from stepsim.workloads.loading import Source, find_workload, user_code, workload_names
 from stepsim.workloads.parameters import (
     KV_LENGTHS,
     ROUTING,
@@ -48,6 +50,10 @@ class Choice:
         own = self.workload.published_machine if config == "published" else None
         return self.machine.load(own or DEFAULT_MACHINE)
 
+    def user_code(self) -> AbstractContextManager[None]:
+        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
+        return user_code(self.source.text) if self.source.is_foreign else nullcontext()
+
     def read(self, *, required: bool) -> Traces:
         """The traces that the workload is fed with.
 
@@ -56,7 +62,9 @@ class Choice:
         ArgError : one that is ``required`` is not given.
         TraceError : a trace cannot be read.
         """
-        traces = read_traces(self.workload, self.given, self.tokens, self.requests)
+        with self.user_code():
+            shape = self.workload.routing_shape(self.given)
+        traces = read_traces(shape, self.tokens, self.requests)
         missing = traces.data.missing(self.workload.inputs)
         if required and missing:
             names = " and ".join(f"--{one.name.replace('_', '-')}" for one in missing)
@@ -76,9 +84,10 @@ class Choice:
         from stepsim.workloads.resolve import resolve
 
         try:
-            resolved = resolve(
-                self.workload, self.given, machine=machine, config=config, data=[traces.data]
-            )
+            with self.user_code():
+                resolved = resolve(
+                    self.workload, self.given, machine=machine, config=config, data=[traces.data]
+                )
             return Case(self.source, resolved, traces.data, machine, counting_of(counting, config))
         except ParameterError as error:
             raise ArgError(error.told(option_name)) from None
@@ -113,7 +122,8 @@ def _command(
     known = fields_of(workload)
     sources = [_SOURCES[one.name] for one in workload.inputs]
     groups = [_options_of(known.values()), *sources, MachineChoice, options]
-    _refuse_taken(source, known, groups[1:])
+    if source.is_foreign:
+        _refuse_taken(source, workload, groups[1:])
 
     def run(parameters: Any, *rest: Any) -> None:
         *read, machine, own = rest
@@ -127,10 +137,16 @@ def _command(
             own,
         )  # fmt: skip
 
-    run.__doc__ = workload.__doc__
+    run.__doc__ = _help(workload)
     app = typer.Typer(add_completion=False)
     app.command(name=source.text)(takes(*groups)(run))
     return typer.main.get_command(app)
+
+
+def _help(workload: type[Workload]) -> str:
+    """The docstring without marks of code, each paragraph on a line of its own."""
+    paragraphs = inspect.cleandoc(workload.__doc__ or "").replace("``", "").split("\n\n")
+    return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
 
 def _options_of(parameters: Any) -> type:
@@ -178,11 +194,15 @@ def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
     return found
 
 
-def _refuse_taken(source: Source, known: Mapping[str, Field], groups: list[type]) -> None:
+def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) -> None:
+    """Refuse parameters with the name of another option or of a column of results."""
+    from stepsim.simulation.case import parameter_columns
+
     taken = {field.name for group in groups for field in fields(group)}
-    for name in known:
-        if name in taken and source.text not in BUILT_IN:
+    for name in fields_of(workload):
+        if name in taken:
             raise WorkloadError(
                 f"{source.text}: parameter {name} has the name of the option {option_name(name)} "
                 "of the command line; choose another name"
             )
+    parameter_columns(workload)

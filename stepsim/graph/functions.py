@@ -216,7 +216,7 @@ def _measured(tiles: Sequence[Tile], sizes: Callable[..., Any], name: str) -> tu
 def _sized(
     types: Sequence[ElementType], same: Same, *, sizes: Callable[..., Any], name: str
 ) -> Tile:
-    tiles = _floats(name, types)
+    tiles = _numbers(name, types)
     rows, cols, _ = _measured(tiles, sizes, name)
     known = [side for tile in tiles for side in (tile.rows, tile.cols)]
     found = []

@@ -167,6 +167,7 @@ class Case:
         self.machine = machine
         self.counting = counting
         with self._user_code():
+            resolved.workload.checked(data)
             self.built = resolved.workload.build(data)
 
     @cached_property

@@ -51,6 +51,6 @@ def reserved_tokens(
         yield (
             "max_length",
             f"expected a multiple of kv_tile {kv_tile} that holds the longest request of {longest} "
-            f"tokens and the new one, found {max_length}; use at least "
-            f"{-(-(longest + 1) // kv_tile) * kv_tile}, or leave it out",
+            f"tokens and the new one, found {max_length}; the smallest is "
+            f"{-(-(longest + 1) // kv_tile) * kv_tile}",
         )

@@ -96,7 +96,7 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
 class _OfProgram(Workload):
     """Base of workloads that are one finished program."""
 
-    program: ClassVar[Program]
+    program: ClassVar[Any]
 
     def build(self, data: Data) -> Built:
         return Built(self.program)

@@ -289,7 +289,13 @@ def fields_of(workload: type) -> Mapping[str, Field]:
             f"workload {workload.__name__}: expected a dataclass; put @dataclass(frozen=True, "
             "kw_only=True) above it"
         )
-    hints = get_type_hints(workload, include_extras=True)
+    try:
+        hints = get_type_hints(workload, include_extras=True)
+    except NameError as error:
+        raise ArgError(
+            f"workload {workload.__name__}: an annotation cannot be read, {error}; import the name "
+            "outside of TYPE_CHECKING"
+        ) from None
     found: dict[str, Field] = {}
     for field in fields(workload):
         where = f"workload {workload.__name__}, parameter {field.name}"
