@@ -47,7 +47,7 @@ class Source:
     ----------
     text : as results name it: ``moe``, or ``gemm.py:gemm``.
     path, attribute : file and the name in it, for a user's workload.
-    digest : SHA-256 of the file.
+    digest : SHA-256 of the file, for workloads of users and plugins.
     """
 
     text: str
@@ -89,8 +89,8 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
     """
     file, _, attribute = text.partition(":")
     if not file.endswith(".py"):
-        _named(text)
-        return Source(text)
+        found = _named(text)
+        return Source(text, digest=None if text in BUILT_IN else _digest_of(found))
     path = (folder or Path()) / file
     digest = hashlib.sha256(_content(path)).hexdigest()
     name = attribute or _only_name(path, digest)
@@ -102,6 +102,13 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
 def workload_names() -> list[str]:
     """Names of the ready-made workloads and those of plugins."""
     return [*BUILT_IN, *(plugin.name for plugin in usable(_GROUP))]
+
+
+def _digest_of(workload: type[Workload]) -> str | None:
+    """SHA-256 of the file that defines the workload of a plugin; None where there is none."""
+    made = getattr(workload, "function", workload)
+    file = inspect.getsourcefile(made)
+    return None if file is None else hashlib.sha256(_content(Path(file))).hexdigest()
 
 
 @contextmanager

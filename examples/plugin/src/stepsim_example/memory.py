@@ -1,0 +1,17 @@
+"""A memory model: every operator has a pipe of its own that takes one request per interval."""
+
+from __future__ import annotations
+
+from stepsim.kernels.calendar import schedule
+from stepsim.kernels.memory.declaration import MemoryModel
+
+PIPES = MemoryModel("pipes", "gives every operator a pipe that takes one request per interval")
+
+
+@PIPES.issue
+def issue(state, port, clock, requests):
+    """Accesses do not touch each other, so the completion is known at once."""
+    shared = state.globals[0]
+    shared.mem_requests += requests
+    done = clock + requests * shared.mem_interval + shared.mem_delay
+    schedule(state, state.ports[port].unit, done)
