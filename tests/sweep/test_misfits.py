@@ -50,13 +50,13 @@ def test_they_become_failures_that_name_the_step(steps: Path, tmp_path: Path) ->
     ]
     assert estimate_seconds(plan) > 0
     summary = run_sweep(plan, tmp_path / "out")
-    assert summary.errors == {"ArgError": len(small) + len(odd)}
+    assert summary.errors == {"ParameterError": len(small) + len(odd)}
     assert summary.simulated == plan.runs - summary.failures
     rows = open_table(tmp_path / "out", "failures").to_table().to_pylist()
     assert [row["step"] for row in rows] == small + odd
     for row in rows:
         assert row["stage"] == "build"
-        assert row["message"].startswith(f"steps.parquet step {row['step']}: attention: ")
+        assert row["message"].startswith(f"steps.parquet step {row['step']}: regions: ")
 
 
 def test_they_are_named_before_the_first_run(
@@ -68,7 +68,7 @@ def test_they_are_named_before_the_first_run(
         main(["sweep", str(path), "--dry-run"])
     err = capsys.readouterr().err
     assert "runs that become failures:\n  design point 0 (strategy=dynamic, regions=2): does" in err
-    assert "the first is steps.parquet step 0: attention: dynamic starts one request in each" in err
+    assert "the first is steps.parquet step 0: regions: dynamic starts one request in each" in err
 
 
 def test_what_fits_no_batch_is_refused(steps: Path) -> None:
@@ -76,4 +76,4 @@ def test_what_fits_no_batch_is_refused(steps: Path) -> None:
         plan_sweep(attention(steps, grid={"strategy": ["dynamic"], "regions": [2, 16]}))
     text = str(caught.value)
     assert text.startswith("sweep, design point 1 (strategy=dynamic, regions=16): does not fit ")
-    assert "the first is steps.parquet step 0: attention: dynamic starts one request" in text
+    assert "the first is steps.parquet step 0: regions: dynamic starts one request" in text
