@@ -16,7 +16,6 @@ import pytest
 from stepsim.cli.main import main
 from stepsim.data import datasets
 from stepsim.reproduce import FIGURES
-from stepsim.workloads.models import MODELS
 from tests.data.server import serve
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
@@ -143,19 +142,6 @@ def test_values_page() -> None:
 
 def test_machines_page() -> None:
     assert run_examples("machines.md")["machine"].peak_bandwidth == 512
-
-
-def test_workloads_page_lists_every_model() -> None:
-    text = (DOCS / "workloads.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", text, flags=re.MULTILINE)
-    assert rows == [
-        (
-            shape.name,
-            f"{shape.experts} | {shape.active} | {shape.model_dim} | {shape.inner_dim} | "
-            f"{shape.shared_inner or '-'}",
-        )
-        for shape in (model.moe for model in MODELS.values() if model.experts)
-    ]
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))

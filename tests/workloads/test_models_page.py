@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from stepsim.dtypes import DType
-from stepsim.workloads.models import Dense, Experts, GroupedHeads, read_model
+from stepsim.workloads.models import MODELS, Dense, Experts, GroupedHeads, read_model
 from stepsim.workloads.models.config_json import KEYS
 from stepsim.workloads.models.quantization import METHODS
 
@@ -44,3 +44,19 @@ def test_every_key_and_method_of_config_json_is_told() -> None:
     told = set(re.findall(r"`([\w-]+)`", TEXT))
     assert set(KEYS) <= told
     assert set(METHODS) <= told
+
+
+def test_every_built_in_model_is_listed() -> None:
+    rows = re.findall(r"^\| `([\w.-]+)` \| ((?:[\d-]+ \| ){8}[\d-]+) \|$", TEXT, flags=re.MULTILINE)
+    assert [name for name, _ in rows] == list(MODELS)
+    for name, cells in rows:
+        model = MODELS[name]
+        heads = model.attention
+        experts: list[object] = ["-"] * 4
+        if model.experts is not None:
+            shared = model.experts.shared_inner or "-"
+            experts = [
+                model.experts.count, model.experts.active, model.experts.inner_dim, shared,
+            ]  # fmt: skip
+        sizes = [heads.heads, heads.kv_heads, heads.head_dim, heads.value_width]
+        assert cells.split(" | ") == [str(n) for n in (model.model_dim, *experts, *sizes)], name
