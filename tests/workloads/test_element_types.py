@@ -80,8 +80,9 @@ def test_types_are_those_of_the_model_unless_given(kind: str) -> None:
 
 
 def test_types_of_a_file(tmp_path: Path) -> None:
-    config = {**CONFIGS["DeepSeek-V3"]}
-    config["quantization_config"] |= {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+    config = dict(CONFIGS["DeepSeek-V3"])
+    scheme = {"num_bits": 8, "type": "float"}
+    config["quantization_config"] = {**config["quantization_config"], "kv_cache_scheme": scheme}
     model = read_model(str(write_config(tmp_path, config)))
     bf16, f8 = DType.bf16, DType.f8e4m3
     assert Moe(model=model, tile=8).types == ElementTypes(f8, bf16, f8)
