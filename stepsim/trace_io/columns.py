@@ -156,10 +156,11 @@ def name_column(
         TraceError: the column does not hold text.
     """
     text = _decoded(table, name, source, _is_text, "text").cast(pa.large_string())
-    found: list[str | None] = pc.unique(text).to_pylist()
-    found.sort(key=lambda value: (value is not None, value or ""))
-    codes = pc.index_in(text, value_set=pa.array(found, pa.large_string()))
-    return found, np.asarray(codes.to_numpy(), dtype=np.int64)
+    distinct = pc.unique(text)
+    names: list[str | None] = distinct.to_pylist()
+    order = sorted(range(len(names)), key=lambda i: (names[i] is not None, names[i] or ""))
+    codes = np.argsort(order)[pc.index_in(text, value_set=distinct).to_numpy()]
+    return [names[index] for index in order], np.asarray(codes, dtype=np.int64)
 
 
 def plain(array: pa.Array, source: str, name: str) -> pa.Array:
