@@ -1,13 +1,9 @@
-"""Evaluators by operator family; importing the package registers them."""
+"""Evaluators by operator family; importing the package registers those of every module in it."""
 
-from stepsim.functional.ops import (  # noqa: F401
-    flat_map,
-    higher_order,
-    offchip,
-    onchip,
-    routing,
-    shape,
-    sources,
-)
+import pkgutil
+from importlib import import_module
 
 __all__: list[str] = []
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
