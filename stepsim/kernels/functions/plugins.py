@@ -54,7 +54,7 @@ def _declare(name: str, arity: int, constant_cycles: bool, sizes: Callable[..., 
 
     def binary(un, its, x1, x2, y):
         rows, cols, cost = measure(int(x1.rows), int(x1.cols), int(x2.rows), int(x2.cols))
-        valid = x1.off if rows == x1.rows else rows
+        valid = _valid_rows(rows, x1, x2)
         if not _fits(un, rows, cols, cost, x1, x2):
             return -1
         fill_tile(y, rows, cols, valid, x1.bits)
@@ -65,6 +65,16 @@ def _declare(name: str, arity: int, constant_cycles: bool, sizes: Callable[..., 
         declared.use("unary")(unary)
     else:
         declared.use("binary")(binary)
+
+
+@inlined
+def _valid_rows(rows, x1, x2):
+    # The larger count of the operands that have the rows of the result.
+    if x1.rows == rows and x2.rows == rows:
+        return max(x1.off, x2.off)
+    if x1.rows == rows:
+        return x1.off
+    return x2.off if x2.rows == rows else rows
 
 
 @inlined

@@ -1,0 +1,116 @@
+"""Memory models and functions of other packages inside the engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stepsim
+from stepsim.kernels.jit import source_digest
+from stepsim.plugins import found, usable
+
+FINE = """
+from stepsim.kernels.calendar import schedule
+from stepsim.kernels.memory.declaration import MemoryModel
+
+MODEL = MemoryModel("quick", "responds in the next cycle")
+
+@MODEL.issue
+def issue(state, port, clock, requests):
+    schedule(state, state.ports[port].unit, clock + 1)
+
+EMPTY = MemoryModel("empty", "has no kernel")
+TAKEN = MemoryModel("channel", "has a name of ours")
+TAKEN.kernels.update(MODEL.kernels)
+"""
+
+RUN = """
+import stepsim as st
+with st.Program(compute_bw=16) as p:
+    st.linear_store(st.linear_load(st.spec(16, 16), tile=(16, 16)))
+machine = st.load_machine("sda-1024", overrides={"hbm.model": "quick"})
+print(st.simulate(p, machine=machine).cycles < st.simulate(p).cycles)
+"""
+
+
+def install(folder: Path, module: str, group: str, points: dict[str, str]) -> None:
+    (folder / "fine.py").write_text(module)
+    info = folder / "fine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fine\nVersion: 1.0\n")
+    lines = [f"{name} = {value}" for name, value in points.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Plugins are looked for again, and forgotten afterwards."""
+    for function in (found, usable):
+        function.cache_clear()
+    yield monkeypatch
+    sys.modules.pop("fine", None)
+    for function in (found, usable):
+        function.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("group", "value"),
+    [("stepsim.memory_models", "fine:MODEL"), ("stepsim.functions", "fine:EMPTY")],
+)
+def test_the_sources_of_a_plugin_are_part_of_the_cache_key(
+    fresh: pytest.MonkeyPatch, tmp_path: Path, group: str, value: str
+) -> None:
+    without = source_digest()
+    install(tmp_path, FINE, group, {"quick": value})
+    fresh.syspath_prepend(str(tmp_path))
+    for function in (found, usable):
+        function.cache_clear()
+    with_plugin = source_digest()
+    (tmp_path / "fine.py").write_text(FINE.replace("clock + 1)", "clock + 2)"))
+    assert len({without, with_plugin, source_digest()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("fine:issue", "fine:issue is a function, expected a MemoryModel"),
+        ("fine:EMPTY", "fine:EMPTY has no kernel 'issue'"),
+        ("fine:TAKEN", "the name 'channel' is taken; choose another"),
+        ("fine:nothing", "has no attribute 'nothing'"),
+        ("missing:MODEL", "No module named 'missing'"),
+    ],
+)
+def test_a_memory_model_that_cannot_be_used_is_named_and_the_rest_works(
+    tmp_path: Path, value: str, problem: str
+) -> None:
+    (tmp_path / "stepsim").symlink_to(Path(stepsim.__file__).parent)
+    points = {"quick": "fine:MODEL", "bad": value}
+    install(tmp_path, FINE, "stepsim.memory_models", points)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert done.stdout == "True\n", done.stderr
+    assert problem in done.stderr
+    assert "package fine" in done.stderr
+
+
+def test_a_function_cannot_take_the_name_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "stepsim").symlink_to(Path(stepsim.__file__).parent)
+    module = (
+        "from stepsim.graph import Function\n"
+        'OURS = Function("Silu", 1, sizes=lambda rows, cols: (rows, cols, 0))\n'
+    )
+    install(tmp_path, module, "stepsim.functions", {"ours": "fine:OURS"})
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.replace("quick", "uncontended").replace("<", "<=")],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert done.stdout == "True\n", done.stderr
+    assert "function 'Silu' of package fine is left out: the name is taken" in done.stderr
