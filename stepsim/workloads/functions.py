@@ -8,7 +8,7 @@ from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from stepsim.errors import WorkloadError
-from stepsim.workloads.parameters import Built, Data, Input, fields_of
+from stepsim.workloads.parameters import Built, Data, Input
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -50,9 +50,12 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
 
     Raises
     ------
-    WorkloadError : an argument has no name or no type that an option can have.
+    WorkloadError : an argument has no name or no type.
     """
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise WorkloadError(f"{where}: an annotation cannot be read: {error}") from error
     parameters: list[tuple[str, Any, Any]] = []
     traces: dict[str, Input] = {}
     for one in inspect.signature(function).parameters.values():
@@ -74,7 +77,7 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
             )
         made = field() if default is one.empty else field(default=default)
         parameters.append((one.name, hint, made))
-    workload = make_dataclass(
+    return make_dataclass(
         name,
         parameters,
         bases=(_OfFunction,),
@@ -89,8 +92,6 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
             "traces": traces,
         },
     )
-    fields_of(workload)  # refuses types that no option can have
-    return workload
 
 
 class _OfProgram(Workload):

@@ -19,10 +19,11 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from stepsim.errors import StepSimError, UserCodeError, WorkloadError, did_you_mean
+from stepsim.errors import ArgError, StepSimError, UserCodeError, WorkloadError, did_you_mean
 from stepsim.plugins import found as found_plugins
 from stepsim.plugins import usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
+from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.workload import Workload
 
 __all__ = ["BUILT_IN", "Source", "find_workload", "user_code", "workload_names"]
@@ -121,7 +122,7 @@ def user_code(where: str) -> Iterator[None]:
         yield
     except StepSimError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserCodeError(f"{where}: raised an exception\n{_traceback(error)}") from error
 
 
@@ -146,6 +147,15 @@ def _named(name: str) -> type[Workload]:
 
 
 def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
+    found = _made_of(value, name, where)
+    try:
+        fields_of(found)
+    except ArgError as error:
+        raise WorkloadError(f"{where}: {error}") from None
+    return found
+
+
+def _made_of(value: Any, name: str, where: str) -> type[Workload]:
     from stepsim.graph import Program
 
     if isinstance(value, type) and issubclass(value, Workload):
@@ -257,7 +267,7 @@ def _offered(module: ModuleType) -> list[str]:
     return found or (functions if len(functions) == 1 else [])
 
 
-def _traceback(error: Exception) -> str:
+def _traceback(error: BaseException) -> str:
     """The traceback from the user's code on."""
     at: TracebackType | None = error.__traceback__
     here = str(Path(__file__).parent.parent)

@@ -291,11 +291,9 @@ def fields_of(workload: type) -> Mapping[str, Field]:
         )
     try:
         hints = get_type_hints(workload, include_extras=True)
-    except NameError as error:
-        raise ArgError(
-            f"workload {workload.__name__}: an annotation cannot be read, {error}; import the name "
-            "outside of TYPE_CHECKING"
-        ) from None
+    except Exception as error:
+        text = f"workload {workload.__name__}: an annotation cannot be read: {error}"
+        raise ArgError(f"{text}; import what it names where the file is read") from error
     found: dict[str, Field] = {}
     for field in fields(workload):
         where = f"workload {workload.__name__}, parameter {field.name}"

@@ -149,7 +149,7 @@ def test_values_are_refused(name, value, message):
 
 
 def test_models_say_themselves_what_is_wrong():
-    with pytest.raises(ParameterError, match="^model: .*mixtral-8x7"):
+    with pytest.raises(ParameterError, match=r"^model: .*mixtral-8x7"):
         FIELDS["model"].parsed("mixtral-8x7")
 
 

@@ -141,7 +141,7 @@ def test_every_published_setting_yields_to_what_is_given(name):
 def test_batches_with_different_settings_need_a_choice():
     small, large = Data(rows=64), Data(rows=1024)
     given = {"model": "qwen3-30b-a3b", "tile": 16}
-    with pytest.raises(ParameterError, match="^fifo_depth: .* have different values, 1024 and 2;"):
+    with pytest.raises(ParameterError, match=r"^fifo_depth: .* have different values, 1024 and 2;"):
         resolve(Moe, given, config="published", data=[small, large])
     chosen = resolve(Moe, given | {"fifo_depth": 4}, config="published", data=[small, large])
     check(chosen, {"fifo_depth": (4, "given")})
