@@ -20,7 +20,7 @@ MEASURED: Final = (
 _INT, _TEXT = pa.int64(), pa.string()
 
 _PARAMETERS: Final = {
-    "tile": field("tile", _TEXT, "rows", "rows per tile, or dynamic"),
+    "tile": field("tile", _TEXT, "rows", "rows per tile"),
     "tile_inter": field("tile_inter", _INT, "columns", "columns per tile of the inner dimension"),
     "regions": field("regions", _INT, "regions", "parallel regions"),
     "fifo_depth": field("fifo_depth", _INT, "tokens", "tokens each FIFO holds"),

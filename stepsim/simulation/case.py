@@ -24,7 +24,7 @@ from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
 from stepsim.workloads.loading import Source, find_workload, user_code
-from stepsim.workloads.parameters import Counted, Data, fields_of
+from stepsim.workloads.parameters import Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.workload import Workload
 
@@ -93,7 +93,7 @@ def make_case(
 
 
 def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
-    """Columns of the parameters of a workload, by name.
+    """Columns of the parameters of a workload, by name; advice behind a semicolon is left out.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
         kind, param = pa.type_for_alias(parameter.column_type), parameter.param
         known = COLUMNS.get(name)
         if known is None:
-            found[name] = field(name, kind, param.unit, param.help or f"of {workload.name}")
+            found[name] = field(name, kind, param.unit, _definition(parameter, workload))
         elif name in _SHARED and known.type == kind:
             found[name] = known
         else:
@@ -113,6 +113,10 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
                 f"({known.metadata[b'definition'].decode()}); choose another name"
             )
     return found
+
+
+def _definition(parameter: Field, workload: type[Workload]) -> str:
+    return parameter.param.help.partition(";")[0] or f"parameter of {workload.name}"
 
 
 def describe(

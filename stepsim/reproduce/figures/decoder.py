@@ -37,6 +37,7 @@ def _decoder_points() -> Iterable[Point]:
             run = Run(
                 "decoder", model, 64, config["tile"], config["tile_inter"],
                 config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,
+                fifo_depth=Decoder.fifo_depth,
             )  # fmt: skip
             yield Point("17", f"f17_{short}_{name}", variant, run, MEDIAN_TRACE.kv_class)
 

@@ -40,7 +40,7 @@ class Moe(Workload):
     ]
     regions: Annotated[
         int | None,
-        Param("regions that experts share", "regions", otherwise="one for each expert"),
+        Param("parallel regions; experts share them", "regions", otherwise="one for each expert"),
     ] = None
     tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
     compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
