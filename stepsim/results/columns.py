@@ -53,7 +53,12 @@ _OTHERS: Final = (
     ("design", _TEXT, "", "label of the design point"),
     ("program", _TEXT, "", "name of the program"),
     ("workload", _TEXT, "", "workload, or file and name of a user's"),
-    ("workload_digest", _TEXT, "SHA-256", "content of the file of a workload that is not of stepsim itself"),
+    (
+        "workload_digest",
+        _TEXT,
+        "SHA-256",
+        "content of the file of a workload that is not of stepsim itself",
+    ),
     ("model", _TEXT, "", "name of the model"),
     ("parameters", _TEXT, "JSON", "every parameter of the workload"),
     (
