@@ -40,7 +40,7 @@ class Outer(BaseModel):
         ({"inner": {"size": True}}, "inner.size: expected an integer from 1 to 2**40 (bytes), f"),
         ({"inner": {"size": 1, "share": 0}}, "inner.share: expected a number from 0.5, found 0"),
         ({"inner": 3}, "inner: expected a mapping with the keys size, share or null, found 3"),
-        ({"kind": "fas"}, "kind: expected 'fast' or 'slow', found the text 'fas'; did you mean 'fa"),
+        ({"kind": "fas"}, "kind: expected 'fast' or 'slow', found the text 'fas'; did you mean"),
         ({"kind": None}, "kind: expected 'fast' or 'slow', found null"),
         ({"names": {}}, "names: expected a list of texts, found an empty mapping"),
         ({"names": ["a", 1]}, "names[1]: expected a text, found 1"),

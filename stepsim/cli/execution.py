@@ -115,8 +115,8 @@ def nested(record: dict[str, Any]) -> dict[str, Any]:
     """The record with what is JSON text in tables as objects."""
     import json
 
-    nested = ("parameters", "origins", "machine_json")
-    return {**record, **{name: json.loads(record[name]) for name in nested}}
+    nested = ("parameters", "origins", "machine_json", "model_json")
+    return {**record, **{name: json.loads(record[name] or "null") for name in nested}}
 
 
 def settings_text(case: Case) -> str:

@@ -60,6 +60,7 @@ _OTHERS: Final = (
         "content of the file of a workload that is not of stepsim itself",
     ),
     ("model", _TEXT, "", "name of the model"),
+    ("model_json", _TEXT, "JSON", "dimensions and types of every model given"),
     ("parameters", _TEXT, "JSON", "every parameter of the workload"),
     (
         "origins",

@@ -24,6 +24,7 @@ from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
 from stepsim.workloads.loading import Source, find_workload, user_code
+from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.workload import Workload
@@ -129,6 +130,7 @@ def describe(
         "workload_digest": source.digest,
         "parameters": json.dumps(values, sort_keys=True),
         "origins": json.dumps(dict(resolved.origins), sort_keys=True),
+        "model_json": _model(resolved.workload),
         "config": resolved.config,
         "counting": counting,
         "machine": machine.name,
@@ -137,6 +139,16 @@ def describe(
         **({} if data is None else routing_load(data)),
         **values,
     }
+
+
+def _model(workload: Workload) -> str | None:
+    """The model that a workload has, as it was read."""
+    models = {
+        name: value.to_dict()
+        for name, value in workload.values().items()
+        if isinstance(value, Model)
+    }
+    return json.dumps(models, sort_keys=True) if models else None
 
 
 def routing_load(data: Data) -> dict[str, int]:

@@ -22,9 +22,9 @@ TABLES: Final = ("failures", "units", "runs")
 """In the order of writing: runs last, because its presence completes the others."""
 
 _IDENTITY: Final = (
-    "run", "point", "workload", "workload_digest", "model", "parameters", "origins", "config",
-    "counting", "machine", "machine_json", "trace", "trace_id", "layer", "step", "window",
-    "lengths", "lengths_id", "lengths_step", "lengths_window", "batch",
+    "run", "point", "workload", "workload_digest", "model", "model_json", "parameters", "origins",
+    "config", "counting", "machine", "machine_json", "trace", "trace_id", "layer", "step",
+    "window", "lengths", "lengths_id", "lengths_step", "lengths_window", "batch",
 )  # fmt: skip
 _VERSIONS: Final = ("stepsim_version", "model_version", "versions")
 _ALWAYS: Final = (

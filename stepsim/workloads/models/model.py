@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
 from stepsim.dtypes import DType
@@ -105,8 +105,8 @@ class Model:
     weight_dtype: DType = DType.bf16
     activation_dtype: DType = DType.bf16
     kv_dtype: DType = DType.bf16
-    source: str = field(default="", compare=False)
-    absent: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    source: str = field(default="", compare=False, repr=False)
+    absent: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.experts is not None:
@@ -142,6 +142,11 @@ class Model:
 
     def __str__(self) -> str:
         return self.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dimensions and element types as plain values; parts that it lacks are None."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+        return {name: _plain(value) for name, value in own.items()}
 
     @property
     def moe(self) -> MoEShape:
@@ -203,3 +208,11 @@ class Model:
         where = self.source if self.source.endswith((".json", ".yaml", ".yml")) else self.name
         why = dict(self.absent).get(part, f"it is described without {part}")
         return ArgError(f"model {where} has no {part}: {why}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, DType):
+        return str(value)
+    return (
+        asdict(value) if isinstance(value, (Experts, GroupedHeads, LatentHeads, Dense)) else value
+    )
