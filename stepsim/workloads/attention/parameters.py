@@ -30,7 +30,8 @@ class Attention(Workload):
     """Decode attention of one KV head over several regions (STeP paper, section 5.5).
 
     Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the region
-    that has read its last key tile first (dynamic).
+    that has read its last key tile first (dynamic). Coarse builds no more regions than it has
+    blocks.
     """
 
     name: ClassVar = "attention"
@@ -40,9 +41,7 @@ class Attention(Workload):
     strategy: Annotated[
         Literal["coarse", "interleaved", "dynamic"], Param("how requests are dealt to regions")
     ] = "dynamic"
-    regions: Annotated[
-        int, Param("parallel regions; coarse builds only as many as it has blocks", "regions")
-    ] = 4
+    regions: Annotated[int, Param("regions that work in parallel", "regions")] = 4
     kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
     block: Annotated[
         int | None, Param("requests of a block of coarse", "requests", otherwise=str(_BLOCK))

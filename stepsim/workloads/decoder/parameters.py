@@ -39,7 +39,8 @@ _PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
 class Decoder(Workload):
     """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
 
-    A model without experts has one that every token visits, its dense network.
+    A dynamic tile holds all rows of an expert. A model without experts has one that every token
+    visits, its dense network.
     """
 
     name: ClassVar = "decoder"
@@ -50,9 +51,7 @@ class Decoder(Workload):
         Literal["memory-matched", "performance-matched", "dynamic"] | None,
         Param("variant of the published figure; it sets what is not given", otherwise="none"),
     ] = None
-    tile: Annotated[
-        int | Literal["dynamic"], Param("rows per tile; dynamic is all rows of an expert", "rows")
-    ]
+    tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
     strategy: Annotated[
         Literal["interleaved", "dynamic"], Param("how requests are dealt to regions")
     ]

@@ -27,20 +27,19 @@ _PUBLISHED_SHARED = ("qwen3-30b-a3b",)
 class Moe(Workload):
     """A mixture-of-experts layer with static or dynamic row tiles.
 
-    Without ``regions`` each expert has hardware of its own (STeP paper, sections 5.2 and 5.3); with
-    them the experts share regions in time (section 5.4).
+    A dynamic tile holds all rows of an expert. Without ``regions`` each expert has hardware of its
+    own (STeP paper, sections 5.2 and 5.3); with them the experts share regions in time (section
+    5.4).
     """
 
     name: ClassVar = "moe"
     inputs: ClassVar = (ROUTING,)
 
     model: Annotated[Model, Param("model whose experts it has")]
-    tile: Annotated[
-        int | Literal["dynamic"], Param("rows per tile; dynamic is all rows of an expert", "rows")
-    ]
+    tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
     regions: Annotated[
         int | None,
-        Param("parallel regions; experts share them", "regions", otherwise="one for each expert"),
+        Param("regions that work in parallel", "regions", otherwise="one for each expert"),
     ] = None
     tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
     compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
