@@ -22,22 +22,22 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 class _OfFunction(Workload):
     """Base of workloads whose program a function makes."""
 
-    function: ClassVar[Callable[..., Any]]
-    where: ClassVar[str]
-    traces: ClassVar[dict[str, Input]]
+    _function: ClassVar[Callable[..., Any]]
+    _where: ClassVar[str]
+    _traces: ClassVar[dict[str, Input]]
 
     def build(self, data: Data) -> Built:
         from stepsim.graph import Program
 
         self.checked(data)
-        given = {name: getattr(data, one.name) for name, one in self.traces.items()}
-        made = type(self).function(**self.values(), **given)
+        given = {name: getattr(data, one.name) for name, one in self._traces.items()}
+        made = type(self)._function(**self.values(), **given)
         if isinstance(made, Program):
             return Built(made)
         if isinstance(made, Built):
             return made
         raise WorkloadError(
-            f"{self.where}: expected a function that returns a Program, found one that returns "
+            f"{self._where}: expected a function that returns a Program, found one that returns "
             f"{type(made).__name__}"
         )
 
@@ -87,9 +87,9 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
             "__doc__": inspect.getdoc(function) or f"Program of {where}.",
             "name": name,
             "inputs": tuple(traces.values()),
-            "function": staticmethod(function),
-            "where": where,
-            "traces": traces,
+            "_function": staticmethod(function),
+            "_where": where,
+            "_traces": traces,
         },
     )
 

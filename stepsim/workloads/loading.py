@@ -149,9 +149,15 @@ def _named(name: str) -> type[Workload]:
 def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
     found = _made_of(value, name, where)
     try:
-        fields_of(found)
+        known = fields_of(found)
     except ArgError as error:
         raise WorkloadError(f"{where}: {error}") from None
+    for parameter in known:
+        if hasattr(Workload, parameter):
+            raise WorkloadError(
+                f"{where}: parameter {parameter} has the name of an attribute of every workload; "
+                "choose another name"
+            )
     return found
 
 

@@ -191,6 +191,13 @@ def test_an_input(write, tmp_path):
             "def gemm(m=None): ...\n", "program.py",
             "program.py:gemm: argument m has no type; annotate it, as in m: int",
         ),
+        *(
+            (
+                f"def gemm({name}: int = 4): ...\n", "program.py",
+                f"program.py:gemm: parameter {name} has the name of an attribute of every workload",
+            )
+            for name in ("columns", "values", "name", "build")
+        ),
         (
             "def gemm(m: list[int]): ...\n", "program.py",
             "program.py:gemm: workload gemm, parameter m: expected an annotation of int, float,",
@@ -303,6 +310,15 @@ def test_a_file_that_changes_after_it_was_found(write, tmp_path):
     path.unlink()
     with pytest.raises(WorkloadError, match=r"program.py: cannot be read: No such file"):
         source.load()
+
+
+def test_arguments_may_have_names_that_loading_uses(write, tmp_path):
+    write(
+        GEMM.replace(
+            "m: int = 64", "where: int = 64, traces: int = 1, function: str = 'f'"
+        ).replace("st.spec(m,", "st.spec(where,")
+    )
+    assert run(find_workload("program.py", tmp_path), where=32).offchip_bytes == 2 * 32 * 32 * 2
 
 
 def test_files_of_one_name_do_not_mix(write, tmp_path):
