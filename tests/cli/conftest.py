@@ -13,6 +13,24 @@ import pytest
 
 from stepsim.cli.main import main
 
+LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
+
+REQUIRED = {
+    "cycles": int,
+    "offchip_bytes": int,
+    "onchip_bytes": int,
+    "flops": int,
+    "padded_flops": int,
+    "allocated_flops_per_cycle": int,
+    "compute_utilization": float,
+    "bandwidth_utilization": float,
+    "engine_steps": int,
+    "wall_seconds": float,
+    "status": str,
+    "provenance": dict,
+}
+"""What every run has, and its type in JSON."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -24,6 +42,14 @@ class Outcome:
 
     def json(self) -> dict[str, Any]:
         return json.loads(self.out)
+
+    def has(self, **expected: object) -> dict[str, Any]:
+        """The JSON object of a run, which is complete and has these values."""
+        assert self.code == 0, self.err
+        found = self.json()
+        assert {name: type(found[name]) for name in REQUIRED} == REQUIRED
+        assert {name: found[name] for name in expected} == expected
+        return found
 
 
 Cli = Callable[..., Outcome]
@@ -53,13 +79,70 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def flags(**given: object) -> list[object]:
+    """Options of the command line; those that are None are left out."""
+    present = {name: value for name, value in given.items() if value is not None}
+    return [part for name, value in present.items() for part in (_option(name), value)]
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 @pytest.fixture
 def run(cli: Cli, trace: Path):
     """Run Qwen3 on the trace with tile 4, unless told otherwise."""
 
-    def call(*options: object, **replace: object) -> Outcome:
-        arguments = {"model": "qwen3-30b-a3b", "routing": trace, "tile": 4, **replace}
-        flat = [part for key, value in arguments.items() for part in (f"--{key}", value)]
-        return cli("run", "moe", *flat, *options)
+    def call(*options: object, command: str = "run", **replace: object) -> Outcome:
+        given = {"model": "qwen3-30b-a3b", "routing": trace, "tile": 4, **replace}
+        return cli(command, "moe", *flags(**given), *options)
+
+    return call
+
+
+@pytest.fixture
+def requests(tmp_path: Path) -> Path:
+    """Cached tokens of eight short requests."""
+    path = tmp_path / "kv.npy"
+    np.save(path, np.array(LENGTHS))
+    return path
+
+
+@pytest.fixture
+def attend(cli: Cli, requests: Path):
+    """Run dynamic attention on the short requests, unless told otherwise."""
+
+    def call(*options: object, command: str = "run", **replace: object) -> Outcome:
+        given = {"model": "qwen3-30b-a3b", "kv_lengths": requests, "strategy": "dynamic", **replace}
+        return cli(command, "attention", *flags(**given), *options)
+
+    return call
+
+
+@pytest.fixture
+def decode(cli: Cli, requests: Path, tmp_path: Path):
+    """Run the dynamic variant of a layer of Mixtral on the short requests, of experts 0 and 1."""
+    np.save(tmp_path / "two.npy", np.tile([0, 1], (8, 1)))
+
+    def call(*options: object, command: str = "run", **replace: object) -> Outcome:
+        given = {
+            "model": "mixtral-8x7b", "variant": "dynamic", "kv_lengths": requests,
+            "routing": tmp_path / "two.npy", **replace,
+        }  # fmt: skip
+        return cli(command, "decoder", *flags(**given), *options)
+
+    return call
+
+
+SIZES = {"batch": 64, "hidden": 256, "intermediate": 512}
+
+
+@pytest.fixture
+def feed(cli: Cli):
+    """Run the feed-forward layer with tiles of 16 x 32, unless told otherwise."""
+
+    def call(*options: object, command: str = "run", **replace: object) -> Outcome:
+        given = {"tile": 16, "tile_inter": 32, **SIZES, **replace}
+        return cli(command, "swiglu", *flags(**given), *options)
 
     return call

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from stepsim.trace_io import read_routing
-from stepsim.workloads import MOE_SHAPES
+from stepsim.workloads.models import MODELS
 from tests.cli.conftest import Cli
 
-KNOWN = ", ".join(sorted(MOE_SHAPES))
+KNOWN = (
+    f"Expected one of {', '.join(MODELS)}, or a YAML file with dimensions, a Hugging Face "
+    "config.json, or a folder that holds one"
+)
 
 
 def synth(cli: Cli, path: Path, *more: object) -> None:
@@ -78,11 +81,11 @@ def test_long_listings_are_cut_with_a_remark(cli: Cli, tmp_path: Path) -> None:
         ((), "the size of the router is missing; give --model, or --experts and --k"),
         (
             ("--model", "mixtral"),
-            f"--model: unknown model 'mixtral'; did you mean 'mixtral-8x7b'? Known: {KNOWN}",
+            f"--model: unknown model 'mixtral'; did you mean 'mixtral-8x7b'? {KNOWN}",
         ),
         (
             ("--model", "zzz"),
-            f"--model: unknown model 'zzz'. Known: {KNOWN}",
+            f"--model: unknown model 'zzz'. {KNOWN}",
         ),
         (
             ("--model", "mixtral-8x7b", "--k", "3"),
