@@ -27,7 +27,8 @@ def run_table(row: Row, title: str) -> Table:
     table.add_row("status", Text(status, _STYLES.get(status, "bold red")), "")
     table.add_row("cycles", _number(row["cycles"]), "")
     table.add_row("off-chip traffic", _number(row["offchip_bytes"]), "bytes")
-    table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes")
+    known = row["onchip_bytes"] is not None
+    table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes" * known)
     padding = f"{_percent(_padding_share(row))} on padding" if row["padded_flops"] else ""
     table.add_row("FLOPs", _number(row["flops"]), padding)
     table.add_row("allocated compute", _number(row["allocated_flops_per_cycle"]), "FLOPs/cycle")
@@ -87,8 +88,8 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table
         table.add_row(
             label,
             f"{row['cycles']:,}" if row["status"] == "ok" else row["status"],
-            f"{row['offchip_bytes'] / 1e6:,.1f}",
-            f"{row['onchip_bytes'] / 1e6:,.1f}",
+            _megabytes(row["offchip_bytes"]),
+            _megabytes(row["onchip_bytes"]),
             _percent(_padding_share(row)),
             _percent(row["compute_utilization"]),
             _percent(row["bandwidth_utilization"]),
@@ -99,7 +100,12 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table
 
 
 def _padding_share(row: Row) -> float | None:
-    return row["padded_flops"] / row["flops"] if row["flops"] else None
+    known = row["padded_flops"] is not None and row["flops"]
+    return row["padded_flops"] / row["flops"] if known else None
+
+
+def _megabytes(value: int | None) -> str:
+    return "-" if value is None else f"{value / 1e6:,.1f}"
 
 
 def _number(value: int | None) -> str:

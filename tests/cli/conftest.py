@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.main import main
 
 LENGTHS = [5, 0, 40, 31, 32, 63, 64, 7]
@@ -60,6 +61,8 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
     """Call ``stepsim`` with the given arguments."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
+    # A busy machine must not put signs of life among the messages.
+    monkeypatch.setitem(Heartbeat.__init__.__kwdefaults__, "quiet_seconds", 3600.0)
 
     def call(*arguments: object) -> Outcome:
         with pytest.raises(SystemExit) as ended:
