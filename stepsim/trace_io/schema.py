@@ -6,6 +6,8 @@ file explains itself to any Arrow reader.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 
 from stepsim.errors import TraceError
@@ -37,6 +39,7 @@ VERSION_KEY = b"stepsim.schema_version"
 _K_KEY = b"stepsim.experts_per_token"
 
 
+@cache
 def routing_schema(k: int, *, weights: bool = False) -> pa.Schema:
     """The schema of a routing table with ``k`` experts per token.
 

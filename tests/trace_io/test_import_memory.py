@@ -61,6 +61,11 @@ def write_lengths(path: Path, requests: int) -> int:
     return requests
 
 
+def write_text(path: Path, requests: int) -> int:
+    path.write_text("length\n" + "".join(f"{i % 9000}\n" for i in range(requests)))
+    return requests
+
+
 def write_npz(path: Path, tokens: int) -> int:
     with path.open("wb") as file:
         np.savez(file, data=np.tile(foreign.routing(1000), (tokens // 1000, 1, 1)))
@@ -102,6 +107,7 @@ def write_megatron(path: Path, tokens: int) -> int:
         (write_npy, 200_000, 40),
         (write_fortran, 200_000, 40),
         (write_lengths, 500_000, 20),
+        (write_text, 500_000, 40),
         (write_npz, 200_000, 40),
         (write_parquet, 60_000, 40),
         (write_megatron, 50_000, 20),

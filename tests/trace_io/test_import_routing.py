@@ -112,6 +112,14 @@ def test_missing_tokens_are_left_out(tmp_path, monkeypatch):
     )
 
 
+def test_missing_tokens_are_left_out_over_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepsim.trace_io.formats.parquet._BATCH_ROWS", {1: 3, 2: 3, 3: 1})
+    marked = A.copy()
+    marked[[0, 1, 4]] = -1
+    pq.write_table(pa.table({"experts": marked.tolist()}), tmp_path / "x.parquet")
+    check(imported(tmp_path / "x.parquet", drop_missing=True), np.delete(A, [0, 1, 4], axis=0))
+
+
 # --- vLLM
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -131,10 +132,10 @@ def _stretches(job: ImportJob) -> Iterator[_Stretch]:
                 raise lines.wrong(
                     column, int(np.argmax(beyond)), f"the {_HEADER[column]}", expected
                 )
-        starts = np.flatnonzero(np.diff(layers)) + 1
-        for index in np.split(np.arange(len(lines)), starts) if len(lines) else ():
-            rows = slice(index[0], index[-1] + 1)
-            layer = int(layers[index[0]])
+        edges = np.flatnonzero(np.diff(layers, prepend=-1, append=-1)).tolist()
+        for begin, end in pairwise(edges):
+            layer = int(layers[begin])
+            rows = slice(begin, end)
             yield _Stretch(layer, layer != last, lines.numbers[rows], experts[rows])
             last = layer
         job.done(lines.bytes_read)

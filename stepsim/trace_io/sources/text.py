@@ -18,7 +18,7 @@ from stepsim.trace_io.files import unreadable
 
 __all__ = ["Lines", "first_fields", "read_lines"]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 18
 """Bytes of text that are taken at a time; the most that a line may have."""
 
 _SHOWN = 120
