@@ -57,17 +57,17 @@ def schedule(state, unit, time):
     record = state.units[unit]
     record.evt = time
     if record.hpos < 0:
-        state.calendar[shared.heap_len] = unit
-        shared.heap_len += 1
-        _sift_up(state, shared.heap_len - 1)
+        state.calendar[shared.calendar_length] = unit
+        shared.calendar_length += 1
+        _sift_up(state, shared.calendar_length - 1)
     else:
         _sift_up(state, record.hpos)
-        _sift_down(state, shared.heap_len, record.hpos)
+        _sift_down(state, shared.calendar_length, record.hpos)
 
 
 @inlined
 def next_unit(state):
-    """The unit that is due first. Needs ``heap_len > 0``."""
+    """The unit that is due first. Needs ``calendar_length > 0``."""
     return state.calendar[0]
 
 
@@ -77,8 +77,8 @@ def pop_unit(state):
     shared = state.globals[0]
     unit = state.calendar[0]
     state.units[unit].hpos = -1
-    shared.heap_len -= 1
-    if shared.heap_len > 0:
-        state.calendar[0] = state.calendar[shared.heap_len]
-        _sift_down(state, shared.heap_len, 0)
+    shared.calendar_length -= 1
+    if shared.calendar_length > 0:
+        state.calendar[0] = state.calendar[shared.calendar_length]
+        _sift_down(state, shared.calendar_length, 0)
     return unit

@@ -141,7 +141,7 @@ def state_of(image: ImageArrays, arena: int) -> State:
     g = values[0]
     g.arena_end = arena
     count = len(image.units)
-    work_list = np.zeros(g.qmask + 1, np.int64)
+    work_list = np.zeros(g.work_mask + 1, np.int64)
     work_list[:count] = np.arange(count)
     ports = image.ports.copy() if len(image.ports) else np.zeros(1, image.ports.dtype)
     return State(
@@ -156,7 +156,7 @@ def state_of(image: ImageArrays, arena: int) -> State:
         ports=_records(ports),
         pending=np.zeros(len(ports) + 1, np.int64),
         active=np.zeros(len(ports) + 1, np.int64),
-        free_at=np.zeros(g.mem_channels, np.int64),
+        free_at=np.zeros(g.memory_channels, np.int64),
         memory_table=image.memory_table.copy(),
         globals=values,
     )

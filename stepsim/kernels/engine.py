@@ -66,10 +66,10 @@ def _run(state):
     shared = state.globals[0]
     while True:
         # 1. Step every unit on the work list as far as it can go.
-        while shared.qhead != shared.qtail:
-            u = state.work_list[shared.qhead & shared.qmask]
+        while shared.work_head != shared.work_tail:
+            u = state.work_list[shared.work_head & shared.work_mask]
             un = state.units[u]
-            shared.qhead += 1
+            shared.work_head += 1
             if not _may_step(un):
                 continue
             fires = un.fires
@@ -92,23 +92,23 @@ def _run(state):
             if shared.steps >= shared.pause_at:
                 return RunState.PAUSED
         # 2. Advance the memory up to the first entry of the calendar.
-        before = shared.mem_inner
-        limit = state.units[next_unit(state)].evt if shared.heap_len > 0 else INFINITY
+        before = shared.memory_steps
+        limit = state.units[next_unit(state)].evt if shared.calendar_length > 0 else INFINITY
         advance(state, limit)
         # 3. End when nothing is due: every unit has ended or waits for another one.
-        if shared.heap_len == 0:
+        if shared.calendar_length == 0:
             return RunState.FINISHED
         now = state.units[next_unit(state)].evt
         if now > shared.max_cycles:
             return RunState.CYCLE_LIMIT
         # 4. Serve the calendar: wake every unit that is due now.
         shared.now = now
-        while shared.heap_len > 0 and state.units[next_unit(state)].evt == now:
+        while shared.calendar_length > 0 and state.units[next_unit(state)].evt == now:
             u = pop_unit(state)
             _wake(state.units[u], now)
             push(state, u)
         # 5. Count memory work towards the pause, so that the caller hears from long waits too.
-        shared.pause_at -= (shared.mem_inner - before) >> 3
+        shared.pause_at -= (shared.memory_steps - before) >> 3
 
 
 run: Any = cached_entry(_run)

@@ -119,10 +119,10 @@ PORT = np.dtype(
 
 GLOBAL = np.dtype(
     [
-        ("qhead", np.int64),
-        ("qtail", np.int64),
-        ("qmask", np.int64),
-        ("heap_len", np.int64),
+        ("work_head", np.int64),
+        ("work_tail", np.int64),
+        ("work_mask", np.int64),
+        ("calendar_length", np.int64),
         ("steps", np.int64),
         ("pause_at", np.int64),  # return to the caller when steps + requests/8 pass this
         ("max_cycles", np.int64),
@@ -136,18 +136,18 @@ GLOBAL = np.dtype(
         ("request_bytes", np.int64),
         ("slack", np.int64),
         ("tokens", np.int64),  # tokens sent on all channels
-        ("mem_channels", np.int64),
-        ("mem_interval", np.int64),
-        ("mem_delay", np.int64),  # D = max(1, start-up + latency)
-        ("mem_offset", np.int64),
-        ("mem_now", np.int64),  # next arbiter cycle to run
-        ("mem_active", np.int64),
-        ("mem_pending", np.int64),
-        ("mem_requests", np.int64),
-        ("mem_inner", np.int64),  # explicit per-request steps, the rest was skipped over
-        ("mem_model", np.int64),
-        ("mem_table_rows", np.int64),  # where the period rows begin in the table
-        ("mem_table_size", np.int64),  # how many there are
+        ("memory_channels", np.int64),
+        ("memory_interval", np.int64),
+        ("memory_delay", np.int64),  # D = max(1, start-up + latency)
+        ("memory_offset", np.int64),
+        ("memory_now", np.int64),  # next arbiter cycle to run
+        ("memory_active", np.int64),
+        ("memory_pending", np.int64),
+        ("memory_requests", np.int64),
+        ("memory_steps", np.int64),  # explicit per-request steps, the rest was skipped over
+        ("memory_model", np.int64),
+        ("memory_rows_at", np.int64),  # where the period rows begin in the table
+        ("memory_rows", np.int64),  # how many there are
         ("history", np.int8),  # keep every block: buffers and tuples are never freed
     ],
     align=True,

@@ -42,8 +42,8 @@ __all__ = [
 def push(state, unit):
     """Put a unit on the work list."""
     shared = state.globals[0]
-    state.work_list[shared.qtail & shared.qmask] = unit
-    shared.qtail += 1
+    state.work_list[shared.work_tail & shared.work_mask] = unit
+    shared.work_tail += 1
 
 
 @inlined

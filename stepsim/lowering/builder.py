@@ -318,19 +318,19 @@ def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTabl
     while queue < 2 * len(network.channels) + 2 * len(network.units) + 2:
         queue *= 2
     values = np.zeros(1, GLOBAL)
-    values["qtail"] = len(network.units)
-    values["qmask"] = queue - 1
+    values["work_tail"] = len(network.units)
+    values["work_mask"] = queue - 1
     values["arena_top"] = arena_top
     values["selectors"] = selectors
     values["onchip"] = timing.onchip_bytes_per_cycle
     values["request_bytes"] = timing.request_bytes
     values["slack"] = timing.closure_slack
-    values["mem_channels"] = timing.hbm_channels
-    values["mem_interval"] = timing.hbm_interval
-    values["mem_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
-    values["mem_model"] = memory.code_of(timing.memory_model)
-    values["mem_table_rows"] = table.rows_at
-    values["mem_table_size"] = table.rows
+    values["memory_channels"] = timing.hbm_channels
+    values["memory_interval"] = timing.hbm_interval
+    values["memory_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
+    values["memory_model"] = memory.code_of(timing.memory_model)
+    values["memory_rows_at"] = table.rows_at
+    values["memory_rows"] = table.rows
     return values
 
 

@@ -57,11 +57,11 @@ class MemoryHarness:
         now = 0
         units, heap = self.state.units, self.state.calendar
         while True:
-            due = int(units[heap[0]].evt) if self.g.heap_len else INFINITY
+            due = int(units[heap[0]].evt) if self.g.calendar_length else INFINITY
             limit = min(due, max(cut(now), now))
             _advance(self.state, limit)
-            if self.g.heap_len == 0:
-                if self.g.mem_active == 0 and self.g.mem_pending == 0:
+            if self.g.calendar_length == 0:
+                if self.g.memory_active == 0 and self.g.memory_pending == 0:
                     return
                 now = limit + 1
                 continue
@@ -71,7 +71,7 @@ class MemoryHarness:
                 continue
             now = due
             ended = []
-            while self.g.heap_len and units[heap[0]].evt == now:
+            while self.g.calendar_length and units[heap[0]].evt == now:
                 ended.append(self.port_of[int(_pop(self.state))])
             yield now, ended
 

@@ -138,15 +138,15 @@ def test_long_accesses_are_skipped_over(channels: int, interval: int, ports: int
     found, harness = on_kernel(timing, traffic)
     assert found == per_cycle(timing, traffic)
     total = sum(sum(port.requests) for port in traffic)
-    assert harness.g.mem_requests == total
-    assert harness.g.mem_inner < total / 2
+    assert harness.g.memory_requests == total
+    assert harness.g.memory_steps < total / 2
 
 
 def test_short_accesses_are_run_request_by_request() -> None:
     traffic = [Traffic(0, 1, (20, 20, 20)), Traffic(5, 2, (20, 20))]
     found, harness = on_kernel(TimingParams(), traffic)
     assert found == per_cycle(TimingParams(), traffic)
-    assert harness.g.mem_inner == harness.g.mem_requests == 100
+    assert harness.g.memory_steps == harness.g.memory_requests == 100
 
 
 def lone_load(model: str, rows: int, par: int, tiles: int) -> Network:

@@ -46,7 +46,7 @@ class Token(NamedTuple):
 
 
 class _Closed:
-    """The answer of HEAD and TAKE once the producer has returned and the FIFO is drained."""
+    """What HEAD and TAKE return once the producer has returned and the FIFO is drained."""
 
     def __repr__(self) -> str:
         return "CLOSED"

@@ -29,7 +29,7 @@ Each advance of a unit's clock is charged once; the sum is ``max(cycles, final c
   firing. That is: until every input has delivered its first token to a HEAD or TAKE; for EagerMerge
   and Reassemble: until the first TAKE of a data token. (A wait that only then finds CLOSED and lets
   the unit go on is also ``before``.)
-* ``after``: advances at CLOSED not followed by any other primitive than CLOSED answers before the
+* ``after``: advances at CLOSED not followed by any other primitive than CLOSED returns before the
   unit returns (add, EMIT, RESERVE, a delivered HEAD or TAKE, even if free of cost, count as
   "followed"), and the time from the final clock to the end of the run.
 """

@@ -33,15 +33,15 @@ class Port:
 
 @dataclass
 class _MemoryChannel:
-    """A unit of its own: TAKE a request, answer after startup + latency, stay busy an interval."""
+    """A unit of its own: TAKE a request, respond after startup + latency, stay busy an interval."""
 
     clk: int = 0
     responses: deque[tuple[int, Port]] = field(default_factory=deque)  # (stamp, requester)
 
     def serve(self, stamp: int, requester: Port, timing: TimingParams) -> None:
         self.clk = max(self.clk, stamp)
-        answer = self.clk + timing.hbm_startup + timing.hbm_latency
-        self.responses.append((max(answer, self.clk + 1), requester))
+        response = self.clk + timing.hbm_startup + timing.hbm_latency
+        self.responses.append((max(response, self.clk + 1), requester))
         self.clk += timing.hbm_interval
 
 
@@ -69,11 +69,11 @@ class MemoryNode:
     def cycle(self) -> None:
         """One iteration: responses, then requests, then the clock."""
         t, n = self.clk, len(self.channels)
-        answered = []
+        responded = []
         for channel in self.channels:
             if channel.responses and channel.responses[0][0] <= t:
-                answered.append(channel.responses.popleft()[1])
-        for port in answered:
+                responded.append(channel.responses.popleft()[1])
+        for port in responded:
             port.responses.append(t + 1)
             port.outstanding -= 1
         requests: list[Port] = []

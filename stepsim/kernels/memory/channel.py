@@ -5,7 +5,7 @@ requests over the channels: within a cycle the channel advances by 1, 2, 3, ... 
 and the position is carried to the next cycle. A channel serves one request per interval, first come
 first served; a response comes ``D`` cycles after its service started.
 
-State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``mem_offset``; per port what is
+State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``memory_offset``; per port what is
 left to issue and the latest response. Cycles in which no port issues change nothing and are not
 visited. While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and
 each channel is advanced over whole periods in closed form: over one period ``free -> max(free + m *
@@ -57,9 +57,9 @@ def issue(state, port, clock, requests):
     record.start = clock + 1
     record.left = requests
     record.vmax = -1
-    shared.mem_requests += requests
-    i = shared.mem_pending
-    shared.mem_pending += 1
+    shared.memory_requests += requests
+    i = shared.memory_pending
+    shared.memory_pending += 1
     while i > 0:
         up = (i - 1) >> 1
         if state.ports[state.pending[up]].start <= record.start:
@@ -73,8 +73,8 @@ def issue(state, port, clock, requests):
 def _pop_pending(state):
     shared = state.globals[0]
     port = state.pending[0]
-    n = shared.mem_pending - 1
-    shared.mem_pending = n
+    n = shared.memory_pending - 1
+    shared.memory_pending = n
     last = state.pending[n]
     i = 0
     while True:
@@ -100,12 +100,12 @@ def _pop_pending(state):
 def _activate(state, port):
     # Keep the active list in poll order: ports are numbered reads first, then writes.
     shared = state.globals[0]
-    i = shared.mem_active
+    i = shared.memory_active
     while i > 0 and state.active[i - 1] > port:
         state.active[i] = state.active[i - 1]
         i -= 1
     state.active[i] = port
-    shared.mem_active += 1
+    shared.memory_active += 1
 
 
 @kernel
@@ -119,8 +119,8 @@ def _gcd(a, b):
 def _period_row(state, requests):
     # Row of ``m`` and ``idle`` for ``requests`` per cycle, by one period from an idle machine.
     shared = state.globals[0]
-    channels = shared.mem_channels
-    row = shared.mem_table_rows + requests * 2 * channels
+    channels = shared.memory_channels
+    row = shared.memory_rows_at + requests * 2 * channels
     if state.memory_table[row] >= 0:
         return row
     for c in range(channels):
@@ -136,7 +136,7 @@ def _period_row(state, requests):
             start = state.memory_table[row + channels + c]
             if start < t + 1:
                 start = t + 1
-            state.memory_table[row + channels + c] = start + shared.mem_interval
+            state.memory_table[row + channels + c] = start + shared.memory_interval
             state.memory_table[row + c] += 1
         offset += state.memory_table[requests]
         if offset >= channels:
@@ -148,16 +148,16 @@ def _period_row(state, requests):
 def _skip_periods(state, requests, period, count, t):
     # Advance every channel over ``count`` whole periods that start in cycle ``t``.
     shared = state.globals[0]
-    channels = shared.mem_channels
+    channels = shared.memory_channels
     row = _period_row(state, requests)
     for r in range(channels):
         arrivals = state.memory_table[row + r]
         if arrivals == 0:
             continue
-        c = shared.mem_offset + r
+        c = shared.memory_offset + r
         if c >= channels:
             c -= channels
-        need = arrivals * shared.mem_interval
+        need = arrivals * shared.memory_interval
         busy = state.free_at[c] + count * need
         idle = t + state.memory_table[row + channels + r] + (count - 1) * max(period, need)
         state.free_at[c] = max(busy, idle)
@@ -167,12 +167,12 @@ def _skip_periods(state, requests, period, count, t):
 def _run_cycle(state, t, track):
     # One arbiter cycle in which every active port issues one bundle.
     shared = state.globals[0]
-    channels = shared.mem_channels
-    interval = shared.mem_interval
-    offset = shared.mem_offset
+    channels = shared.memory_channels
+    interval = shared.memory_interval
+    offset = shared.memory_offset
     earliest = t + 1
     k = 0
-    for i in range(shared.mem_active):
+    for i in range(shared.memory_active):
         port = state.ports[state.active[i]]
         size = min(port.bundle, port.left)
         latest = -1
@@ -189,35 +189,35 @@ def _run_cycle(state, t, track):
             k += 1
         if track:
             port.left -= size
-            if latest + shared.mem_delay > port.vmax:
-                port.vmax = latest + shared.mem_delay
+            if latest + shared.memory_delay > port.vmax:
+                port.vmax = latest + shared.memory_delay
     offset += state.memory_table[k]
     if offset >= channels:
         offset -= channels
-    shared.mem_offset = offset
-    shared.mem_inner += k
+    shared.memory_offset = offset
+    shared.memory_steps += k
 
 
 @inlined
 def _run_segment(state, t, length, requests):
     # ``length`` cycles from ``t`` in which the same ports issue full bundles.
     shared = state.globals[0]
-    period = shared.mem_channels // _gcd(state.memory_table[requests], shared.mem_channels)
+    period = shared.memory_channels // _gcd(state.memory_table[requests], shared.memory_channels)
     quiet = length - period
     if quiet > 0:
         count = quiet // period
-        if count * period * requests > 4 * shared.mem_channels and requests < shared.mem_table_size:
+        if count * period * requests > 4 * shared.memory_channels and requests < shared.memory_rows:
             _skip_periods(state, requests, period, count, t)
             t += count * period
             quiet -= count * period
             length -= count * period
             skipped = count * period
-            for i in range(shared.mem_active):
+            for i in range(shared.memory_active):
                 port = state.ports[state.active[i]]
                 port.left -= skipped * port.bundle
         for j in range(quiet):
             _run_cycle(state, t + j, False)
-        for i in range(shared.mem_active):
+        for i in range(shared.memory_active):
             port = state.ports[state.active[i]]
             port.left -= quiet * port.bundle
         t += quiet
@@ -232,7 +232,7 @@ def _retire(state):
     shared = state.globals[0]
     kept = 0
     first = INFINITY
-    for i in range(shared.mem_active):
+    for i in range(shared.memory_active):
         p = state.active[i]
         port = state.ports[p]
         if port.left > 0:
@@ -243,7 +243,7 @@ def _retire(state):
             schedule(state, port.unit, done)
             if done < first:
                 first = done
-    shared.mem_active = kept
+    shared.memory_active = kept
     return first
 
 
@@ -251,21 +251,21 @@ def _retire(state):
 def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""
     shared = state.globals[0]
-    t = shared.mem_now
+    t = shared.memory_now
     while True:
-        if shared.mem_active == 0:
-            if shared.mem_pending == 0 or state.ports[state.pending[0]].start > limit:
+        if shared.memory_active == 0:
+            if shared.memory_pending == 0 or state.ports[state.pending[0]].start > limit:
                 break
             t = max(t, state.ports[state.pending[0]].start)
         if t > limit:
             break
-        while shared.mem_pending > 0 and state.ports[state.pending[0]].start <= t:
+        while shared.memory_pending > 0 and state.ports[state.pending[0]].start <= t:
             _activate(state, _pop_pending(state))
         length = limit - t + 1
-        if shared.mem_pending > 0:
+        if shared.memory_pending > 0:
             length = min(length, state.ports[state.pending[0]].start - t)
         requests = 0
-        for i in range(shared.mem_active):
+        for i in range(shared.memory_active):
             port = state.ports[state.active[i]]
             requests += port.bundle
             length = min(length, port.left // port.bundle)
@@ -276,4 +276,4 @@ def advance(state, limit):
             _run_segment(state, t, length, requests)
         t += length
         limit = min(limit, _retire(state))
-    shared.mem_now = max(shared.mem_now, t)
+    shared.memory_now = max(shared.memory_now, t)

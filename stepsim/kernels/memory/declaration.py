@@ -31,7 +31,7 @@ __all__ = ["MemoryModel", "MemoryTable"]
 class MemoryTable:
     """Numbers that a model begins with; the engine works on a copy for every run.
 
-    ``rows_at`` and ``rows`` are shown to the kernels as ``mem_table_rows`` and ``mem_table_size``.
+    ``rows_at`` and ``rows`` are shown to the kernels as ``memory_rows_at`` and ``memory_rows``.
     """
 
     words: NDArray[np.int64]

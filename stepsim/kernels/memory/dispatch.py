@@ -62,7 +62,7 @@ def _chooser(kernel: str, arguments: str) -> Any:
         for code, model in enumerate(MEMORY_MODELS.values())
         if kernel in model.kernels
     ]
-    selector = "state.globals[0].mem_model"
+    selector = "state.globals[0].memory_model"
     return dispatcher(f"{kernel} of the memory", arguments, selector, cases, otherwise="None")
 
 

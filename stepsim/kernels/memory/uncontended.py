@@ -21,5 +21,5 @@ def issue(state, port, clock, requests):
     shared = state.globals[0]
     record = state.ports[port]
     bundles = (requests + record.bundle - 1) // record.bundle
-    shared.mem_requests += requests
-    schedule(state, record.unit, clock + bundles + shared.mem_delay + 2)
+    shared.memory_requests += requests
+    schedule(state, record.unit, clock + bundles + shared.memory_delay + 2)
