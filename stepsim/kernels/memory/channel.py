@@ -5,8 +5,8 @@ requests over the channels: within a cycle the channel advances by 1, 2, 3, ... 
 and the position is carried to the next cycle. A channel serves one request per interval, first come
 first served; a response comes ``D`` cycles after its service started.
 
-State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``memory_offset``; per port what is
-left to issue and the latest response. Cycles in which no port issues change nothing and are not
+State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``memory_offset``; per port what
+is left to issue and the latest response. Cycles in which no port issues change nothing and are not
 visited. While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and
 each channel is advanced over whole periods in closed form: over one period ``free -> max(free + m *
 II, idle)``, where ``m`` requests arrive and ``idle`` is the result from an idle channel. Only the
