@@ -22,7 +22,7 @@ _INT, _TEXT = pa.int64(), pa.string()
 _PARAMETERS: Final = {
     "tile": field("tile", _TEXT, "rows", "rows per tile"),
     "tile_inter": field("tile_inter", _INT, "columns", "columns per tile of the inner dimension"),
-    "regions": field("regions", _INT, "regions", "parallel regions"),
+    "regions": field("regions", _INT, "regions", "regions that work in parallel"),
     "fifo_depth": field("fifo_depth", _INT, "tokens", "tokens each FIFO holds"),
 }
 

@@ -213,12 +213,12 @@ MISTAKES = {
     "type of no option": (
         RETURN.format("m: dict = None"),
         (),
-        "workload f, parameter m: expected an annotation of int, float, bool, str, ",
+        "own.py:f: workload f, parameter m: expected an annotation of int, float, bool, str, ",
     ),
     "name of types only": (
         ROWS + "    x: ClassVar['Later']\n",
         (),
-        "workload Rows: an annotation cannot be read, name 'Later' is not defined; ",
+        "own.py:Rows: workload Rows: an annotation cannot be read: name 'Later' is not defined; ",
     ),
     "no program": (
         RETURN.format(""),
