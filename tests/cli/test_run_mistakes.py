@@ -74,7 +74,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "missing tile": (
         {"tile": None},
-        "--tile: missing (rows per tile; dynamic is all rows of an expert); expected a whole "
+        "--tile: missing (rows per tile); expected a whole "
         "number from 1, or 'dynamic'\n",
     ),
     "missing model": ({"model": None}, "--model: missing (model whose experts it has); "),
@@ -161,7 +161,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "neither tile nor strategy": (
         {"variant": None},
-        "--tile: missing (rows per tile; dynamic is all rows of an expert); expected a whole "
+        "--tile: missing (rows per tile); expected a whole "
         "number from 1, or 'dynamic'\n"
         "--strategy: missing (how requests are dealt to regions); expected one of interleaved, "
         "dynamic\n",
