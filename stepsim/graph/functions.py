@@ -204,7 +204,7 @@ def _measured(tiles: Sequence[Tile], sizes: Callable[..., Any], name: str) -> tu
     sides = [side.expr for tile in tiles for side in (tile.rows, tile.cols)]
     try:
         rows, cols, cost = sizes(*sides)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DTypeError(
             f"sizes of {name} does not work for {', '.join(map(str, tiles))} ({error}); it takes "
             "rows and columns of every operand and returns three numbers. Where sizes are symbols "
