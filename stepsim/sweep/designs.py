@@ -104,10 +104,15 @@ def resolve_points(
     traces: Mapping[int, Sequence[Trace]],
     problems: Problems,
 ) -> dict[str, Point]:
-    """Design points by what messages call them; what is wrong with others goes to ``problems``."""
+    """Design points by what messages call them; what is wrong with others goes to ``problems``.
+
+    Those whose parameters depend on traces that are not known are left out.
+    """
     points: dict[str, Point] = {}
     first: dict[str, str] = {}
     for one in designs:
+        if one.needs_traces and one.index not in traces:
+            continue
         try:
             point = one.resolved(source, traces.get(one.index, ()))
         except ParameterError as error:
@@ -213,6 +218,11 @@ class Design:
             self._blame(key, text)
         return not found and self._machine is not None
 
+    @property
+    def needs_traces(self) -> bool:
+        """Whether parameters that are not given depend on the traces."""
+        return self._config is not None
+
     def routing_shape(self) -> tuple[int, int] | None:
         """Experts of the routing that it needs, if its parameters tell.
 
@@ -236,7 +246,7 @@ class Design:
         """
         assert self._machine is not None
         data: list[Data] = []
-        if self._config is not None:
+        if self.needs_traces:
             sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
             loaded = (trace.loaded() for trace in sizes.values())
             data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
@@ -320,6 +330,9 @@ def _text(design: Mapping[str, Any]) -> str:
 def _label(index: int, design: Mapping[str, Any]) -> str:
     """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
     # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
-    names = {k: Path(v).name if k in _FILES else v for k, v in design.items()}
+    names = {
+        key: Path(value).name if key in _FILES and isinstance(value, str) else value
+        for key, value in design.items()
+    }
     text = "_".join(f"{key}-{value}" for key, value in names.items()) or "all"
     return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

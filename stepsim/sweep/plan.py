@@ -177,9 +177,8 @@ def make_plan(draft: Draft) -> Plan:
     traces: dict[int, tuple[Trace, ...]] = {}
     if not draft.wrong & {"traces", "lengths", "pairs", "model"}:
         traces = _traces_of(spec, workload, designs, problems)
-    points = resolve_points(
-        [one for one in designs if one.index in traces], source, traces, problems
-    )
+    points = resolve_points(designs, source, traces, problems)
+    points = {where: point for where, point in points.items() if point.index in traces}
     fits = {where: fit(point, traces[point.index]) for where, point in points.items()}
     for where, found in fits.items():
         if found.misfit and found.example is None:
@@ -207,7 +206,7 @@ def _traces_of(
         try:
             shape: Experts = (None, None)
             if ROUTING in workload.inputs:
-                shape = design.routing_shape() or shape
+                shape = design.routing_shape() or _any_shape(spec, workload)
         except ArgError as error:
             problems.add_of_point(design.where, str(error))
             continue
@@ -220,8 +219,15 @@ def _traces_of(
     if not designs:
         # Wrong points must not hide what is wrong with the traces.
         with problems.collected():
-            _traces(spec, workload, (None, None))
+            _traces(spec, workload, _any_shape(spec, workload))
     return found
+
+
+def _any_shape(spec: SweepSpec, workload: type[Workload]) -> Experts:
+    """Experts for looking at the traces alone, when parameters that would tell them are wrong."""
+    tells = workload.routing_shape.__func__ is not Workload.routing_shape.__func__  # type: ignore[attr-defined]
+    drawn = spec.traces is not None and spec.traces.synthetic is not None
+    return (1, 1) if tells and drawn else (None, None)
 
 
 def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:

@@ -1,23 +1,23 @@
-"""Decoder layers in a sweep: the numbers of `stepsim run decoder`, on pairs of traces."""
+"""Decoder layers in a sweep: pairs of traces, variants, and what is refused."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from stepsim.cli.main import main
 from stepsim.errors import SweepError
 from stepsim.sweep import open_table, plan_sweep, run_sweep
 from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows, synthetic_routing
 from stepsim.trace_io import write_routing as write_tables
 
 MODEL = {
-    "moe": {"name": "tiny", "experts": 6, "active": 2, "model_dim": 64, "inner_dim": 64},
-    "attention": {"name": "tiny", "model_dim": 64, "heads": 4, "kv_heads": 2, "head_dim": 16},
+    "name": "tiny",
+    "model_dim": 64,
+    "experts": {"count": 6, "active": 2, "inner_dim": 64},
+    "attention": {"heads": 4, "kv_heads": 2, "head_dim": 16},
 }
 
 
@@ -85,49 +85,6 @@ def test_pairs(files: Path) -> None:
     assert pairs(halves) == [(0, s, w, s, w) for s in (1, 2) for w in (0, 1)]
 
 
-def test_rows_are_those_of_the_command_line(
-    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    routing, kv = tmp_path / "mixtral.npy", tmp_path / "mixtral-kv.npy"
-    np.save(routing, synthetic_routing(4, 8, 2, seed=1).experts)
-    np.save(kv, np.array([5, 40, 0, 33]))
-    given = {
-        "workload": "decoder",
-        "model": "mixtral-8x7b",
-        "traces": {"files": [str(routing)]},
-        "lengths": {"files": [str(kv)]},
-        "grid": {"variant": ["memory-matched", "dynamic"]},
-    }
-    assert run_sweep(given, tmp_path / "out").failures == 0
-    for row in open_table(tmp_path / "out").to_table().to_pylist():
-        with pytest.raises(SystemExit):
-            main([
-                "run", "decoder", "--model", "mixtral-8x7b", "--routing", str(routing),
-                "--kv-lengths", str(kv), "--variant", row["variant"], "--json",
-            ])  # fmt: skip
-        found = json.loads(capsys.readouterr().out)
-        names = {
-            "cycles": "cycles",
-            "offchip_bytes": "offchip_bytes",
-            "onchip_bytes": "onchip_bytes",
-            "allocated_compute": "allocated_flops_per_cycle",
-            "offchip_bytes": "offchip_bytes",
-            "attention": "attention",
-            "attention_regions": "attention_regions",
-            "moe_bw": "moe_bw",
-            "qkv_bw": "qkv_bw",
-            "batch": "batch",
-        }
-        assert {key: row[key] for key in names} == {
-            key: found[whose] for key, whose in names.items()
-        }
-        assert row["tile"] == str(found["tile"])
-        assert row["trace_id"] == found["routing"]["identity"]
-        assert row["lengths_id"] == found["kv_lengths"]["identity"]
-        assert row["max_load"] == found["routing"]["max_load"]
-        assert (row["lengths"], row["lengths_step"]) == ("mixtral-kv.npy", None)
-
-
 def test_runs_share_the_program_of_their_lengths(files: Path, tmp_path: Path) -> None:
     given = spec(files, chunk=50)
     plan = plan_sweep(given)
@@ -154,15 +111,17 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
         parameters={"variant": "dynamic"},
         grid={"tile": [8, "dynamic"], "attention": ["qwen3-30b-a3b", "qwen3-30b-a3b-step"]},
     )
-    parameters = [dict(point.parameters) for point in plan_sweep(given).points]
+    parameters = [point.resolved().workload.columns() for point in plan_sweep(given).points]
     names = ("tile", "attention", "strategy", "expert_regions", "tile_inter")
     assert [[p[name] for name in names] for p in parameters] == [
         [tile, heads, "dynamic", 32, 48]
-        for tile in (8, "dynamic")
+        for tile in ("8", "dynamic")
         for heads in ("qwen3-30b-a3b", "qwen3-30b-a3b-step")
     ]
     del given["grid"]["attention"]
-    assert {p.parameters["attention"] for p in plan_sweep(given).points} == {"qwen3-30b-a3b-step"}
+    assert {str(p.values["attention"]) for p in plan_sweep(given).points} == {
+        "qwen3-30b-a3b-step"
+    }
 
 
 @pytest.mark.parametrize(
@@ -170,21 +129,26 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
     [
         ({"lengths": None}, "lengths: missing; workload decoder needs files of cache lengths"),
         ({"traces": None}, "traces: missing; workload decoder needs files or synthetic"),
-        ({"model": None}, "model: missing; workload decoder knows deepseek-r1"),
+        ({"model": None}, "model: missing (model whose layer it is)"),
         ({"model": "mixtral"}, "did you mean 'mixtral-8x7b'?"),
-        ({"model": {"moe": MODEL["moe"]}}, "found keys moe; the shape of a decoder has the keys"),
-        ({"model": {**MODEL, "moe": {"experts": 2}}}, "model.moe: missing 3 required"),
-        ({"model": {**MODEL, "attention": 3}}, "model.attention: expected a mapping, found 3"),
-        ({"parameters": {"variant": "dynamic"}}, "variant: is for models that are known by name"),
-        ({"parameters": {}}, "strategy: missing; give tile and strategy, or a variant"),
+        ({"model": {"model_dim": 64, "experts": 3}}, "experts: expected keys and values, found 3"),
+        ({"parameters": {"variant": "dynamic"}}, "variant: the published figure has no tiny, only"),
+        ({"parameters": {}}, "strategy: missing (how requests are dealt to regions)"),
         (
             {"parameters": {"strategy": "coarse"}},
-            "strategy: expected 'interleaved', 'dynamic' or null",
+            "strategy: expected 'interleaved' or 'dynamic', found 'coarse'",
         ),
-        ({"parameters": {"strategy": "dynamic", "tile_inter": 33}}, "tile_inter a divisor of 64"),
         (
-            {"parameters": {"strategy": "dynamic", "attention_regions": 3, "tile_inter": 32}},
-            "attention_regions that divide the requests",
+            {"parameters": {"strategy": "dynamic", "tile_inter": 33}},
+            "tile_inter: expected a divisor of the inner dimension 64 of tiny, found 33",
+        ),
+        (
+            {
+                "parameters": {
+                    "strategy": "interleaved", "attention_regions": 3, "tile_inter": 32
+                }
+            },
+            "attention_regions: expected a divisor of the 8 requests",
         ),
         ({"pairs": "zip"}, "pairs: expected 'all', 'step', 'order' or null (which traces"),
     ],
@@ -215,8 +179,8 @@ def test_traces_that_do_not_fit_each_other(files: Path) -> None:
     )
     text = message(spec(files, lengths={"synthetic": {"tokens": 8, "seed": 1}}))
     assert "lengths: cache lengths are read from files; synthetic and layers are for" in text
-    text = message({**spec(files), "workload": "moe", "model": MODEL["moe"], "pairs": None})
-    assert "lengths: is for workload decoder; remove the key" in text
+    text = message({**spec(files), "workload": "moe", "pairs": None})
+    assert "lengths: is for workloads with two traces; remove the key" in text
 
 
 def test_steps_of_lengths_that_cannot_be_read(files: Path) -> None:
@@ -239,4 +203,4 @@ def test_the_routing_decides_which_steps_are_run(files: Path) -> None:
 
 def test_a_model_without_variants(files: Path) -> None:
     text = message(spec(files, model="glm-4.5", parameters={"variant": "dynamic"}))
-    assert "variant: published_decoder_config: no point for model 'glm-4.5'" in text
+    assert "variant: the published figure has no glm-4.5, only mixtral-8x7b and qwen3" in text

@@ -14,20 +14,22 @@ import pyarrow.dataset as ds
 import pytest
 
 from stepsim.errors import SweepError
-from stepsim.simulation import simulate
+from stepsim.machine import Machine
+from stepsim.simulation.case import make_case, parameter_columns
 from stepsim.sweep import (
     FAILURES_SCHEMA,
-    RUNS_SCHEMA,
     UNIT_ROWS_SCHEMA,
     SweepProgress,
     open_table,
     query,
     read_runs,
     run_sweep,
+    runs_schema,
 )
 from stepsim.trace_io import synthetic_routing
-from stepsim.workloads import MoEShape, moe_layer
-from tests.sweep.support import rows_of, tiny
+from stepsim.workloads import Data
+from stepsim.workloads.loading import BUILT_IN, find_workload
+from tests.sweep.support import TINY, rows_of, tiny
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,10 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def schema_of(workload: str) -> pa.Schema:
+    return runs_schema(parameter_columns(find_workload(workload).load()))
+
+
 def with_design(schema: pa.Schema) -> pa.Schema:
     """As read: the files are as in the schema, the folder adds a column."""
     return schema.append(pa.field("design", pa.string(), nullable=False))
@@ -47,27 +53,24 @@ def with_design(schema: pa.Schema) -> pa.Schema:
 def test_rows_are_those_of_single_simulations(done: Path) -> None:
     rows = open_table(done).to_table().to_pylist()
     assert len(rows) == 24
-    shape = MoEShape("tiny", experts=6, active=2, model_dim=64, inner_dim=64)
     for row in rows[::5]:
         table = synthetic_routing(12, 6, 2, seed=1, layer=row["layer"], step=row["step"])
         tile = "dynamic" if row["tile"] == "dynamic" else int(row["tile"])
-        work = moe_layer(shape, 12, tile, 32)
-        machine = json.loads(row["machine_json"])
-        from stepsim.machine import Machine
-
-        result = simulate(
-            work.program, machine=Machine(**machine), bindings={work.routing: table.experts}
+        data = Data.of(routing=table.experts)
+        machine = Machine(**json.loads(row["machine_json"]))
+        case = make_case(
+            "moe", data, machine=machine, model=TINY["model"], tile=tile, tile_inter=32
         )
-        metrics = work.published_metrics(table.experts)
-        assert row["cycles"] == result.cycles
-        assert row["image_hash"] == result.provenance["image_hash"]
-        assert row["program_hash"] == result.provenance["program_hash"]
-        assert row["bandwidth_utilization"] == result.bandwidth_utilization
-        assert row["onchip_bytes"] == int(metrics.on_chip_memory)
-        assert row["offchip_bytes"] == int(metrics.off_chip_traffic)
+        result = case.result(data)
+        expected = {
+            **case.measures(result, data),
+            **case.describe(data),
+            "image_hash": result.provenance["image_hash"],
+            "program_hash": result.provenance["program_hash"],
+        }
+        origins = {"origins": row["origins"]}
+        assert {name: row[name] for name in expected} == expected | origins
         assert row["trace_id"] == table.identity()
-        assert row["active_experts"] == len(np.unique(table.experts))
-        assert row["max_load"] == np.bincount(table.experts.ravel()).max()
 
 
 def test_every_row_carries_its_provenance(done: Path) -> None:
@@ -145,7 +148,7 @@ def test_queries_and_columns(done: Path) -> None:
 def test_metrics_that_are_not_kept_are_null(tmp_path: Path) -> None:
     run_sweep(tiny(metrics=["cycles", "onchip_bytes"], grid={"tile": [4]}), tmp_path)
     table = open_table(tmp_path).to_table()
-    assert with_design(RUNS_SCHEMA) == table.schema
+    assert with_design(schema_of("moe")) == table.schema
     assert table["cycles"].null_count == table["onchip_bytes"].null_count == 0
     assert table["flops"].null_count == table["offchip_bytes"].null_count == table.num_rows
 
@@ -183,7 +186,7 @@ def test_regions_attention_and_swiglu_run(tmp_path: Path) -> None:
         summary = run_sweep(spec, tmp_path / str(i))
         assert summary.failures == 0
         table = open_table(tmp_path / str(i)).to_table()
-        assert with_design(RUNS_SCHEMA) == table.schema
+        assert with_design(schema_of(spec["workload"])) == table.schema
         assert table.num_rows == summary.runs > 0
         assert min(table["onchip_bytes"].to_pylist()) > 0
 
@@ -235,15 +238,17 @@ def test_an_error_in_one_run_leaves_the_others(
 
 
 def test_schemas_are_stable() -> None:
+    schemas = {f"runs of {name}": schema_of(name) for name in BUILT_IN}
+    schemas |= {"failures": FAILURES_SCHEMA, "units": UNIT_ROWS_SCHEMA}
     text = "\n\n".join(
-        "\n".join(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in schema)
-        for schema in (RUNS_SCHEMA, FAILURES_SCHEMA, UNIT_ROWS_SCHEMA)
+        "\n".join([title, *(f"{f.name}: {f.type}{'' if f.nullable else ' not null'}" for f in one)])
+        for title, one in schemas.items()
     )
     snapshot = Path(__file__).with_name("schemas.txt")
     assert text + "\n" == snapshot.read_text(), (
-        "columns changed: raise SWEEP_SCHEMA_VERSION and renew the snapshot"
+        "columns changed: raise SCHEMA_VERSION and renew the snapshot"
     )
-    for schema in (RUNS_SCHEMA, FAILURES_SCHEMA, UNIT_ROWS_SCHEMA):
-        assert schema.metadata[b"schema_version"] == b"2"
-        for field in schema:
+    for one in schemas.values():
+        assert one.metadata[b"schema_version"] == b"2"
+        for field in one:
             assert field.metadata[b"definition"]

@@ -29,22 +29,22 @@ def message(spec: Any) -> str:
     ("changes", "expected"),
     [
         ({"chunks": 3}, "chunks: unknown key 'chunks'; did you mean 'chunk'?"),
-        ({"workload": "mou"}, "workload: expected 'moe', 'attention', 'swiglu' or 'decoder' (k"),
+        ({"workload": "mou"}, "workload: unknown workload 'mou'; did you mean 'moe'?"),
         ({"metrics": ["cycle"]}, "found the text 'cycle'; did you mean 'cycles'?"),
         ({"chunk": 0}, "chunk: expected an integer from 1 to 2**40 (runs that are "),
         ({"traces": {"synthetic": {"tokens": 4}}}, "traces.synthetic.seed: missing"),
         ({"traces": None}, "traces: missing"),
         ({"traces": {}}, "expected either files or synthetic, found neither"),
         ({"model": "qwen3-30b-a3"}, "did you mean 'qwen3-30b-a3b'?"),
-        ({"model": None}, "model: missing; workload moe knows deepseek-r1"),
-        ({"model": {"experts": 2, "activ": 1}}, "a shape has the keys name, experts, active"),
-        ({"grid": {"tyle": [1]}}, "unknown key 'tyle'; did you mean 'tile'?"),
+        ({"model": None}, "and 3 more: model: missing (model whose experts it has)"),
+        ({"model": {"experts": 2, "activ": 1}}, "unknown key 'activ'; known are name, model_dim"),
+        ({"grid": {"tyle": [1]}}, "moe has no such parameter; did you mean 'tile'?"),
         ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),
         ({"grid": {"tile": []}}, "grid.tile: is empty"),
-        ({"grid": {}}, "tile: missing; expected an integer from 1 to 2**40 or 'dynamic' (rows"),
+        ({"grid": {}}, "tile: missing (rows per tile; dynamic is all rows"),
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
-        ({"grid": {"tile": [4], "regions": [4]}}, "regions must divide the 6 experts of tiny"),
-        ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter a divisor of 64, found 12, 33"),
+        ({"grid": {"tile": [4], "regions": [4]}}, "regions: expected a divisor of the 6 experts of"),
+        ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter: expected a divisor of the inner dim"),
         ({"grid": {"tile": [4], "machine.hbm.chanels": [4]}}, "did you mean 'hbm.channels'?"),
         ({"machine": "sda-124"}, "sda-1024"),
         (
@@ -53,9 +53,9 @@ def message(spec: Any) -> str:
         ),
         ({"points": [{"tile": 2, "machine.hbm.channels": 8}]}, "design points 0 and 4 are the"),
         (
-            {"grid": {"tile": [4], "fifo_depth": [None, 2]}},
-            "design point 1 (tile=4, fifo_depth=2): is the same as design point 0 (tile=4, "
-            "fifo_depth=None) once defaults are filled in; take one of them out",
+            {"grid": {}, "points": [{"tile": 4}, {"tile": 4, "fifo_depth": 2}]},
+            "design point 1 (tile=4, fifo_depth=2): is the same as design point 0 (tile=4) once "
+            "defaults are filled in; take one of them out",
         ),
         (
             {"grid": {"tile": [4], "machine.hbm.channels": [32]}, "points": [{"tile": 4}]},
@@ -69,12 +69,13 @@ def test_problems_name_key_finding_and_remedy(changes: dict[str, Any], expected:
 
 def test_all_problems_are_listed_at_once_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "sweep.yaml"
-    path.write_text("workload: moe\nmodle: x\nchunk: none\n")
+    path.write_text("workload: moe\nmodel: mixtral-8x7b\nnmae: x\nchunk: none\n")
     text = message(path)
-    assert "3 problems" in text
-    assert "design point 0: tile: missing; expected an integer from 1 to " in text
-    assert "line 2, modle: unknown key 'modle'; did you mean 'model'?" in text
-    assert "line 3, chunk: expected an integer" in text
+    assert "4 problems" in text
+    assert "traces: missing; workload moe needs files or synthetic ones" in text
+    assert "design point 0: tile: missing (rows per tile; " in text
+    assert "line 3, nmae: unknown key 'nmae'; did you mean 'name'?" in text
+    assert "line 4, chunk: expected an integer" in text
     many = message(tiny(grid={"tile": [0, -1, 4]}))
     assert "2 problems\n  design point 0 (tile=0): tile: " in many
     assert "design point 1 (tile=-1)" in many
@@ -86,7 +87,7 @@ def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
     text = """\
         workload: moe
         chunk: none
-        model: {name: tiny, experts: 6, active: 2, model_dim: 64, inner_dim: 64}
+        model: {name: tiny, model_dim: 64, experts: {count: 6, active: 2, inner_dim: 64}}
         traces:
           files: [absent.npy, t.npy, gone.npy]
         machine: sda-9999
@@ -104,8 +105,8 @@ def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
         f"  line 5, traces.files[2]: {tmp_path / 'gone.npy'}: ",
         "  line 9, grid.tile: holds a value twice",
         "  line 6, machine: unknown machine 'sda-9999'",
-        "  line 7, parameters.compute_bw: expected an integer from 1 to 2**40 or null (FLOPs",
-        "  line 7, parameters.foo: unknown key 'foo'",
+        "  line 7, parameters.compute_bw: expected a whole number from 1, found -1",
+        "  line 7, parameters.foo: moe has no such parameter",
         "  design point 0 (tile=0, machine.hbm.chanels=16) and 5 more: machine.hbm.chanels: ",
         "  design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
         "  design point 2 (tile=big, machine.hbm.chanels=16) and 1 more: tile: ",
@@ -180,7 +181,8 @@ def test_values_of_python_are_taken(tmp_path: Path) -> None:
         grid={"tile": [1, 2], "machine.hbm.channels": [8, 16]},
         chunk=3,
     )
-    model = {name: np.int64(v) if name != "name" else v for name, v in plain["model"].items()}
+    experts = {name: np.int64(v) for name, v in plain["model"]["experts"].items()}
+    model = {"name": "tiny", "model_dim": np.int32(64), "experts": experts}
     files = {"files": (tmp_path / "t.npy",), "layers": range(0, 3, 2), "tokens": np.int32(2)}
     python = tiny(
         model=model,
@@ -209,7 +211,7 @@ def test_values_that_hold_themselves(tmp_path: Path) -> None:
 
 def test_numbers_no_run_could_count() -> None:
     """They are told before the first run, and no memory is spent on them."""
-    most = "expected an integer from 1 to 2**40"
+    most = "expected a whole number from 1 to 2**40, found 1000"
     huge = 10**30
     text = message(tiny(grid={"tile": [2]}, parameters={"compute_bw": huge, "fifo_depth": huge}))
     assert text.count(most) == 2
@@ -307,11 +309,11 @@ def test_other_workloads(tmp_path: Path) -> None:
     attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
     plan = plan_sweep({**attention, "grid": {"strategy": ["coarse", "dynamic"], "regions": [2]}})
     assert plan.runs == 2
-    assert "Choose regions <= 4" in message({**attention, "grid": {"regions": [8]}})
+    assert "(regions=8): regions: dynamic starts one request in each region" in message({**attention, "grid": {"regions": [8]}})
     assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
     assert "traces.files: no file; give at least one" in message({**attention, "traces": {}})
     swiglu = {"batch": 8, "hidden": 16, "intermediate": 32, "tile_inter": 8}
     spec = {"workload": "swiglu", "parameters": swiglu, "grid": {"tile": [4, 8]}}
     assert plan_sweep(spec).runs == 2
-    assert "tile must divide batch" in message({**spec, "grid": {"tile": [3]}})
+    assert "tile: expected a divisor of the batch of 8, found 3" in message({**spec, "grid": {"tile": [3]}})
     assert "depends on no data" in message({**spec, "traces": files})

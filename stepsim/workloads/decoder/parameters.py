@@ -92,6 +92,8 @@ class Decoder(Workload):
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
+        if "model" not in given:
+            return None
         shape = Model.parse(given["model"]).feed_forward
         return shape.experts, shape.active
 

@@ -1,0 +1,238 @@
+"""A workload of the user's file in sweeps: locally, on dask and ray, and in what looks at them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from stepsim.cli.main import main
+from stepsim.errors import StepSimError
+from stepsim.sweep import compare, design_costs, open_table, plan_sweep, query, run_sweep
+from stepsim.trace_io import synthetic_routing
+from tests.sweep.support import ROOT, rows_of, sweep_command, tiny
+
+FILE = '''
+from typing import Annotated
+
+import numpy as np
+
+import stepsim as st
+
+
+def gemm(m: int = 64, k: int = 64, n: int = 64, *, tile: int) -> st.Program:
+    """Product of two matrices, a tile of rows at a time."""
+    with st.Program("gemm", compute_bw=512) as program:
+        a = st.linear_load(st.spec(m, k), tile=(tile, k)).flatten(0, 1)
+        b = st.linear_load(st.spec(k, n), tile=(k, n), ref=a).flatten(0, 1)
+        st.linear_store(st.map(st.fn.matmul, a, b.flatten(0, 1)), "c")
+    return program
+
+
+def fragile(tile: int = 16) -> st.Program:
+    if tile == 32:
+        raise ZeroDivisionError("thirty-two")
+    return gemm(tile=tile)
+
+
+def loads(
+    routing: Annotated[np.ndarray, st.ROUTING],
+    lengths: Annotated[np.ndarray, st.KV_LENGTHS],
+    width: int = 16,
+) -> st.Program:
+    """As many rows as the busiest expert has, and as the longest request."""
+    rows = int(np.bincount(routing.ravel()).max() + lengths.max())
+    with st.Program("loads") as program:
+        st.linear_store(st.linear_load(st.spec(rows, width), tile=(1, width)), "c")
+    return program
+'''
+
+GEMM: dict[str, Any] = {
+    "workload": "gemm.py:gemm",
+    "parameters": {"m": 128},
+    "grid": {"tile": [16, 32, 64], "machine.hbm.channels": [1, 4]},
+    "chunk": 1,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "gemm.py").write_text(FILE)
+    return tmp_path
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = folder / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**GEMM, **changes}, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def done(folder: Path) -> Path:
+    assert run_sweep(written(folder), folder / "local").failures == 0
+    return folder / "local"
+
+
+def test_its_arguments_are_axes_and_columns(done: Path, folder: Path) -> None:
+    rows = open_table(done).to_table().to_pylist()
+    digest = hashlib.sha256(FILE.encode()).hexdigest()
+    found = [
+        (row["tile"], json.loads(row["machine_json"])["hbm"]["channels"], row["m"], row["k"])
+        for row in rows
+    ]
+    assert found == [(tile, n, 128, 64) for tile in (16, 32, 64) for n in (1, 4)]
+    assert {(row["workload"], row["workload_digest"]) for row in rows} == {("gemm.py:gemm", digest)}
+    assert json.loads(rows[0]["origins"]) == {
+        "m": "given", "k": "default", "n": "default", "tile": "given"
+    }  # fmt: skip
+    assert {row["flops"] for row in rows} == {2 * 128 * 64 * 64}
+    # The same file elsewhere makes the same runs, one with another content does not.
+    (folder / "other").mkdir()
+    for text, same in ((FILE, True), (FILE + "\n", False)):
+        (folder / "other" / "gemm.py").write_text(text)
+        plan = plan_sweep(written(folder / "other"))
+        keys = {chunk.run_key(trace) for chunk in plan.chunks() for trace in chunk.traces}
+        assert (keys == {row["run"] for row in rows}) is same
+
+
+def test_workers_import_the_file(done: Path, folder: Path) -> None:
+    run_sweep(written(folder), folder / "two", jobs=2)
+    assert rows_of(folder / "two") == rows_of(done)
+
+
+def test_dask_workers_import_the_file(done: Path, folder: Path) -> None:
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    from tests.sweep.dask_cluster import DaskCluster
+
+    cluster = DaskCluster(folder)
+    try:
+        cluster.start(2)
+        run_sweep(written(folder), folder / "dask", backend="dask", address=cluster.address)
+    finally:
+        cluster.close()
+    assert rows_of(folder / "dask") == rows_of(done)
+
+
+def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed; it has wheels for few platforms")
+    with tempfile.TemporaryDirectory(prefix="ray-") as place:
+        command = sweep_command(
+            {**GEMM, "workload": str(folder / "gemm.py:gemm")}, folder / "ray", "--backend", "ray",
+            "--jobs", "2",
+        )  # fmt: skip
+        environment = {
+            **os.environ, "RAY_TMPDIR": place, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64,
+            "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert rows_of(folder / "ray") == rows_of(done)
+
+
+def test_a_file_that_changes_after_the_plan_is_refused(folder: Path) -> None:
+    plan = plan_sweep(written(folder))
+    (folder / "gemm.py").write_text(FILE + "\n")
+    with pytest.raises(StepSimError, match=r"gemm\.py: has changed since it was read first"):
+        run_sweep(plan, folder / "out")
+    with pytest.raises(StepSimError, match="another sweep"):
+        run_sweep(written(folder), folder / "out2")
+        (folder / "gemm.py").write_text(FILE)
+        run_sweep(written(folder), folder / "out2", resume=True)
+
+
+def test_points_that_raise_are_failures_with_their_traceback(folder: Path) -> None:
+    grid = {"tile": [16, 32, 64]}
+    spec = written(folder, workload="gemm.py:fragile", parameters={}, grid=grid)
+    summary = run_sweep(spec, folder / "out")
+    assert (summary.simulated, summary.errors) == (2, {"UserCodeError": 1})
+    (row,) = open_table(folder / "out", "failures").to_table().to_pylist()
+    assert (row["stage"], row["point"], row["error"]) == ("build", 1, "UserCodeError")
+    assert 'gemm.py", line ' in row["message"]
+    assert row["message"].endswith("ZeroDivisionError: thirty-two")
+    assert "stepsim/" not in row["message"]
+    assert open_table(folder / "out").to_table()["tile"].to_pylist() == [16, 64]
+
+
+def test_what_looks_at_sweeps(
+    done: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = [f"tile={tile} machine.hbm.channels={n}" for tile in (16, 32, 64) for n in (1, 4)]
+    costs = design_costs(done, "onchip_bytes", "cycles")
+    assert sorted(cost.label for cost in costs) == labels
+    assert {cost.pareto_optimal for cost in costs} == {True, False}
+    assert [change.ratio for change in compare(done, done).changes] == [1.0] * 6
+    rows = query(done, "select tile, count(*) n from runs group by tile order by tile")
+    assert rows.to_pydict() == {"tile": [16, 32, 64], "n": [2, 2, 2]}
+    with pytest.raises(SystemExit, match="0"):
+        main(["pareto", str(done), "--plot", str(folder / "p.png")])
+    assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert all(label in capsys.readouterr().out for label in labels[:0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"workload": "gemm.py:gem"}, "has no 'gem'; did you mean 'gemm'?"),
+        ({"workload": "gem.py:gemm"}, "gem.py: cannot be read: No such file"),
+        ({"workload": "gemm.py"}, "gemm.py: holds 3 workloads, gemm, fragile, loads; name"),
+        ({"grid": {"tyle": [4]}}, "tyle: gemm has no such parameter; did you mean 'tile'?"),
+        ({"grid": {"tile": [4, "x"]}}, "(tile=x): tile: expected a whole number from 1, found 'x'"),
+        ({"parameters": {"m": 2.5}}, "line 3, parameters.m: expected a whole number from 1, found"),
+        ({"grid": {}}, "design point 0: tile: missing; expected a whole number from 1"),
+        ({"parameters": {"config": "published"}}, "config: there is no published experiment of"),
+        ({"traces": {"files": ["x"]}}, "traces: workload gemm depends on no data; remove the key"),
+        ({"workload": "gemm.py:loads", "grid": {}, "parameters": {}}, "lengths: missing; workload"),
+        (
+            {
+                "workload": "gemm.py:loads", "grid": {}, "parameters": {},
+                "traces": {"synthetic": {"tokens": 4, "seed": 1}},
+            },
+            "traces.synthetic: this workload does not say how many experts it has; give files",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes(folder: Path, changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(StepSimError) as caught:
+        plan_sweep(written(folder, **changes))
+    assert expected in str(caught.value)
+
+
+def test_traces_are_arguments(folder: Path) -> None:
+    np.save(folder / "routing.npy", np.stack([[[0, 1], [0, 2]], [[0, 1], [0, 1]]], axis=1))
+    np.save(folder / "lengths.npy", np.array([7, 3]))
+    spec = written(
+        folder, workload="gemm.py:loads", parameters={}, grid={"width": [16, 32]},
+        traces={"files": ["routing.npy"]}, lengths={"files": ["lengths.npy"]},
+    )  # fmt: skip
+    assert run_sweep(spec, folder / "out").failures == 0
+    rows = open_table(folder / "out").to_table().to_pylist()
+    # Four bytes each, loaded and stored; the longest request has 7 tokens.
+    assert [(row["width"], row["batch"], row["offchip_bytes"]) for row in rows] == [
+        (width, 2, 2 * 4 * width * (7 + row["max_load"])) for width, row in zip((16, 16, 32, 32), rows, strict=True)
+    ]
+
+
+def test_models_are_an_axis(tmp_path: Path) -> None:
+    models = ["mixtral-8x7b", "qwen3-30b-a3b"]
+    traces = {"synthetic": {"tokens": 4, "steps": 2, "seed": 1}}
+    spec = tiny(model=None, traces=traces, parameters={"tile": 4}, grid={"model": models})
+    assert run_sweep(spec, tmp_path).failures == 0
+    rows = open_table(tmp_path).to_table().to_pylist()
+    assert [row["model"] for row in rows] == [name for name in models for _ in range(2)]
+    for row in rows:
+        experts, active = {"mixtral-8x7b": (8, 2), "qwen3-30b-a3b": (128, 8)}[row["model"]]
+        drawn = synthetic_routing(4, experts, active, seed=1, step=row["step"])
+        assert row["trace_id"] == drawn.identity()
+    costs = design_costs(tmp_path, "onchip_bytes", "cycles")
+    assert [cost.label for cost in costs] == [f"model={name}" for name in models]
+    assert costs.traces == 2
