@@ -4,7 +4,8 @@ The graph of figure 17 of the STeP paper is not published. This one has what is 
 batch split four ways for QKV generation and attention, expert parallelism, and the compute of every
 stage. It keeps QKV generation and attention apart from the experts by a barrier: activations are
 loaded for the experts when the last region has computed its last output. Norms, rotary embedding,
-the output projection and residual sums are left out, as in the figure.
+the output projection and residual sums are left out, as in the figure; of latent attention also the
+up-projection of the values, which decoding absorbs into the output projection.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from stepsim.graph import (
     Routing,
     Stream,
     fn,
-    linear_load,
     metadata,
     partition,
     reassemble,
@@ -28,9 +28,10 @@ from stepsim.graph import (
     selector,
     spec,
 )
-from stepsim.graph import map as map_stream
 from stepsim.workloads.attention.build import cache_padding_flops, reserved
 from stepsim.workloads.attention.graph import AttentionGraph, RegionResult, Work
+from stepsim.workloads.decoder.qkv import Generation, Rows
+from stepsim.workloads.models import LatentHeads
 from stepsim.workloads.moe.build import combine, dispatch, padding_flops, routed_experts
 from stepsim.workloads.moe.regions import shared_experts
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
@@ -67,6 +68,11 @@ class BuiltDecoder(Built):
             notes.append(
                 f"heads of {heads.head_dim} as in the published experiment, which is shape "
                 f"{heads.name}"
+            )
+        if workload.latent is not None:
+            notes.append(
+                "latent attention: the up-projection of the values is left out, with the output "
+                "projection that it is part of"
             )
         fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
         decided = {"max_length": fits, **workload.types.columns()}
@@ -112,13 +118,13 @@ def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
     rows = reserved(workload.max_length, lengths, workload.kv_tile)
     title = f"decoder_{experts.name}_b{batch}_{tile}_{workload.strategy}"
     plain, dynamic = regions is None or regions == experts.experts, tile == DYNAMIC
-    types = workload.types
+    types, latent = workload.types, workload.latent
     with Program(title, compute_bw=bandwidth, fifo_depth=workload.fifo_depth) as program:
         tasks = np.tile(lengths, heads.kv_heads)
         graph = AttentionGraph(
             program, heads, tasks, workload.kv_tile, rows, types, workload.attention_bw
         )
-        front = _Front(graph, workload.attention_regions, batch, workload.qkv_bw)
+        front = _Front(graph, latent, workload.attention_regions, batch, workload.qkv_bw)
         results, sizes = front.build(workload.strategy)
         table = routing(spec(batch, experts.active), experts.experts)
         after = barrier([r.output for r in results])
@@ -147,11 +153,15 @@ def barrier(outputs: Sequence[Stream]) -> Stream:
 class _Front:
     """QKV generation and attention. Request i is generated in region ``i mod R``.
 
-    A region multiplies its rows with one column tile of a head at a time: the queries of a KV head,
-    then its key and its value. Tasks come head by head, and by request within a head.
+    Tasks come head by head, and by request within a head.
+
+    Attributes
+    ----------
+    latent : dimensions of latent attention; None for grouped heads.
     """
 
     graph: AttentionGraph
+    latent: LatentHeads | None
     regions: int
     batch: int
     qkv_bw: int
@@ -189,36 +199,10 @@ class _Front:
             streams[what] = metadata(values[np.newaxis], label=what)
         return self.graph.dynamic(streams, lanes)
 
-    def generate(self, r: int) -> tuple[Stream, Stream, Stream]:
+    def generate(self, r: int) -> Rows:
         """Queries, keys and values ``[tasks of the region]`` of one region."""
-        shape, types = self.graph.shape, self.graph.types
-        group, d, width = shape.queries_per_kv_head, shape.model_dim, shape.head_dim
-        rows, tiles = self.batch // self.regions, shape.kv_heads * (group + 2)
-        # the requests of a region lie together in the tensor of the layer's inputs
-        hidden = linear_load(
-            spec(rows, d, dtype=types.activations, name=f"hidden.{r}"), (rows, d),
-            label=f"hidden.{r}",
-        )  # fmt: skip
-        block = hidden.flatten(0, 1, label=f"hidden_block.{r}")
-        weights = linear_load(
-            spec(d, tiles * width, dtype=types.weights, name=f"qkv_weights.{r}"), (d, width),
-            label=f"qkv_weights.{r}",
-        )  # fmt: skip
-        product = map_stream(
-            fn.matmul, block.repeat(tiles, label=f"repeat_hidden.{r}"), weights,
-            compute_bw=self.qkv_bw, label=f"matmul_qkv.{r}",
-        )  # fmt: skip
-        kinds = np.eye(3, dtype=int)[[0] * group + [1, 2]]
-        which = selector(np.tile(kinds, (shape.kv_heads, 1)), label=f"is_qkv.{r}")
-        columns = product.flatten(0, 1, label=f"qkv_columns.{r}")
-        query, key, value = partition(columns, which, rank=0, label=f"split_qkv.{r}")
-        heads = query.reshape(group, label=f"query_heads.{r}").accum(
-            fn.pack_cols, 1, label=f"pack_query.{r}"
-        )
-        each = fn.emit(("rows",), (group, width))
-        unpack = fn.unpack_rows()
-        return (
-            heads.flat_map(each, label=f"queries.{r}"),
-            key.flat_map(unpack, label=f"keys.{r}"),
-            value.flat_map(unpack, label=f"values.{r}"),
-        )
+        shape, requests = self.graph.shape, self.batch // self.regions
+        step = Generation(r, requests, self.graph.types, self.qkv_bw)
+        if self.latent is None:
+            return step.grouped(shape)
+        return step.latent(shape, self.latent)

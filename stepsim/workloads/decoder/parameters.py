@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides, reserved_tokens, sharing
 from stepsim.workloads.element_types import ElementTypes
-from stepsim.workloads.models import Model
+from stepsim.workloads.models import LatentHeads, Model
 from stepsim.workloads.moe.parameters import check_experts
 from stepsim.workloads.parameters import (
     DYNAMIC,
@@ -77,7 +77,9 @@ class Decoder(Workload):
     attention_bw: Annotated[
         int, Param("compute bandwidth of each operator of attention", "FLOPs/cycle")
     ] = 2048
-    qkv_bw: Annotated[int, Param("compute bandwidth of each QKV generation", "FLOPs/cycle")] = 20480
+    qkv_bw: Annotated[
+        int, Param("compute bandwidth of each matrix product of QKV generation", "FLOPs/cycle")
+    ] = 20480
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
     weight_dtype: Annotated[
         DType | None, Param("element type of the weights", otherwise="that of the model")
@@ -137,6 +139,12 @@ class Decoder(Workload):
         """The model whose heads are taken."""
         return self.attention or self.model
 
+    @property
+    def latent(self) -> LatentHeads | None:
+        """Dimensions of latent attention; None for grouped heads."""
+        heads = self.heads.heads
+        return heads if isinstance(heads, LatentHeads) else None
+
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         shape = self.model.feed_forward
         yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
@@ -150,12 +158,13 @@ class Decoder(Workload):
                 f"expected heads of rows as wide as those of {self.model.name}, "
                 f"{self.model.model_dim}, found {heads.name} with {heads.model_dim}",
             )
-        if heads.value_width != heads.head_dim:
+        if self.latent is None and heads.value_width != heads.head_dim:
             yield (
                 "attention",
                 f"expected keys and values of one width, found {heads.head_dim} and "
-                f"{heads.value_width} of {heads.name}: QKV generation of latent attention is not "
-                "known; run workloads attention and moe for it",
+                f"{heads.value_width} of {heads.name}; of latent attention give the dimensions "
+                "kv_lora_rank, qk_nope_head_dim and qk_rope_head_dim, others run as workload "
+                "attention only",
             )
         yield from self.types.check()
         yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
