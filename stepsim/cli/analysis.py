@@ -35,7 +35,10 @@ def pareto(
     from stepsim.sweep.problems import listing
 
     if plot is not None:
+        from stepsim.report.saving import check_picture
+
         check_output(plot)
+        check_picture(plot)
     costs = design_costs(folder, x, y)
     _note_missing(folder, costs.missing)
     designs = costs.designs
@@ -54,9 +57,10 @@ def pareto(
     if costs.remark:
         note(costs.remark)
     if plot is not None:
-        from stepsim.sweep.analysis import plot_designs
+        from stepsim.report import draw_designs
 
-        plot_designs(costs, costs.title(x), costs.title(y), plot, costs.remark)
+        labels = f"mean {costs.title(x)}", f"mean {costs.title(y)}"
+        draw_designs(costs, *labels, plot, costs.remark)
     if json:
         print_json({"x": x, "y": y, **asdict(costs)})
         return

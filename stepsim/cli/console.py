@@ -20,7 +20,7 @@ _LEAST_FOLDED = 24
 
 
 def show(*renderables: RenderableType) -> None:
-    """Print for people on stdout, in colour where the terminal has it and NO_COLOR is unset.
+    """Print for people on stdout, in color where the terminal has it and NO_COLOR is unset.
 
     Plain text is printed as it is: no line is folded and brackets are no markup.
     """

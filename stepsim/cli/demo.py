@@ -37,7 +37,7 @@ def demo(
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         from stepsim.machine import load_machine
-        from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
+        from stepsim.report import TilingPoint, draw_tilings
         from stepsim.report.tables import comparison_table
         from stepsim.results.writing import write_tables
         from stepsim.simulation import warm_up
@@ -72,7 +72,7 @@ def demo(
             for row in rows
         ]
         title = f"Qwen3-30B-A3B mixture-of-experts layer, {_TOKENS} tokens"
-        draw_cycles_against_memory(points, title, picture)
+        draw_tilings(points, title, picture)
 
     show(
         f"machine {machine.summary()}",

@@ -68,13 +68,15 @@ def info(
 @takes(TraceReading)
 def plot(
     reading: TraceReading,
-    out: Annotated[Path, typer.Option(help="PNG or SVG file to write.")],
+    out: Annotated[Path, typer.Option(help="PNG, SVG or PDF file to write.")],
     title: Annotated[str | None, typer.Option(help="By default the name of the file.")] = None,
 ) -> None:
     """Draw the load of the experts, or the lengths of the requests."""
-    from stepsim.cli.trace_figure import draw_requests, draw_routing
+    from stepsim.report import draw_requests, draw_routing
+    from stepsim.report.saving import check_picture
 
     check_output(out)
+    check_picture(out)
     heading = reading.file.name if title is None else title
     if reading.holds_requests:
         draw_requests(reading.requests(), heading, out)

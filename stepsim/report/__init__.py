@@ -1,5 +1,14 @@
-"""Results for people: summaries, tables and pictures."""
+"""Results for people: tables of the terminal, and all pictures."""
 
-from __future__ import annotations
+from stepsim.report.designs import DesignPoint, draw_designs
+from stepsim.report.tilings import TilingPoint, draw_tilings
+from stepsim.report.traces import draw_requests, draw_routing
 
-__all__: list[str] = []
+__all__ = [
+    "DesignPoint",
+    "TilingPoint",
+    "draw_designs",
+    "draw_requests",
+    "draw_routing",
+    "draw_tilings",
+]

@@ -13,7 +13,7 @@ from stepsim.reproduce.published import Published
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["Figure", "Ratio", "Row", "Rows"]
+__all__ = ["Figure", "Ratio", "Row", "Rows", "values"]
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -73,3 +73,9 @@ class Figure:
     def stem(self) -> str:
         """Name of its files, without suffix."""
         return f"fig{self.number.zfill(2)}"
+
+
+def values(rows: Iterable[Mapping[str, Any]], column: str, scale: float = 1) -> list[float]:
+    """A column over a scale, nan where it is null or absent."""
+    found = (row.get(column) for row in rows)
+    return [float("nan") if value is None else value / scale for value in found]

@@ -16,8 +16,9 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
 from stepsim.machine import load_machine
+from stepsim.report.saving import require_matplotlib
 from stepsim.reproduce.compare import headline_rows
-from stepsim.reproduce.drawing import draw, require_matplotlib
+from stepsim.reproduce.drawing import draw
 from stepsim.reproduce.figure import Row
 from stepsim.reproduce.figures import FIGURES, points_of
 from stepsim.reproduce.files import csv_of, make_folder, write_file

@@ -13,6 +13,7 @@ __all__ = [
     "MEDIAN_TRACE",
     "MIXTRAL",
     "MODELS",
+    "MODEL_NAMES",
     "QWEN",
     "ROUTINGS",
     "STRATEGIES",
@@ -24,6 +25,9 @@ MIXTRAL: Final = "mixtral-8x7b"
 QWEN: Final = "qwen3-30b-a3b"
 MODELS: Final = {MIXTRAL: "mixtral", QWEN: "qwen"}
 """Models of the figures, and what names of points call them."""
+
+MODEL_NAMES: Final = {MIXTRAL: "Mixtral-8x7B", QWEN: "Qwen3-30B-A3B"}
+"""What panels and axes call them."""
 
 ROUTINGS: Final = {
     (MIXTRAL, 64): "expert_routing/mixtral_b64/008_010.npz",

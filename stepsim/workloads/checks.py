@@ -50,7 +50,7 @@ def reserved_tokens(
     if max_length % kv_tile or max_length < longest + 1:
         yield (
             "max_length",
-            f"expected a multiple of kv_tile {kv_tile} that holds the longest request of {longest} "
-            f"tokens and the new one, found {max_length}; the smallest is "
+            f"expected a multiple of the KV tile of {kv_tile} that holds the longest request of "
+            f"{longest} tokens and the new one, found {max_length}; the smallest is "
             f"{-(-(longest + 1) // kv_tile) * kv_tile}",
         )

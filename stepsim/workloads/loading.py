@@ -239,8 +239,8 @@ def _only_name(path: Path, digest: str) -> str:
         return offered[0]
     if not offered:
         raise WorkloadError(
-            f"{path}: holds no workload; define a function that returns a Program or a Workload class, or "
-            "make a Program"
+            f"{path}: holds no workload; define a function that returns a Program or a Workload "
+            "class, or make a Program"
         )
     raise WorkloadError(
         f"{path}: holds {len(offered)} workloads, {', '.join(offered)}; "

@@ -127,8 +127,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     "no tile": ({"kv_tile": 0}, "--kv-tile: expected a whole number from 1, found 0\n"),
     "tile of published caches": (
         {"kv_tile": 48, **PUBLISHED},
-        "--max-length: expected a multiple of kv_tile 48 that holds the longest request of 64 "
-        "tokens and the new one, found 6464; the smallest is 96\n",
+        "--max-length: expected a multiple of the KV tile of 48 that holds the longest request of "
+        "64 tokens and the new one, found 6464; the smallest is 96\n",
     ),
     "no batch": ({"batch": 0}, "--batch: expected a whole number from 1, found 0\n"),
     "window without batch": (
@@ -136,8 +136,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "micro-batches too few": (
         {"strategy": "coarse", "micro_batches": "4+2"},
-        "--micro-batches: expected sizes that add up to the 8 requests, found 4+2 = 6; --batch "
-        "takes the first requests of a longer file\n",
+        "--micro-batches: expected sizes that add up to the 8 requests, found 4+2 = 6; take "
+        "the first requests of a longer file with batch\n",
     ),
     **{
         f"micro-batches {text}": (
@@ -156,7 +156,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no variant": (
         {"variant": None, **PUBLISHED},
-        "--config: the published figure has three variants; choose one with variant: "
+        "--config: the published figure has three variants; choose a variant: "
         "memory-matched, performance-matched, dynamic\n",
     ),
     "neither tile nor strategy": (
@@ -267,7 +267,7 @@ def test_a_size_of_caches_of_ones_own_goes_beyond_the_published_ones(attend, tmp
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
         "error: --config: no published run of 4 requests reserves caches for one of 9000 tokens; "
-        "choose their size with max_length\n"
+        "give the size of the caches (max_length)\n"
     )
     options = ("--json", "--config", "published", "--max-length", 9024)
     assert attend(*options, kv_lengths=path).json()["max_length"] == 9024

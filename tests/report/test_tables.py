@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
+from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
 
 from stepsim.errors import OutputError
 from stepsim.report.busiest import BusyUnit, busiest_units
-from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
 from stepsim.report.tables import comparison_table, run_table, units_table
 
 RUN: dict[str, Any] = {

@@ -119,9 +119,7 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
         for heads in ("qwen3-30b-a3b", "qwen3-30b-a3b-step")
     ]
     del given["grid"]["attention"]
-    assert {str(p.values["attention"]) for p in plan_sweep(given).points} == {
-        "qwen3-30b-a3b-step"
-    }
+    assert {str(p.values["attention"]) for p in plan_sweep(given).points} == {"qwen3-30b-a3b-step"}
 
 
 @pytest.mark.parametrize(
@@ -143,11 +141,7 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
             "tile_inter: expected a divisor of the inner dimension 64 of tiny, found 33",
         ),
         (
-            {
-                "parameters": {
-                    "strategy": "interleaved", "attention_regions": 3, "tile_inter": 32
-                }
-            },
+            {"parameters": {"strategy": "interleaved", "attention_regions": 3, "tile_inter": 32}},
             "attention_regions: expected a divisor of the 8 requests",
         ),
         ({"pairs": "zip"}, "pairs: expected 'all', 'step', 'order' or null (which traces"),

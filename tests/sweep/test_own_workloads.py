@@ -163,9 +163,7 @@ def test_points_that_raise_are_failures_with_their_traceback(folder: Path) -> No
     assert open_table(folder / "out").to_table()["tile"].to_pylist() == [16, 64]
 
 
-def test_what_looks_at_sweeps(
-    done: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = [f"tile={tile} machine.hbm.channels={n}" for tile in (16, 32, 64) for n in (1, 4)]
     costs = design_costs(done, "onchip_bytes", "cycles")
     assert sorted(cost.label for cost in costs) == labels
@@ -218,7 +216,8 @@ def test_traces_are_arguments(folder: Path) -> None:
     rows = open_table(folder / "out").to_table().to_pylist()
     # Four bytes each, loaded and stored; the longest request has 7 tokens.
     assert [(row["width"], row["batch"], row["offchip_bytes"]) for row in rows] == [
-        (width, 2, 2 * 4 * width * (7 + row["max_load"])) for width, row in zip((16, 16, 32, 32), rows, strict=True)
+        (width, 2, 2 * 4 * width * (7 + row["max_load"]))
+        for width, row in zip((16, 16, 32, 32), rows, strict=True)
     ]
 
 

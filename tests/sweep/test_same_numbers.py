@@ -48,7 +48,9 @@ def test_run_sweep_and_python_agree(
 ) -> None:
     files = {"routing": "routing.npy", "kv_lengths": "lengths.npy"}
     if workload in ("moe", "decoder"):
-        np.save(tmp_path / "routing.npy", synthetic_routing(4, *ROUTING[given["model"]], seed=1).experts)
+        np.save(
+            tmp_path / "routing.npy", synthetic_routing(4, *ROUTING[given["model"]], seed=1).experts
+        )
     if workload in ("attention", "decoder"):
         np.save(tmp_path / "lengths.npy", LENGTHS)
     arrays = {n: tmp_path / f for n, f in files.items() if (tmp_path / f).exists()}
@@ -79,7 +81,13 @@ def test_run_sweep_and_python_agree(
         if field.name in shared and row[field.name] is not None:
             assert field.type == types[field.name], field.name
             text = printed[field.name]
-            assert row[field.name] == (json.dumps(text, sort_keys=True) if isinstance(text, dict) else text if field.type != "string" else str(text))
+            assert row[field.name] == (
+                json.dumps(text, sort_keys=True)
+                if isinstance(text, dict)
+                else text
+                if field.type != "string"
+                else str(text)
+            )
 
     fed = {name: np.load(file) for name, file in arrays.items()}
     data = Data.of(**fed)

@@ -43,8 +43,14 @@ def message(spec: Any) -> str:
         ({"grid": {"tile": []}}, "grid.tile: is empty"),
         ({"grid": {}}, "tile: missing (rows per tile; dynamic is all rows"),
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
-        ({"grid": {"tile": [4], "regions": [4]}}, "regions: expected a divisor of the 6 experts of"),
-        ({"grid": {"tile": [4], "tile_inter": [33]}}, "tile_inter: expected a divisor of the inner dim"),
+        (
+            {"grid": {"tile": [4], "regions": [4]}},
+            "regions: expected a divisor of the 6 experts of",
+        ),
+        (
+            {"grid": {"tile": [4], "tile_inter": [33]}},
+            "tile_inter: expected a divisor of the inner dim",
+        ),
         ({"grid": {"tile": [4], "machine.hbm.chanels": [4]}}, "did you mean 'hbm.channels'?"),
         ({"machine": "sda-124"}, "sda-1024"),
         (
@@ -309,11 +315,15 @@ def test_other_workloads(tmp_path: Path) -> None:
     attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
     plan = plan_sweep({**attention, "grid": {"strategy": ["coarse", "dynamic"], "regions": [2]}})
     assert plan.runs == 2
-    assert "(regions=8): regions: dynamic starts one request in each region" in message({**attention, "grid": {"regions": [8]}})
+    assert "(regions=8): regions: dynamic starts one request in each region" in message(
+        {**attention, "grid": {"regions": [8]}}
+    )
     assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
     assert "traces.files: no file; give at least one" in message({**attention, "traces": {}})
     swiglu = {"batch": 8, "hidden": 16, "intermediate": 32, "tile_inter": 8}
     spec = {"workload": "swiglu", "parameters": swiglu, "grid": {"tile": [4, 8]}}
     assert plan_sweep(spec).runs == 2
-    assert "tile: expected a divisor of the batch of 8, found 3" in message({**spec, "grid": {"tile": [3]}})
+    assert "tile: expected a divisor of the batch of 8, found 3" in message(
+        {**spec, "grid": {"tile": [3]}}
+    )
     assert "depends on no data" in message({**spec, "traces": files})

@@ -234,7 +234,7 @@ def test_a_given_size_of_caches_needs_no_published_one():
         ({"strategy": "dynamic", "regions": 9}, "regions: .*at most the 8 requests, found 9"),
         ({"strategy": "dynamic", "block": 2}, "block: dynamic deals out single requests, only"),
         ({"max_length": 64}, "max_length: .*longest request of 64 .*found 64; the smallest is 96"),
-        ({"max_length": 100}, "max_length: expected a multiple of kv_tile 32 .*found 100"),
+        ({"max_length": 100}, "max_length: expected a multiple of the KV tile of 32 .*found 100"),
         ({"micro_batches": (4, 3)}, r"add up to the 8 requests, found 4\+3 = 7"),
         ({"micro_batches": (8, 0)}, "micro_batches: expected whole numbers from 1 joined by"),
     ],

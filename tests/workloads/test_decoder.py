@@ -106,7 +106,7 @@ def test_compute_of_the_stages():
             {"attention_regions": 3, "strategy": "dynamic"},
             "attention_regions: expected a divisor of the 8 requests, found 3",
         ),
-        ({"max_length": 32}, "max_length: expected a multiple of kv_tile 32"),
+        ({"max_length": 32}, "max_length: expected a multiple of the KV tile of 32"),
         ({"tile": 0}, "tile: expected a whole number from 1, or 'dynamic', found 0"),
         ({"tile_inter": 60}, "tile_inter: expected a divisor of the inner dimension 128"),
         ({"expert_regions": 3}, "expert_regions: expected a divisor of the 4 experts"),
@@ -141,7 +141,7 @@ def test_published_variants(model, variant, expected, config):
 @pytest.mark.parametrize(
     ("given", "config", "message"),
     [
-        ({}, "published", "config: the published figure has three variants; choose one"),
+        ({}, "published", "config: the published figure has three variants; choose a variant"),
         ({"variant": "static"}, None, "variant: expected one of memory-matched, performance-"),
         (
             {"variant": "dynamic", "model": "glm-4.5"}, None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stepsim.reproduce import style
-from stepsim.reproduce.figure import Figure, Ratio, Row, Rows
+from stepsim.report import style
+from stepsim.reproduce.figure import Figure, Ratio, Row, Rows, values
 from stepsim.reproduce.headline import Headline, Numbers, geometric_mean, ratio
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
@@ -69,8 +69,8 @@ def _draw_gains(rows: Rows) -> Picture:
     picture, (axes,) = style.panels(1, width=7.2, height=3, title=title)
     own = [row for row in rows if row["series"] == "dynamic"]
     x = [i + 0.6 * list(_SPREADS).index(row["kv_class"]) for i, row in enumerate(own)]
-    ratios = style.values(own, "ratio")
-    style.bars(axes, x, ratios, style.values(own, "published_ratio"), style.COLOURS["dynamic"])
+    ratios = values(own, "ratio")
+    style.bars(axes, x, ratios, values(own, "published_ratio"), style.COLORS["dynamic"])
     axes.set_xticks(x, [row["point_id"].split("_")[1] for row in own])
     for kv_class, name in _SPREADS.items():
         places = [a for a, row in zip(x, own, strict=True) if row["kv_class"] == kv_class]
@@ -80,9 +80,9 @@ def _draw_gains(rows: Rows) -> Picture:
         )  # fmt: skip
     axes.set_xlabel("first request of the window, by spread of the KV lengths", labelpad=22)
     axes.set_ylabel("speedup of dynamic sharing")
-    axes.axhline(1, color="#333333", linewidth=0.8)
+    axes.axhline(1, color=style.INK, linewidth=0.8)
     axes.set_ylim(0, 1.15 * max(ratios))
-    entries = [style.solid_mark(style.COLOURS["dynamic"], "dynamic", "s"), style.published_mark()]
+    entries = [style.solid_mark(style.COLORS["dynamic"], "dynamic", "s"), style.published_mark()]
     style.legend(picture, entries, compared=_compared(rows))
     return picture
 
@@ -95,21 +95,21 @@ def _draw_batches(rows: Rows) -> Picture:
     for offset, series in ((-0.2, "coarse"), (0.2, "dynamic")):
         own = [row for row in rows if row["series"] == series]
         x = [batches.index(row["batch"]) + offset for row in own]
-        ours = style.values(own, "cycles", 1e3)
-        theirs = style.values(own, "published_cycles", 1e3)
-        style.bars(axes, x, ours, theirs, style.COLOURS[series], 0.38)
+        ours = values(own, "cycles", 1e3)
+        theirs = values(own, "published_cycles", 1e3)
+        style.bars(axes, x, ours, theirs, style.COLORS[series], 0.38)
         if series == "dynamic":
             for place, height, row in zip(x, ours, own, strict=True):
                 axes.annotate(
                     f"{row['ratio']:.2f}x", (place, height), xytext=(0, 7),
                     textcoords="offset points", ha="center", fontsize=8,
-                    color=style.COLOURS[series],
+                    color=style.COLORS[series],
                 )  # fmt: skip
     axes.set_xticks(range(len(batches)), [str(batch) for batch in batches])
     axes.set_xlabel("requests")
     axes.set_ylabel("time (thousand cycles)")
-    axes.set_ylim(0, 1.15 * max(style.values(rows, "cycles", 1e3)))
-    entries = [style.solid_mark(style.COLOURS[s], s, "s") for s in ("coarse", "dynamic")]
+    axes.set_ylim(0, 1.15 * max(values(rows, "cycles", 1e3)))
+    entries = [style.solid_mark(style.COLORS[s], s, "s") for s in ("coarse", "dynamic")]
     style.legend(picture, [*entries, style.published_mark()], compared=_compared(rows))
     return picture
 
@@ -124,23 +124,23 @@ def _draw_means(rows: Rows) -> Picture:
             own = [row for row in means if (row["batch"], row["series"]) == (batch, series)]
             own.sort(key=lambda row: list(_SPREADS).index(row["kv_class"]))
             x = [i + offset for i in range(len(own))]
-            ours = style.values(own, "ratio")
-            theirs = style.values(own, "published_ratio")
-            style.bars(panel, x, ours, theirs, style.COLOURS[series], 0.38)
+            ours = values(own, "ratio")
+            theirs = values(own, "published_ratio")
+            style.bars(panel, x, ours, theirs, style.COLORS[series], 0.38)
             for place, height in zip(x, ours, strict=True):
                 panel.annotate(
                     f"{height:.2f}", (place, height), xytext=(0, 7), fontsize=7,
                     textcoords="offset points", ha="center",
                 )  # fmt: skip
-        panel.axhline(1, color=style.COLOURS["dynamic"], linewidth=1)
+        panel.axhline(1, color=style.COLORS["dynamic"], linewidth=1)
         panel.set_xticks(range(len(_SPREADS)), list(_SPREADS.values()))
         panel.set_title(name)
         panel.set_xlabel("spread of the KV lengths")
-        panel.set_ylim(0, 1.15 * max(style.values(means, "ratio")))
+        panel.set_ylim(0, 1.15 * max(values(means, "ratio")))
     axes[0].set_ylabel("time / time of dynamic sharing")
-    entries = [style.solid_mark(style.COLOURS[s], s, "s") for s in ("coarse", "interleaved")]
+    entries = [style.solid_mark(style.COLORS[s], s, "s") for s in ("coarse", "interleaved")]
     compared = any(row.get("published_ratio") is not None for row in means)
-    dynamic = style.solid_mark(style.COLOURS["dynamic"], "dynamic = 1", "_")
+    dynamic = style.solid_mark(style.COLORS["dynamic"], "dynamic = 1", "_")
     style.legend(picture, [*entries, dynamic, style.published_mark()], compared=compared)
     return picture
 

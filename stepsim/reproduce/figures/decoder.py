@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stepsim.reproduce import style
-from stepsim.reproduce.figure import Figure, Ratio, Rows
+from stepsim.report import style
+from stepsim.reproduce.figure import Figure, Ratio, Rows, values
 from stepsim.reproduce.headline import Headline, ratio, share
 from stepsim.reproduce.points import Point, Run
-from stepsim.reproduce.settings import MEDIAN_TRACE, MODELS, ROUTINGS, published_settings
+from stepsim.reproduce.settings import (
+    MEDIAN_TRACE,
+    MODEL_NAMES,
+    MODELS,
+    ROUTINGS,
+    published_settings,
+)
 from stepsim.workloads import Decoder
 
 if TYPE_CHECKING:
@@ -46,19 +52,19 @@ def _draw(rows: Rows) -> Picture:
     """A panel each for speedup, memory and compute, the models side by side."""
     title = "Figure 17: decoder layers (the published graph is not known, ours is inferred)"
     picture, axes = style.panels(3, width=3.1, height=2.9, title=title)
-    models = list(style.MODEL_NAMES)
+    models = list(MODEL_NAMES)
     for panel, (column, scale, label) in zip(axes, _COLUMNS, strict=True):
         for place, variant in enumerate(_VARIANTS):
             own = [row for row in rows if row["series"] == variant]
             x = [models.index(row["model"]) + 0.27 * (place - 1) for row in own]
-            theirs = style.values(own, f"published_{column}", scale)
-            ours = style.values(own, column, scale)
-            style.bars(panel, x, ours, theirs, style.COLOURS[variant], 0.25)
-        every = [*style.values(rows, column, scale)]
+            theirs = values(own, f"published_{column}", scale)
+            ours = values(own, column, scale)
+            style.bars(panel, x, ours, theirs, style.COLORS[variant], 0.25)
+        every = [*values(rows, column, scale)]
         panel.set_ylim(0, 1.12 * max(every))
-        panel.set_xticks(range(len(models)), list(style.MODEL_NAMES.values()))
+        panel.set_xticks(range(len(models)), list(MODEL_NAMES.values()))
         panel.set_ylabel(label)
-    entries = [style.solid_mark(style.COLOURS[v], v, "s") for v in _VARIANTS]
+    entries = [style.solid_mark(style.COLORS[v], v, "s") for v in _VARIANTS]
     compared = any(row.get("published_ratio") is not None for row in rows)
     style.legend(picture, [*entries, style.published_mark()], compared=compared)
     return picture

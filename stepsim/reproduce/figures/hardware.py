@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from stepsim.reproduce import style
-from stepsim.reproduce.figure import Figure, Rows
+from stepsim.report import style
+from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import MissingNumber, Numbers, correlation, mean_error, ratio
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
@@ -41,37 +41,37 @@ def _draw(rows: Rows) -> Picture:
     first = axes[0]
     for series in _TILES:
         own = [row for row in rows if row["series"] == series]
-        colour = style.COLOURS[series]
-        x, y = style.values(own, "offchip_bytes", 1e6), style.values(own, "cycles", 1e3)
-        first.plot(x, y, color=colour, marker="o", markersize=5, linewidth=1)
-        theirs = style.values(own, "published_cycles", 1e3)
-        style.open_marks(first, style.values(own, "published_offchip_bytes", 1e6), theirs, colour,
+        color = style.COLORS[series]
+        x, y = values(own, "offchip_bytes", 1e6), values(own, "cycles", 1e3)
+        first.plot(x, y, color=color, marker="o", markersize=5, linewidth=1)
+        theirs = values(own, "published_cycles", 1e3)
+        style.open_marks(first, values(own, "published_offchip_bytes", 1e6), theirs, color,
                          "o")  # fmt: skip
-        real = style.values(own, "hdl_cycles", 1e3)
-        first.plot(style.values(own, "hdl_offchip_bytes", 1e6), real, color=colour, marker="x",
+        real = values(own, "hdl_cycles", 1e3)
+        first.plot(values(own, "hdl_offchip_bytes", 1e6), real, color=color, marker="x",
                    linestyle="none")  # fmt: skip
         if hardware:
-            axes[1].plot(real, y, color=colour, marker="o", markersize=5, linestyle="none")
-            style.open_marks(axes[1], real, theirs, colour, "o")
-            _name_tilings(axes[1], own, real, y, colour)
+            axes[1].plot(real, y, color=color, marker="o", markersize=5, linestyle="none")
+            style.open_marks(axes[1], real, theirs, color, "o")
+            _name_tilings(axes[1], own, real, y, color)
     first.set_xlabel("off-chip traffic (MB)")
     first.set_ylabel("time (thousand cycles)")
     first.set_xlim(0)
     first.set_ylim(0)
     if hardware:
-        most = 1.15 * max(v for v in style.values(rows, "hdl_cycles", 1e3) if not math.isnan(v))
-        axes[1].plot([0, most], [0, most], color="#333333", linewidth=0.8, zorder=1)
+        most = 1.15 * max(v for v in values(rows, "hdl_cycles", 1e3) if not math.isnan(v))
+        axes[1].plot([0, most], [0, most], color=style.INK, linewidth=0.8, zorder=1)
         axes[1].set_xlim(0, most)
         axes[1].set_ylim(0, most)
         axes[1].set_xlabel("hardware simulation (thousand cycles)")
         axes[1].set_ylabel("simulator (thousand cycles)")
-    entries = [style.solid_mark(style.COLOURS[name], f"tiles of {name}") for name in _TILES]
-    real_mark = style.legend_mark("HDL", color="#333333", marker="x")
+    entries = [style.solid_mark(style.COLORS[name], f"tiles of {name}") for name in _TILES]
+    real_mark = style.legend_mark("HDL", color=style.INK, marker="x")
     style.legend(picture, [*entries, style.published_mark(), real_mark], compared=hardware)
     return picture
 
 
-def _name_tilings(axes: Any, rows: Rows, x: list[float], y: list[float], colour: str) -> None:
+def _name_tilings(axes: Any, rows: Rows, x: list[float], y: list[float], color: str) -> None:
     """Name the points that lie off the diagonal by a twelfth and more, on their side of it."""
     for row, left, top in zip(rows, x, y, strict=True):
         if abs(top / left - 1) > 1 / 12:
@@ -79,7 +79,7 @@ def _name_tilings(axes: Any, rows: Rows, x: list[float], y: list[float], colour:
             axes.annotate(
                 f"tile {row['tile']} x {row['tile_inter']}", (left, top),
                 xytext=(-6, 7) if above else (0, -16), textcoords="offset points",
-                fontsize=8, color=colour, ha="center",
+                fontsize=8, color=color, ha="center",
             )  # fmt: skip
 
 

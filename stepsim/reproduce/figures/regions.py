@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from stepsim.reproduce import style
-from stepsim.reproduce.figure import Figure, Rows
+from stepsim.report import style
+from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import Headline, excess, ratio, share
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.settings import QWEN, ROUTINGS, published_settings
@@ -41,18 +41,18 @@ def _sharing_points(figure: str) -> Iterable[Point]:
 
 
 def _draw_time(rows: Rows) -> Picture:
-    """Figure 12: cycles above, compute utilisation below."""
+    """Figure 12: cycles above, compute utilization below."""
     title = "Figure 12: time-multiplexed experts, Qwen3-30B-A3B, 64 tokens"
     picture, axes = style.panels(2, 2, height=2.5, title=title)
     for column, series in enumerate(_NAMES):
         own = [row for row in rows if row["series"] == series]
-        colour = style.COLOURS[series]
-        _bars(axes[column], own, "cycles", 1e3, colour)
-        _bars(axes[2 + column], own, "compute_utilization", 0.01, colour)
+        color = style.COLORS[series]
+        _bars(axes[column], own, "cycles", 1e3, color)
+        _bars(axes[2 + column], own, "compute_utilization", 0.01, color)
         axes[column].set_title(_NAMES[series])
         axes[2 + column].set_xlabel("parallel regions")
     axes[0].set_ylabel("time (thousand cycles)")
-    axes[2].set_ylabel("compute utilisation (%)")
+    axes[2].set_ylabel("compute utilization (%)")
     _finish(picture, rows, list(_NAMES))
     return picture
 
@@ -70,23 +70,23 @@ def _draw_resources(rows: Rows) -> Picture:
         ),
         strict=True,
     ):
-        _bars(panel, rows, column, scale, style.COLOURS["static"])
+        _bars(panel, rows, column, scale, style.COLORS["static"])
         panel.set_ylabel(label)
         panel.set_xlabel("parallel regions")
     _finish(picture, rows, ["static"])
     return picture
 
 
-def _bars(axes: Axes, rows: Rows, column: str, scale: float, colour: str) -> None:
+def _bars(axes: Axes, rows: Rows, column: str, scale: float, color: str) -> None:
     x = list(range(len(rows)))
-    ours = style.values(rows, column, scale)
-    style.bars(axes, x, ours, style.values(rows, f"published_{column}", scale), colour)
+    ours = values(rows, column, scale)
+    style.bars(axes, x, ours, values(rows, f"published_{column}", scale), color)
     axes.set_xticks(x, [str(row["regions"]) for row in rows])
     axes.set_ylim(0, 1.12 * max(ours))
 
 
 def _finish(picture: Picture, rows: Rows, series: Sequence[str]) -> None:
-    entries = [style.solid_mark(style.COLOURS[name], f"{name} tiles", "s") for name in series]
+    entries = [style.solid_mark(style.COLORS[name], f"{name} tiles", "s") for name in series]
     compared = any(row.get("published_cycles") is not None for row in rows)
     style.legend(picture, [*entries, style.published_mark()], compared=compared)
 
@@ -99,13 +99,13 @@ def utilization_gain(figure: str, claim: str, series: str) -> Headline:
 
 _TIME: Final = (
     utilization_gain(
-        "12a", "static tile 32: compute utilisation gain (32 regions vs 128)", "static"
+        "12a", "static tile 32: compute utilization gain (32 regions vs 128)", "static"
     ),
     excess(
         "12a", "static tile 32: cycle overhead at 32 regions", "f12_static_32", "f12_static_128",
         note="hangs on who wins a race at the end of a stream: closure slack 1 gives 0.76",
     ),
-    utilization_gain("12b", "dynamic tile: compute utilisation gain (32 regions vs 128)", "dyn"),
+    utilization_gain("12b", "dynamic tile: compute utilization gain (32 regions vs 128)", "dyn"),
     excess("12b", "dynamic tile: cycle overhead at 32 regions", "f12_dyn_32", "f12_dyn_128"),
     ratio(
         "12", "total FLOPs of static tile 32 relative to dynamic (padding)",

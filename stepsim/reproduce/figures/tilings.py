@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from stepsim.reproduce import style
-from stepsim.reproduce.figure import Figure, Rows
+from stepsim.report import style
+from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import Headline, Numbers, excess, ratio
 from stepsim.reproduce.points import Point, Run
-from stepsim.reproduce.settings import MODELS, ROUTINGS, published_settings
+from stepsim.reproduce.settings import MODEL_NAMES, MODELS, ROUTINGS, published_settings
 from stepsim.sweep import pareto_improvement_distance
 from stepsim.workloads import Moe
 
@@ -56,14 +56,14 @@ def _draw(figure: str, rows: Rows) -> Picture:
     """One panel for each model. Lower left is better."""
     picture, axes = style.panels(2, title=_TITLES[figure])
     traffic = figure in ("19", "20")
-    for panel, (model, name) in zip(axes, style.MODEL_NAMES.items(), strict=True):
+    for panel, (model, name) in zip(axes, MODEL_NAMES.items(), strict=True):
         own = [row for row in rows if row["model"] == model]
         _panel(panel, own, "offchip_bytes" if traffic else "cycles", 1e9 if traffic else 1e6)
         panel.set_title(name)
         panel.set_xlabel("on-chip memory (MB)")
     axes[0].set_ylabel("off-chip traffic (GB)" if traffic else "time (million cycles)")
     entries = [
-        style.solid_mark(style.COLOURS[series], f"{series} tiles", mark)
+        style.solid_mark(style.COLORS[series], f"{series} tiles", mark)
         for series, mark in _MARKS.items()
     ]
     compared = any(row.get("published_cycles") is not None for row in rows)
@@ -74,44 +74,26 @@ def _draw(figure: str, rows: Rows) -> Picture:
 def _panel(axes: Axes, rows: Rows, column: str, scale: float) -> None:
     for series, mark in _MARKS.items():
         own = [row for row in rows if row["series"] == series]
-        x, y = style.values(own, "onchip_bytes", 1e6), style.values(own, column, scale)
-        colour = style.COLOURS[series]
+        x, y = values(own, "onchip_bytes", 1e6), values(own, column, scale)
+        color = style.COLORS[series]
         line = "-" if series == "static" else "none"
-        axes.plot(x, y, color=colour, marker=mark, markersize=5, linestyle=line, linewidth=1)
+        axes.plot(x, y, color=color, marker=mark, markersize=5, linestyle=line, linewidth=1)
         style.open_marks(
             axes,
-            style.values(own, "published_onchip_bytes", 1e6),
-            style.values(own, f"published_{column}", scale),
-            colour,
+            values(own, "published_onchip_bytes", 1e6),
+            values(own, f"published_{column}", scale),
+            color,
             mark,
         )
         for row, left, top in zip(own, x, y, strict=True):
             dynamic = series == "dynamic"
             axes.annotate(
-                "dynamic" if dynamic else row["tile"], (left, top), color=colour, fontsize=8,
+                "dynamic" if dynamic else row["tile"], (left, top), color=color, fontsize=8,
                 xytext=(0, -15) if dynamic else (6, 6), textcoords="offset points",
                 ha="center" if dynamic else "left",
             )  # fmt: skip
-    _logarithmic(axes, "x", style.values(rows, "onchip_bytes", 1e6))
-    _logarithmic(axes, "y", style.values(rows, column, scale))
-
-
-def _logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
-    """A logarithmic axis with plain numbers and room for the labels."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    span = max(found) / min(found)
-    margin = span**0.14
-    (axes.set_xlim if which == "x" else axes.set_ylim)(min(found) / margin, max(found) * margin)
-    if span < 3:
-        marks: tuple[float, ...] = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
-    else:
-        marks = (1, 1.5, 2, 3, 5, 7) if span < 12 else (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=marks))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
+    style.logarithmic(axes, "x", values(rows, "onchip_bytes", 1e6))
+    style.logarithmic(axes, "y", values(rows, column, scale))
 
 
 def _dynamic(figure: str, model: str) -> str:

@@ -1,11 +1,10 @@
-"""Finished sweeps, and what is finished of others: tables, Pareto fronts, comparisons, plots."""
+"""Finished sweeps, and what is finished of others: tables, Pareto fronts, comparisons."""
 
 from stepsim.sweep.analysis.compare import Change, Comparison, NewFailure, compare
 from stepsim.sweep.analysis.costs import DesignCost, DesignCosts, LeftOut, design_costs
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import label_points, label_runs
 from stepsim.sweep.analysis.pareto import dominates, frontier, pareto_improvement_distance
-from stepsim.sweep.analysis.plot import plot_designs
 from stepsim.sweep.analysis.tables import (
     open_table,
     query,
@@ -31,7 +30,6 @@ __all__ = [
     "label_runs",
     "open_table",
     "pareto_improvement_distance",
-    "plot_designs",
     "query",
     "read_designs",
     "read_failures",

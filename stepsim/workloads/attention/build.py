@@ -47,7 +47,7 @@ class BuiltAttention(Built):
         if len(lanes) < workload.regions:
             notes.append(
                 f"{len(lanes)} of {workload.regions} regions built: {len(lengths)} requests make "
-                f"no more blocks of {workload.requests_per_block}; --block changes their size"
+                f"no more blocks of {workload.requests_per_block}; a smaller block makes more"
             )
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))

@@ -128,7 +128,7 @@ class Attention(Workload):
             yield (
                 "micro_batches",
                 f"expected sizes that add up to the {data.rows} requests, found {shown} = "
-                f"{sum(self.micro_batches)}; --batch takes the first requests of a longer file",
+                f"{sum(self.micro_batches)}; take the first requests of a longer file with batch",
             )
 
     def build(self, data: Data) -> BuiltAttention:
@@ -145,7 +145,7 @@ def _reserved(batch: int, data: Data) -> int:
     if found is None:
         text = (
             f"no published run of {batch} requests reserves caches for one of {longest} tokens; "
-            "choose their size with max_length"
+            "give the size of the caches (max_length)"
         )
         raise ParameterError([("config", text)])
     return found

@@ -22,7 +22,6 @@ from stepsim.graph import (
     Stream,
     fn,
     metadata,
-    partition,
     reassemble,
     routing,
     selector,

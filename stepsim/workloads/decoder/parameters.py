@@ -110,7 +110,7 @@ class Decoder(Workload):
         if variant is None:
             if config is None:
                 return {}
-            text = "the published figure has three variants; choose one with variant: "
+            text = "the published figure has three variants; choose a variant: "
             raise ParameterError([("config", text + ", ".join(VARIANTS))])
         if "model" not in given:
             return {}

@@ -115,7 +115,11 @@ class Generation:
         weights = linear_load(spec(*size, dtype=self.types.weights, name=label), tile, label=label)
         wide = x.repeat(size[1] // tile[1], label=self._label(f"repeat_{named}"))
         return map_stream(
-            fn.matmul, wide, weights, compute_bw=self.compute_bw, label=self._label(f"matmul_{what}")
+            fn.matmul,
+            wide,
+            weights,
+            compute_bw=self.compute_bw,
+            label=self._label(f"matmul_{what}"),
         )
 
     def _split(self, x: Stream, what: str, times: int, first: int, second: int) -> list[Stream]:

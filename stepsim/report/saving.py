@@ -1,0 +1,98 @@
+"""Make pictures into files: PNG, SVG and PDF. matplotlib is the extra ``plot``."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from stepsim.atomic import replacing
+from stepsim.errors import OutputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["check_picture", "render", "require_matplotlib", "save_picture"]
+
+# Without dates and versions, the same picture gives the same bytes.
+_METADATA: Final[dict[str, dict[str, None]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+
+
+def require_matplotlib() -> None:
+    """Raises OutputError when matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise OutputError(
+            "drawing needs matplotlib; install it with: pip install 'stepsim[plot]'"
+        ) from error
+
+
+def check_picture(path: Path) -> str:
+    """The format that the suffix of a picture asks for, without the dot.
+
+    Raises
+    ------
+    OutputError : the suffix is another than .png, .svg and .pdf, or matplotlib is not installed.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in _METADATA:
+        raise OutputError(
+            f"{path}: the suffix is {path.suffix or 'missing'}, expected .png, .svg or .pdf"
+        )
+    require_matplotlib()
+    return kind
+
+
+def render(
+    draw: Callable[[], Figure],
+    kinds: Iterable[str],
+    look: Mapping[str, Any],
+    *,
+    fit: bool = False,
+) -> dict[str, bytes]:
+    """Draw a picture once: its file contents in the formats ``png``, ``svg`` and ``pdf``.
+
+    Parameters
+    ----------
+    draw : makes the matplotlib figure; it runs with the settings of ``look``.
+    kinds : formats, without dots.
+    look : matplotlib settings, one of the looks of `stepsim.report.style`.
+    fit : cut or extend the picture to what is drawn, also outside of its axes.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with mpl.rc_context(dict(look)):
+        picture = draw()
+        FigureCanvasAgg(picture)
+        files = {}
+        for kind in kinds:
+            stream = io.BytesIO()
+            picture.savefig(
+                stream, format=kind, metadata=_METADATA[kind], bbox_inches="tight" if fit else None
+            )
+            files[kind] = stream.getvalue()
+    return files
+
+
+def save_picture(
+    draw: Callable[[], Figure], path: Path, look: Mapping[str, Any], *, fit: bool = False
+) -> None:
+    """Draw a picture into a file, as `render`; the suffix chooses the format.
+
+    The file appears complete or not at all.
+
+    Raises
+    ------
+    OutputError : as `check_picture`, or the file cannot be written.
+    """
+    kind = check_picture(path)
+    content = render(draw, [kind], look, fit=fit)[kind]
+    with replacing(path) as (part,):
+        part.write_bytes(content)
