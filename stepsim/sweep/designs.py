@@ -15,7 +15,7 @@ from stepsim.simulation.case import counting_of
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec
 from stepsim.sweep.traces import Trace
-from stepsim.workloads import Data, ParameterError, Resolved, Workload, resolve
+from stepsim.workloads import Data, Model, ParameterError, Resolved, Workload, resolve
 from stepsim.workloads.loading import Source, user_code
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.resolve import parameter_problems
@@ -56,10 +56,7 @@ class Point:
     @property
     def content(self) -> list[Any]:
         """What it is however it is written: part of the keys of its runs."""
-        values = {
-            name: value if isinstance(value, _PLAIN) else repr(value)
-            for name, value in self.values.items()
-        }
+        values = {name: _plain(value) for name, value in self.values.items()}
         return [self.source.text, self.source.digest, values, self.machine.to_dict()]
 
 
@@ -321,6 +318,13 @@ class Design:
             self._problems.add(f"parameters.{key}: {text}")
         else:
             self._problems.add(f"{key}: {text}")
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it, which does not depend on how Python shows it."""
+    if isinstance(value, Model):
+        return value.to_dict()
+    return value if isinstance(value, _PLAIN) else str(value)
 
 
 def _text(design: Mapping[str, Any]) -> str:

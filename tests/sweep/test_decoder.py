@@ -134,7 +134,7 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
         ({"parameters": {}}, "strategy: missing (how requests are dealt to regions)"),
         (
             {"parameters": {"strategy": "coarse"}},
-            "strategy: expected 'interleaved' or 'dynamic', found 'coarse'",
+            "parameters.strategy: expected one of interleaved, dynamic, found 'coarse'",
         ),
         (
             {"parameters": {"strategy": "dynamic", "tile_inter": 33}},

@@ -20,7 +20,7 @@ from stepsim.sweep.problems import listing
 
 __all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
 
-_TRACE = (*TRACE_COLUMNS, "trace_id", "lengths_id")
+_CONTENT = ("trace_id", "lengths_id")
 
 _LEAST_SHARE = 0.5
 """Of the traces that the best design point finished, which are to be left to compare over."""
@@ -123,7 +123,7 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
         There is no such sweep or metric, no run has it, no trace was finished by two design
         points, or a mean is not above zero.
     """
-    runs, labels = read_measured(folder, [x, y], [*_TRACE, "counting"])
+    runs, labels = read_measured(folder, [x, y], [*TRACE_COLUMNS, *_CONTENT, "model", "counting"])
     costs = _by_trace(runs, x, y)
     manifest = read_manifest(folder)
     expected = manifest.traces
@@ -162,7 +162,10 @@ def _by_trace(runs: pa.Table, x: str, y: str) -> dict[int, _Costs]:
     """Both metrics of the runs of every design point, by what identifies a trace."""
     costs: dict[int, _Costs] = {}
     seen: Counter[Any] = Counter()
-    columns = [runs[name].to_pylist() for name in ("point", x, y, *_TRACE)]
+    # Models have routings of their own, which go together by layer, step and window.
+    content = _CONTENT if len(runs["model"].unique()) == 1 else ()
+    names = ("point", x, y, *TRACE_COLUMNS, *content)
+    columns = [runs[name].to_pylist() for name in names]
     for point, first, second, *trace in zip(*columns, strict=True):
         # Copies of a trace under one name are told apart by their number.
         copy = seen[key := (point, *trace)]
