@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -13,9 +14,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import stepsim as st
 from stepsim.cli.main import main
 from stepsim.data import datasets
+from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES
+from stepsim.sweep import open_table
 from tests.data.server import serve
 from tests.shared import TRACES, needs_traces
 from tests.trace_io.foreign import megatron_record
@@ -134,6 +138,44 @@ def test_figure_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = [row for row in headlines if row["figure"] == "22"]
     assert found["ours"] == [rows[0]["cycles"] / rows[3]["cycles"]]
     assert found["ours"][0] > 1
+
+
+def test_workloads_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new user's workload is written, run, inspected and swept as the page says."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "workloads.md").read_text(encoding="utf-8")
+    gemm, layer, declared = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (specification,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "gemm.py").write_text(gemm)
+    (tmp_path / "tiles.yaml").write_text(specification)
+    (tmp_path / "layer.py").write_text(layer)
+    blocks = re.findall(r"```(?:text|sh)\n(.*?)```", text, flags=re.DOTALL)
+    commands = "".join(blocks).splitlines()
+    assert len(commands) == 8
+    # The last but one is the one that the page says gets stuck.
+    for command in [*commands, "stepsim run layer.py:layer --help"]:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(command)[1:])
+        out, err = capsys.readouterr()
+        assert ended.value.code == (1 if command is commands[-2] else 0), (command, err)
+        if command is commands[-2]:
+            assert "status deadlock" in err
+    assert all(option in out for option in ("--routing", "--tile", "--fifo-depth", "Rows per tile"))
+    runs = open_table("tiles").to_table(columns=["m", "tile", "status"]).to_pylist()
+    assert len(runs) == 12
+    assert {(run["m"], run["status"]) for run in runs} == {(2048, "ok")}
+    assert (tmp_path / "tiles.png").exists()
+
+    # A dataclass needs a module to read its annotations in.
+    (tmp_path / "gemm_class.py").write_text(declared)
+    monkeypatch.syspath_prepend(tmp_path)
+    page: Any = importlib.import_module("gemm_class")
+    assert page.row["cycles"] == page.result.cycles
+    assert page.Gemm(m=2048, tile=32).build(st.Data()).program.name == "gemm"
+    with pytest.raises(ArgError, match="tile: expected a divisor of m = 2048, found 33"):
+        page.Gemm(m=2048, tile=33).build(st.Data())
 
 
 def test_values_page() -> None:
