@@ -206,7 +206,7 @@ def _columns(
     requests: RequestSource | None,
     served: Requests | None,
 ) -> dict[str, Any]:
-    """Labels of the trace; cache lengths that go with a routing have columns of their own."""
+    """Labels of the trace; cache lengths of a workload with a routing have columns of their own."""
     found: dict[str, Any] = {}
     if tokens is not None and table is not None and tokens.routing is not None:
         found = {
@@ -217,12 +217,13 @@ def _columns(
             "window": tokens.window,
         }
     if requests is not None and served is not None:
-        prefix = "lengths" if found else "trace"
+        alone = tokens is None
+        prefix = "trace" if alone else "lengths"
         found |= {
             prefix: served.source.name,
             f"{prefix}_id": _identity(served),
-            "lengths_step" if found else "step": requests.kv_step,
-            "lengths_window" if found else "window": requests.kv_window,
+            "step" if alone else "lengths_step": requests.kv_step,
+            "window" if alone else "lengths_window": requests.kv_window,
         }
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -64,7 +64,9 @@ class Choice:
         """
         with self.user_code():
             shape = self.workload.routing_shape(self.given)
-        traces = read_traces(shape, self.tokens, self.requests)
+        read = read_traces(shape, self.tokens, self.requests)
+        with self.user_code():
+            traces = replace(read, data=self.workload.implied(self.given, read.data))
         missing = traces.data.missing(self.workload.inputs)
         if required and missing:
             names = " and ".join(f"--{one.name.replace('_', '-')}" for one in missing)

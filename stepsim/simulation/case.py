@@ -285,7 +285,10 @@ class Case:
 
     def describe(self, data: Data) -> dict[str, Any]:
         """What was run, by column, with what building decided; see `describe`."""
-        own = describe(self.source, self.resolved, self.machine, self.counting, data)
+        workload = self.resolved.workload
+        with self._user_code():
+            fed = workload.implied(workload.values(), data)
+        own = describe(self.source, self.resolved, self.machine, self.counting, fed)
         return own | self.built.parameters
 
     def _bindings(self, data: Data) -> Mapping[Any, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stepsim.errors import SweepError
-from stepsim.sweep.traces import Trace
+import numpy as np
 
-__all__ = ["pair_traces"]
+from stepsim.errors import SweepError
+from stepsim.sweep.traces import NO_TRACE, Trace
+
+__all__ = ["pair_traces", "without_routing"]
 
 Pair = tuple[Trace, Trace]
 
@@ -39,6 +41,18 @@ def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) 
             )
         found.append(replace(table, lengths=batch, error=table.error or batch.error))
     return found
+
+
+def without_routing(lengths: Sequence[Trace]) -> list[Trace]:
+    """The lengths alone, for layers with one expert that all requests visit."""
+    return [
+        replace(
+            NO_TRACE,
+            data=None if batch.rows is None else np.zeros((batch.rows, 1), dtype=np.int64),
+            rows=batch.rows, lengths=batch, error=batch.error,
+        )
+        for batch in lengths
+    ]  # fmt: skip
 
 
 def _each_with_each(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pair]:

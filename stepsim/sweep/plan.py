@@ -20,7 +20,7 @@ from stepsim.errors import ArgError, SweepError
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
 from stepsim.sweep.designs import Design, Point, fit, read_designs, resolve_points
-from stepsim.sweep.pairs import pair_traces
+from stepsim.sweep.pairs import pair_traces, without_routing
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import Experts, kv_traces, routing_traces
@@ -30,6 +30,9 @@ from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
 from stepsim.workloads.loading import Source, find_workload
 
 __all__ = ["Chunk", "Plan", "Point", "make_plan"]
+
+_ONE_EXPERT: Experts = (1, 1)
+"""Routing of models whose tokens have no choice; it need not be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +219,9 @@ def _traces_of(
         if shape not in by_shape:
             break
         found[design.index] = by_shape[shape]
-    if not designs:
-        # Wrong points must not hide what is wrong with the traces.
+    if not designs and not (spec.traces is None and len(workload.inputs) > 1):
+        # Wrong points must not hide what is wrong with the traces. Whether a routing may be left
+        # out is not known without points.
         with problems.collected():
             _traces(spec, workload, _any_shape(spec, workload))
     return found
@@ -255,9 +259,11 @@ def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Tr
     problems = Problems()
     routing: list[Trace] = []
     lengths: list[Trace] = []
-    if spec.traces is None:
+    if spec.traces is None and shape != _ONE_EXPERT:
         problems.add(_missing_traces(workload))
-    else:
+    elif spec.traces is None and spec.pairs is not None:
+        problems.add("pairs: there are no traces to pair lengths with; give traces, or remove it")
+    elif spec.traces is not None:
         with problems.collected():
             routing = routing_traces(spec.traces, shape)
     if spec.lengths is None:
@@ -267,6 +273,8 @@ def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Tr
             lengths = kv_traces(spec.lengths, "lengths")
     if problems.listed():
         raise SeveralProblems(problems.listed())
+    if spec.traces is None:
+        return without_routing(lengths)
     return pair_traces(routing, lengths, spec.pairs or "all")
 
 

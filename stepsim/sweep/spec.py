@@ -144,7 +144,10 @@ class SweepSpec(_Section):
         default=None,
         description="parameter model of all points: a name, a file, or dimensions as a mapping",
     )
-    traces: TraceSelection | None = Field(default=None, description="traces and selection")
+    traces: TraceSelection | None = Field(
+        default=None,
+        description="traces and selection; a decoder of a model without experts needs none",
+    )
     lengths: TraceSelection | None = Field(
         default=None, description="cache lengths of a decoder, selected as traces are"
     )

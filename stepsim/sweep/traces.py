@@ -82,16 +82,17 @@ class Trace:
     @property
     def label(self) -> str:
         """The trace in the words of a message: ``routing.parquet layer 3 step 7 window 2``."""
-        parts = [self.source]
+        parts = [] if self.source is None else [self.source]
         for name in ("layer", "step", "window"):
             value = getattr(self, name)
             parts += [] if value is None else [f"{name} {value}"]
-        return " ".join(map(str, parts))
+        return " ".join(parts)
 
     @property
     def whole_label(self) -> str:
-        """As `label`, with the cache lengths of a decoder."""
-        return self.label if self.lengths is None else f"{self.label} with {self.lengths.label}"
+        """As `label`, with the cache lengths of a decoder; empty without any trace."""
+        lengths = "" if self.lengths is None else self.lengths.label
+        return " with ".join(filter(None, (self.label, lengths)))
 
     def loaded(self) -> Trace:
         """The trace with its data; with an error when it is not what it was. Never raises."""

@@ -144,7 +144,7 @@ class _Rows:
         except Exception as error:
             text = str(error)
             # The program does not know which batch it was to be built for.
-            if stage == "build" and trace.source is not None:
+            if stage == "build" and trace.whole_label:
                 text = f"{trace.whole_label}: {text}"
             self._fail(identity, stage, type(error).__name__, text)
 

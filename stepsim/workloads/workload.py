@@ -16,9 +16,17 @@ specification, an axis of a sweep, and a column of the results::
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
-from stepsim.workloads.parameters import Built, Data, Input, ParameterError, fields_of
+from stepsim.workloads.parameters import (
+    ROUTING,
+    Built,
+    Data,
+    Input,
+    ParameterError,
+    fields_of,
+)
 from stepsim.workloads.resolve import resolve
 
 __all__ = ["Workload"]
@@ -42,6 +50,19 @@ class Workload:
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
         """Experts, and experts per token, of the routing that the parameters need, if known."""
         return None
+
+    @classmethod
+    def implied(cls, given: Mapping[str, Any], data: Data) -> Data:
+        """The data, with the routing of requests that have no choice where none is given.
+
+        Every request visits the only expert, if `routing_shape` of the parameters is (1, 1).
+        """
+        import numpy as np
+
+        alone = ROUTING in cls.inputs and data.routing is None and data.kv_lengths is not None
+        if not alone or cls.routing_shape(given) != (1, 1):
+            return data
+        return replace(data, routing=np.zeros((data.rows, 1), dtype=np.int64))
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:

@@ -83,18 +83,23 @@ class BuiltDecoder(Built):
         self.final_sum = final_sum
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
-        return {} if data.routing is None else {self.routing: data.routing}
+        ids = self._ids(data)
+        return {} if ids is None else {self.routing: ids}
 
     def symbols(self, data: Data) -> Mapping[Any, Any]:
         return {**self.bindings(data), **self.sizes}
 
     def padded_flops(self, data: Data) -> int:
-        workload, counts = self.workload, self.routing.counts_of(data.routing)
+        workload, counts = self.workload, self.routing.counts_of(self._ids(data))
         heads = workload.heads.attention
         each = cache_padding_flops(heads, self.lengths, workload.kv_tile)
         experts = padding_flops(workload.model.feed_forward, workload.tile, counts)
         total: int = experts + heads.kv_heads * each
         return total
+
+    def _ids(self, data: Data) -> Any:
+        """The routing, given or implied; None where neither is."""
+        return self.workload.implied(self.workload.values(), data).routing
 
     def published(self, data: Data) -> Counted:
         """As in the figure: idle experts are counted."""

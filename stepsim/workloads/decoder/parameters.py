@@ -40,7 +40,7 @@ class Decoder(Workload):
     """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
 
     A dynamic tile holds all rows of an expert. A model without experts has one that every token
-    visits, its dense network.
+    visits, its dense network; it needs no routing.
     """
 
     name: ClassVar = "decoder"

@@ -3,12 +3,12 @@
 Grouped heads have one matrix, whose columns are, for each KV head, its queries, its key and its
 value.
 
-Latent attention is generated as it is decoded, with one KV head that all query heads share. Its key
-is the product of the hidden row and ``kv_down`` [D x (kv_lora_rank + rope)]: the latent vector and
-the rotary part. Its value is the latent vector, the first columns of the same product. Queries come
-from ``query_down`` [D x q_lora_rank], which some models do not have, and ``query_up``, for each head
-[q_lora_rank x (nope + rope)]. The up-projection of the keys is absorbed into them: the first part of
-each query is multiplied by ``key_up``, for each head [nope x kv_lora_rank]; its rotary part stays.
+Latent attention has one KV head in decoding, which all query heads share. A hidden row times
+``kv_down`` [D x (kv_lora_rank + rope)] is the key: the latent vector and the rotary part. The value
+is the latent vector, the first columns of the same product. A hidden row times ``query_down``
+[D x q_lora_rank], which some models do without, and ``query_up`` [q_lora_rank x (nope + rope)] of
+each head is a query. It absorbs the up-projection of the keys: its first part is multiplied by
+``key_up`` [nope x kv_lora_rank] of the head, its rotary part stays.
 """
 
 from __future__ import annotations
@@ -73,15 +73,14 @@ class Generation:
         rotary.consume(label=self._label("key_rotary"))
         value = latent.reshape(heads.kv_lora_rank // width, label=self._label("value_parts"))
         return self._rows(
-            self._queries(hidden, heads, width), heads.heads, shape.head_dim,
+            self._queries(hidden, d, heads, width), heads.heads, shape.head_dim,
             self._pack(both, "key"), self._pack(value, "value"),
         )  # fmt: skip
 
-    def _queries(self, hidden: Stream, heads: LatentHeads, width: int) -> Stream:
+    def _queries(self, hidden: Stream, d: int, heads: LatentHeads, width: int) -> Stream:
         """Queries of all heads side by side, ``[1]``."""
         count, nope, rope = heads.heads, heads.qk_nope_head_dim, heads.qk_rope_head_dim
-        d, rank = int(hidden.type.cols), heads.q_lora_rank
-        source, depth, named = hidden, d, "hidden_query"
+        source, depth, named, rank = hidden, d, "hidden_query", heads.q_lora_rank
         if rank is not None:
             step = math.gcd(rank, heads.kv_lora_rank)
             down = self._product(hidden, "query_down", (d, rank), (d, step), named)
