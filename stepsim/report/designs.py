@@ -48,7 +48,7 @@ class DesignPoint(Protocol):
 
 
 def draw_designs(
-    points: Sequence[DesignPoint], x: str, y: str, path: Path, remark: str = ""
+    points: Sequence[DesignPoint], x: str, y: str, path: str | Path, remark: str = ""
 ) -> None:
     """Draw design points into an image file, with the Pareto frontier.
 
@@ -83,7 +83,7 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str) -> Figure:
             spots.set(color=color, label=f"{name} ({len(group)})")
     axes.legend(fontsize=8)
     axes.margins(0.08)
-    axes.set_title(remark, fontsize=8)
+    axes.set_title(remark, fontsize=8, parse_math=False)
     _name_points(axes, best, others)
     _label_axis(axes.xaxis, x, max(point.x for point in points))
     _label_axis(axes.yaxis, y, max(point.y for point in points))

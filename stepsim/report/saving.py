@@ -33,13 +33,14 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def check_picture(path: Path) -> str:
+def check_picture(path: str | Path) -> str:
     """The format that the suffix of a picture asks for, without the dot.
 
     Raises
     ------
     OutputError : the suffix is another than .png, .svg and .pdf, or matplotlib is not installed.
     """
+    path = Path(path)
     kind = path.suffix.lower().removeprefix(".")
     if kind not in _METADATA:
         raise OutputError(
@@ -82,7 +83,7 @@ def render(
 
 
 def save_picture(
-    draw: Callable[[], Figure], path: Path, look: Mapping[str, Any], *, fit: bool = False
+    draw: Callable[[], Figure], path: str | Path, look: Mapping[str, Any], *, fit: bool = False
 ) -> None:
     """Draw a picture into a file, as `render`; the suffix chooses the format.
 

@@ -37,7 +37,7 @@ class TilingPoint:
     cycles: int
 
 
-def draw_tilings(points: Sequence[TilingPoint], title: str, path: Path) -> None:
+def draw_tilings(points: Sequence[TilingPoint], title: str, path: str | Path) -> None:
     """Draw cycles over on-chip memory, one labelled point per run, into an image file.
 
     Static tilings are joined by a line; lower left is better. The suffix of ``path`` chooses the

@@ -20,7 +20,7 @@ __all__ = ["draw_requests", "draw_routing"]
 _BINS = 80
 
 
-def draw_routing(summary: RoutingSummary, title: str, path: Path) -> None:
+def draw_routing(summary: RoutingSummary, title: str, path: str | Path) -> None:
     """Draw the loads of one layer as bars, or of several as a map of load / mean load.
 
     The suffix of ``path`` chooses the format: .png, .svg or .pdf. The file appears complete or not
@@ -33,7 +33,7 @@ def draw_routing(summary: RoutingSummary, title: str, path: Path) -> None:
     save_picture(partial(_routing, summary, title), path, FRAMED)
 
 
-def draw_requests(trace: RequestTrace, title: str, path: Path) -> None:
+def draw_requests(trace: RequestTrace, title: str, path: str | Path) -> None:
     """Draw how the lengths of the requests are distributed, into a file as `draw_routing` does.
 
     Raises

@@ -1,18 +1,13 @@
-"""Tables of runs for the terminal, and pictures."""
+"""Tables of runs for the terminal."""
 
 from __future__ import annotations
 
 import io
-import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from rich.console import Console
-from stepsim.report.figures import TilingPoint, draw_cycles_against_memory
 
-from stepsim.errors import OutputError
 from stepsim.report.busiest import BusyUnit, busiest_units
 from stepsim.report.tables import comparison_table, run_table, units_table
 
@@ -117,39 +112,3 @@ def test_comparison_has_a_row_per_run_and_names_failures() -> None:
         ["8", "1,000", "0.5", "2.0", "25.0", "%", "50.0", "%", "50.0", "%", "5,000,000", "0.50"]
     )
     assert row(text, "dynamic")[1:6] == ["deadlock", "0.5", "-", "-", "-"]
-
-
-POINTS = [TilingPoint("8", False, 10, 20), TilingPoint("dynamic", True, 5, 15)]
-
-
-@pytest.mark.parametrize(
-    ("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
-)
-def test_picture_formats(tmp_path: Path, suffix: str, magic: bytes) -> None:
-    path = tmp_path / f"picture{suffix}"
-    draw_cycles_against_memory(POINTS, "title", path)
-    assert path.read_bytes().startswith(magic)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("missing/picture.png", "No such file or directory; choose a folder that exists"),
-        ("picture.xyz", "give it one of the suffixes .png, .pdf and .svg"),
-    ],
-)
-def test_a_picture_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, name: str, says: str
-) -> None:
-    with pytest.raises(OutputError) as caught:
-        draw_cycles_against_memory(POINTS, "title", tmp_path / name)
-    assert says in str(caught.value)
-    assert str(tmp_path / name) in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_matplotlib_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(OutputError, match=r"pip install 'stepsim\[plot\]'"):
-        draw_cycles_against_memory(POINTS, "title", tmp_path / "picture.png")

@@ -308,6 +308,7 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
         (["sweep", "absent.yaml", "--dry-run"], "cannot be read"),
         (["sweep", "{spec}", "--out", "{spec}.out", "--address", "x:1"], "local backend has none"),
         (["pareto", "{spec}"], "holds no sweep"),
+        (["pareto", "{spec}", "--plot", "x.gif"], "expected .png, .svg or .pdf"),
         (["query", "nowhere", "select 1"], "holds no sweep"),
         (["compare", "nowhere", "nowhere"], "holds no sweep"),
     ],

@@ -16,10 +16,12 @@ from stepsim.sweep import (
 def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = Path(__file__).parents[2] / "docs" / "sweeps.md"
     (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["sw"].open_table("swiglu-sweep").count_rows() == 4
+    assert (tmp_path / "swiglu.png").read_bytes().startswith(b"\x89PNG")
     assert names["found"].to_pydict()["channels"] == [16, 32]
     asked = re.findall(
         r"^stepsim query tiles \"(.*?)\"$", page.read_text(), re.DOTALL | re.MULTILINE

@@ -10,21 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepsim.errors import SweepError
-from stepsim.sweep import (
-    DesignCost,
-    frontier,
-)
-from stepsim.sweep.analysis import plot_designs
-
-
-def test_plot_writes_formats_that_matplotlib_knows(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    costs = [DesignCost(0, "a", 1, 1.0, 2.0, True), DesignCost(1, "b", 1, 2.0, 3.0, False)]
-    plot_designs(costs, "x", "y", tmp_path / "p.png", "what the means are over")
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(SweepError, match="no format that matplotlib knows"):
-        plot_designs(costs, "x", "y", tmp_path / "p.xyz")
+from stepsim.report import draw_designs
+from stepsim.sweep import DesignCost, frontier
 
 
 def many_costs(count: int) -> list[DesignCost]:
@@ -49,7 +36,7 @@ def test_nothing_in_a_plot_covers_another_or_is_cut(
 
     monkeypatch.setattr(figure_module.Figure, "savefig", savefig)
     costs = many_costs(count)
-    plot_designs(costs, "onchip_bytes", "cycles", tmp_path / "p.png")
+    draw_designs(costs, "onchip_bytes", "cycles", tmp_path / "p.png")
     (axes,) = drawn[0].axes
     for axis in (axes.xaxis, axes.yaxis):
         assert not overlapping(axis.get_ticklabels())
