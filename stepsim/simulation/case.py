@@ -44,6 +44,9 @@ _COUNTED = (
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""
 
+_OF_PROGRAM = frozenset(("onchip_bytes", "padded_flops"))
+"""Columns that follow from the program, also in executed counting."""
+
 
 def counting_of(given: str | None, config: str | None) -> str:
     """How bytes and FLOPs are counted: as given, else as published with published settings.
@@ -261,14 +264,18 @@ class Case:
         self, done: Totals | Result, data: Data, wanted: Collection[str]
     ) -> dict[str, Any]:
         executed = self.counting == "executed"
-        needs = ("onchip_bytes", "padded_flops")
         counted = None
-        if not executed or any(name in wanted for name in needs):
+        if not executed or not _OF_PROGRAM.isdisjoint(wanted):
             counted = self.counted(data)
-        allocated = self._allocated if counted is None else counted.allocated_flops_per_cycle
-        own = counted if not executed else None
-        moved = done.offchip_bytes if own is None else own.offchip_bytes
-        work = done.flops if own is None else own.flops
+        moved: int | None = done.offchip_bytes
+        work: int | None = done.flops
+        allocated = self._allocated
+        if not executed:
+            # What cannot be counted so is not known; what was executed is not it.
+            moved = None if counted is None else counted.offchip_bytes
+            work = None if counted is None else counted.flops
+        if counted is not None:
+            allocated = counted.allocated_flops_per_cycle
         return {
             "offchip_bytes": moved,
             "flops": work,
@@ -305,7 +312,9 @@ class Case:
             yield
 
 
-def _share(done: Totals | Result, amount: float, per_cycle: float) -> float | None:
-    """Part of what the run had room for."""
+def _share(done: Totals | Result, amount: float | None, per_cycle: float) -> float | None:
+    """Part of what the run had room for; None where that is not known, or not of a whole run."""
     room = done.cycles * per_cycle
-    return amount / room if done.status == "ok" and room else None
+    if amount is None or done.status != "ok" or not room:
+        return None
+    return amount / room
