@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from stepsim.cli.main import main
 from stepsim.errors import StepSimError
 from stepsim.sweep import compare, design_costs, open_table, plan_sweep, query, run_sweep
 from stepsim.trace_io import synthetic_routing
-from tests.sweep.support import ROOT, rows_of, sweep_command, tiny
+from tests.sweep.support import ROOT, rows_of, tiny
 
 FILE = '''
 from typing import Annotated
@@ -126,10 +127,8 @@ def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("ray is not installed; it has wheels for few platforms")
     with tempfile.TemporaryDirectory(prefix="ray-") as place:
-        command = sweep_command(
-            {**GEMM, "workload": str(folder / "gemm.py:gemm")}, folder / "ray", "--backend", "ray",
-            "--jobs", "2",
-        )  # fmt: skip
+        command = [sys.executable, "-m", "stepsim", "sweep", str(written(folder)),
+                   "--out", str(folder / "ray"), "--backend", "ray", "--jobs", "2"]  # fmt: skip
         environment = {
             **os.environ, "RAY_TMPDIR": place, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64,
             "PYTHONPATH": str(ROOT),
