@@ -36,7 +36,7 @@ _LOG_SECONDS = 5.0
 
 Experts = Annotated[int | None, typer.Option(help="Number of experts, if no --model is given.")]
 TopK = Annotated[int | None, typer.Option("--k", help="Experts per token, if no --model.")]
-Layers = Annotated[int | None, typer.Option(help="Layers of the model (sglang).")]
+Layers = Annotated[int | None, typer.Option(help="Layers of the model; sglang may need it.")]
 Column = Annotated[
     str | None, typer.Option(help="Column to read, of Parquet or of lengths in CSV.")
 ]

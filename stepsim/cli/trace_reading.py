@@ -21,7 +21,6 @@ from stepsim.cli.trace_import import (
     progress,
     router_of,
 )
-from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.trace_io import RequestTrace, RoutingSummary, RoutingTable
@@ -52,16 +51,6 @@ class TraceReading:
     drop_missing: DropMissing = False
     ranks: Ranks = None
 
-    def _check_options_of_requests(self) -> None:
-        for name in ("model", "experts", "k", "layers", "layer", "step", "drop_missing", "ranks"):
-            given = getattr(self, name)
-            if given is not None and given is not False:
-                option = "rank" if name == "ranks" else name.replace("_", "-")
-                raise ArgError(
-                    f"--{option}: {self.file} holds requests ({self.kind}), expected a trace of "
-                    "expert routing; leave the option out"
-                )
-
     @cached_property
     def kind(self) -> str:
         """Name of the format."""
@@ -75,15 +64,15 @@ class TraceReading:
 
         Raises
         ------
-        ArgError : an option does not go with requests.
+        ArgError : an option does not go with the format.
         """
-        from stepsim.trace_io import trace_formats
+        from stepsim.trace_io import check_options, trace_formats
 
-        known = trace_formats().get(self.kind)
-        found = known is not None and known.holds == "requests"
-        if found:
-            self._check_options_of_requests()
-        return found
+        found = trace_formats().get(self.kind)
+        if found is None:  # the reading says so
+            return False
+        check_options(found, self.file, vars(self))
+        return found.holds == "requests"
 
     def requests(self) -> RequestTrace:
         """The requests."""

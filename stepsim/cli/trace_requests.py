@@ -9,7 +9,7 @@ import typer
 
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, check_output
-from stepsim.cli.trace_import import Column
+from stepsim.cli.trace_import import Column, FormatName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +45,7 @@ def select(
             help="The --count windows whose deviation is nearest to this one; repeatable.",
         ),
     ] = None,
+    format: FormatName = None,
     column: Column = None,
     prefix: Annotated[str, typer.Option(help="Begin of the names of windows.")] = "conv",
     out: Annotated[
@@ -62,7 +63,7 @@ def select(
             "the folder with --out"
         )
     _check_count(requests)
-    lengths = load_requests(file, column=column).context_tokens
+    lengths = load_requests(file, format=format, column=column).context_tokens
     if at or near:
         chosen = _asked_for(lengths, size, at or [], near or [], requests or None, stride, count)
     else:

@@ -18,6 +18,7 @@ from stepsim.trace_io.importing import (
     summarize_routing,
 )
 from stepsim.trace_io.kv import KvFile, open_kv_lengths, read_kv_lengths
+from stepsim.trace_io.options import TRACE_OPTIONS, check_options
 from stepsim.trace_io.origin import read_origin
 from stepsim.trace_io.parts import RoutingPart
 from stepsim.trace_io.replay import DecodeStep, replay, replay_rows, replay_schema
@@ -47,6 +48,7 @@ from stepsim.trace_io.writer import ParquetStream
 __all__ = [
     "REQUESTS_SCHEMA_VERSION",
     "SCHEMA_VERSION",
+    "TRACE_OPTIONS",
     "Content",
     "DecodeStep",
     "Format",
@@ -63,6 +65,7 @@ __all__ = [
     "RoutingSummary",
     "RoutingTable",
     "Window",
+    "check_options",
     "detect_trace_format",
     "disjoint",
     "import_trace",

@@ -15,6 +15,7 @@ from stepsim.errors import ArgError, StepSimError, TraceError
 from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats import Format, ImportJob, format_names, trace_formats
+from stepsim.trace_io.options import check_options
 from stepsim.trace_io.requests import (
     OWN_REQUESTS,
     RequestTrace,
@@ -82,7 +83,7 @@ def import_trace(
         out: the Parquet file to write; it appears complete or not at all.
         format: a key of `trace_formats`; None: auto-detected, see `detect_trace_format`.
         experts, k: as in `read_routing`.
-        layers: layers of the model, for SGLang.
+        layers: layers of the model, to check them, or to tell the shape of what SGLang records.
         model: label for the rows that have none.
         column: the column to read, for Parquet and for lengths in a CSV.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
@@ -92,7 +93,8 @@ def import_trace(
     Raises:
         TraceError: the source is unreadable or holds an invalid value; the message has the file,
             the line or row, and the value.
-        ArgError: an argument is out of range, or ``out`` is the source.
+        ArgError: an argument is out of range or of no use for the format, or ``out`` is the
+            source.
         OutputError: the file cannot be written; an existing one is then left as it was.
     """
     path, target = locate(source), Path(out)
@@ -140,6 +142,7 @@ def summarize_routing(
 
     Raises:
         TraceError: as `import_trace`, or nothing is left to count.
+        ArgError: an argument is out of range or of no use for the format.
     """
     path = locate(source)
     found = _format(path, format)
@@ -171,6 +174,7 @@ def load_requests(
 
     Raises:
         TraceError: the source is unreadable, holds no requests, or an invalid value.
+        ArgError: ``column`` is of no use for the format.
     """
     path = locate(source)
     return join_requests(list(_requests(path, format, column)), str(path))
@@ -184,13 +188,14 @@ def load_context_tokens(
     They are all that is kept of it, 8 bytes per request.
 
     Raises:
-        TraceError: as `load_requests`.
+        TraceError, ArgError: as `load_requests`.
     """
     path = locate(source)
-    format = detect_trace_format(path) if format is None else format
-    if format == OWN_REQUESTS:
+    found = _format(path, format)
+    if found.name == OWN_REQUESTS:
+        check_options(found, path, {"column": column})
         return read_requests(path, columns=["context_tokens"]).context_tokens
-    return np.concatenate([piece.context_tokens for piece in _requests(path, format, column)])
+    return np.concatenate([piece.context_tokens for piece in _requests(path, found.name, column)])
 
 
 def _requests(path: Path, name: str | None, column: str | None) -> Iterator[RequestTrace]:
@@ -221,6 +226,7 @@ def _read(
     found: Format, job: ImportJob, progress: Callable[[ImportProgress], None] | None = None
 ) -> Iterator[RoutingTable | RequestTrace]:
     """The pieces of a trace, at least one, of what the format holds, and of one shape."""
+    check_options(found, job.path, vars(job))
     rows = 0
     if progress is not None:
 

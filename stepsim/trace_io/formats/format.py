@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from stepsim.errors import TraceError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.requests import RequestTrace
@@ -20,7 +20,13 @@ from stepsim.trace_io.sources.numpy import archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields
 from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["Content", "Format"]
+__all__ = ["IMPORT_OPTIONS", "Content", "Format"]
+
+IMPORT_OPTIONS = ("column", "layers", "drop_missing", "ranks")
+"""Fields of `ImportJob` that a format uses only if it says so."""
+
+_ROUTING_OPTIONS = ("model", "experts", "k", "layer", "step")
+"""What applies to all routing, whatever its format."""
 
 _RECORDS = 16
 
@@ -37,16 +43,36 @@ class Format:
             `TraceError` for what it cannot read.
         recognizes: whether a file is in this format; it may raise a `TraceError` that says why
             the file is in none.
+        options: the `IMPORT_OPTIONS` that ``read`` uses; any other is refused when it is given.
+            What is known about a model (``experts``, ``k``, ``model``) goes with all routing.
         last: the format is asked after all others, since what it recognizes has few marks.
         package: the package of a plugin; filled in when it is found.
+
+    Raises:
+        ArgError: an option does not exist.
     """
 
     name: str
     holds: Literal["routing", "requests"]
     read: Callable[[ImportJob], Iterator[RoutingTable | RequestTrace]]
     recognizes: Callable[[Content], bool]
+    options: Collection[str] = ()
     last: bool = False
     package: str | None = None
+
+    def __post_init__(self) -> None:
+        for option in self.options:
+            if option not in IMPORT_OPTIONS:
+                raise ArgError(
+                    f"format {self.name}: options has {option!r}, expected names among "
+                    f"{', '.join(IMPORT_OPTIONS)}; mend or drop it"
+                )
+
+    @property
+    def all_options(self) -> tuple[str, ...]:
+        """All options that say something about a trace of this format, in one order."""
+        own = tuple(option for option in IMPORT_OPTIONS if option in self.options)
+        return (_ROUTING_OPTIONS if self.holds == "routing" else ()) + own
 
     def failed(self, path: Path, error: Exception) -> TraceError:
         """The error for a plugin that raised something else than our errors."""

@@ -35,10 +35,13 @@ class _Sequence(NamedTuple):
 class ImportJob:
     """One reading of a trace: what to read, what the caller knows about it, how far it is.
 
+    Of ``column``, ``layers``, ``drop_missing`` and ``ranks``, a format sees only those that its
+    ``options`` name; the others are refused before.
+
     Attributes:
         path: the file or folder.
         experts, k: as in `read_routing`.
-        layers: layers of the model, for flat formats.
+        layers: layers of the model.
         model: label of the rows.
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
@@ -50,7 +53,7 @@ class ImportJob:
         done: the reader calls it with the bytes of input read so far.
 
     Raises:
-        ArgError: a number is out of range, or ranks are chosen in a file.
+        ArgError: a number is out of range.
     """
 
     path: Path
@@ -72,11 +75,6 @@ class ImportJob:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ArgError(f"import_trace: {name} is {value}, expected at least 1 or None")
-        if self.ranks is not None and not self.path.is_dir():
-            raise ArgError(
-                f"{self.path}: ranks are chosen among the files of a Megatron folder, but this is "
-                "none; leave --rank out"
-            )
 
     def table(
         self, ids: npt.NDArray[Any], place: Place, weights: npt.NDArray[Any] | None = None

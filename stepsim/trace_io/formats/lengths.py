@@ -184,4 +184,4 @@ def _recognizes(content: Content) -> bool:
     return text or content.dims == 1
 
 
-FORMAT = Format("lengths", "requests", _read, _recognizes, last=True)
+FORMAT = Format("lengths", "requests", _read, _recognizes, options=("column",), last=True)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from stepsim.errors import TraceError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import unreadable
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
@@ -65,6 +65,11 @@ def _trace_files(folder: Path, ranks: Collection[int] | None = None) -> dict[int
 
 def _read(job: ImportJob) -> Iterator[RoutingTable]:
     folder = job.path.is_dir()
+    if job.ranks is not None and not folder:
+        raise ArgError(
+            f"{job.path}: ranks are chosen among the files of a Megatron folder, but this is none; "
+            "leave --rank (ranks=) out"
+        )
     ranks = (
         {path: rank for rank, path in _trace_files(job.path, job.ranks).items()} if folder else {}
     )
@@ -198,4 +203,4 @@ def _recognizes(content: Content) -> bool:
     return any("top_indices" in record for record in content.records)
 
 
-FORMAT = Format("megatron", "routing", _read, _recognizes)
+FORMAT = Format("megatron", "routing", _read, _recognizes, options=("ranks",))

@@ -15,7 +15,6 @@ from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
 from stepsim.trace_io.formats.sequences import Sequence
 from stepsim.trace_io.sources.numpy import open_routing
 from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Place
 
 __all__ = ["FORMAT"]
 
@@ -44,16 +43,20 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     row = token = 0
     for block in ids.blocks(CHUNK_BYTES):
         gates = None if weights is None else weights.read(row, len(block))
-        if block.ndim == 2:
-            yield job.table(block, Place(name, first_token=row, first_row=row), gates)
-        else:
-            part = Sequence(job, block, name, "experts", first_row=row, weights=gates)
-            yield from part.tables(0, token)
-            token += part.tokens
+        if block.ndim == 2:  # of one layer
+            block, gates = block[:, None], None if gates is None else gates[:, None]
+        part = Sequence(job, block, name, "experts", first_row=row, weights=gates)
+        yield from part.tables(0, token)
+        token += part.tokens
         row += len(block)
         job.done(row * ids.row_bytes)
 
 
 FORMAT = Format(
-    "numpy", "routing", _read, recognizes=lambda content: content.dims in (2, 3), last=True
+    "numpy",
+    "routing",
+    _read,
+    recognizes=lambda content: content.dims in (2, 3),
+    options=("layers", "drop_missing"),
+    last=True,
 )

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepsim.errors import TraceError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import is_list, plain
 from stepsim.trace_io.decode_steps import refuse_decode_steps
 from stepsim.trace_io.files import detect_format
@@ -82,6 +82,8 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     check_single(schema, [column], name)
     levels = depth(schema.field(column).type)
     columns = token_columns(schema, column, name) if levels == 1 else [column]
+    if levels == 1:
+        _check_rows_are_tokens(job)
     order = _TokenOrder(name)
     token = 0
     for first_row, table, bytes_read in read_batches(job.path, kind, columns, _BATCH_ROWS[levels]):
@@ -99,6 +101,19 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
                 (ids,) = _nested(table.slice(row - first_row, 1), column, where)
                 yield from Sequence(job, ids, where, column).tables(row)
         job.done(bytes_read)
+
+
+def _check_rows_are_tokens(job: ImportJob) -> None:
+    """Refuse what says something about all layers of a token, of which a row is one."""
+    for option, given in (
+        ("--layers (layers=)", job.layers is not None),
+        ("--drop-missing (drop_missing=)", job.drop_missing),
+    ):
+        if given:
+            raise ArgError(
+                f"{job.path}: {option} is given, but each row is a token in one layer, expected "
+                "lists nested 2 or 3 deep, of all layers of a token; leave it out"
+            )
 
 
 def _chosen(job: ImportJob, schema: pa.Schema) -> str:
@@ -225,4 +240,11 @@ def _recognizes(content: Content) -> bool:
     return True
 
 
-FORMAT = Format("parquet", "routing", _read, _recognizes, last=True)
+FORMAT = Format(
+    "parquet",
+    "routing",
+    _read,
+    _recognizes,
+    options=("column", "layers", "drop_missing"),
+    last=True,
+)

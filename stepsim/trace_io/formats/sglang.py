@@ -144,4 +144,4 @@ def _recognizes(content: Content) -> bool:
     return is_flat(first_payload(content.records))
 
 
-FORMAT = Format("sglang", "routing", _read, _recognizes)
+FORMAT = Format("sglang", "routing", _read, _recognizes, options=("layers", "drop_missing"))

@@ -133,4 +133,4 @@ def _recognizes(content: Content) -> bool:
     return not is_flat(payload)
 
 
-FORMAT = Format("vllm", "routing", _read, _recognizes)
+FORMAT = Format("vllm", "routing", _read, _recognizes, options=("layers", "drop_missing"))
