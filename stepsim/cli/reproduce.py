@@ -33,7 +33,8 @@ def reproduce(
     figures: Annotated[
         list[str],
         typer.Argument(
-            metavar="FIG...", help="Numbers of figures, or all; a wrong one lists them."
+            metavar="FIG...",
+            help="Numbers of figures, all, or FILE.py with figures of your own.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
@@ -50,7 +51,10 @@ def reproduce(
         int, typer.Option(metavar="N", min=0, max=16, help="Of the machine; 0 is canonical.")
     ] = 0,
 ) -> None:
-    """Simulate figures of the STeP paper, compare with what is published, draw and report."""
+    """Simulate figures of the STeP paper or of your own, compare, draw and report.
+
+    Figures of the paper are compared with what is published.
+    """
     from stepsim.cli.heartbeat import Heartbeat
 
     with Heartbeat() as heartbeat:
@@ -96,16 +100,15 @@ def _processes(jobs: int | None) -> int:
 
 
 def _show(result: Reproduction) -> None:
-    from stepsim.reproduce import FIGURES
-
     if result.compared:
         show("= equal to the published value, ! different\n")
     for figure, rows in result.figures.items():
         show(_points_table(figure, rows, result))
-        show(*FIGURES[figure].remarks(rows))
+        show(*result.remarks[figure])
         show("")
+    if result.headlines:
+        show(_headlines_table(result))
     show(
-        _headlines_table(result),
         f"\n{result.runs} runs in {result.elapsed:.1f} s with {result.jobs} processes",
         _times_table(result),
     )
@@ -116,7 +119,7 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce import FIGURES
+    from stepsim.reproduce.choice import countings
     from stepsim.reproduce.report import signed_percent
 
     columns: dict[str, list[str]] = {
@@ -126,13 +129,13 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
         "canonical": [_canonical(row) for row in rows],
         "HDL": [_whole(row.get("hdl_cycles")) for row in rows],
     }
-    for name in FIGURES[figure].columns:
-        heading, cell = _COLUMNS[name]
+    for name in result.chosen[figure].figure.columns:
+        heading, cell = _COLUMNS.get(name, (name, _plain))
         columns[heading] = [cell(row, name) for row in rows]
     columns["ratio"] = [_ratio(row.get("ratio")) for row in rows]
     columns["published ratio"] = [_ratio(row.get("published_ratio")) for row in rows]
     known = {name: cells for name, cells in columns.items() if set(cells) != {_NONE}}
-    title = f"Figure {figure}: {result.seconds[figure]:.2f} s of runs"
+    title = f"Figure {figure}: {result.seconds[figure]:.2f} s of runs, counting {countings(rows)}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("point", no_wrap=True)
     for name in known:
@@ -197,6 +200,11 @@ def _percent(row: Mapping[str, Any], name: str) -> str:
     return _NONE if value is None else f"{100 * value:.2f} %"
 
 
+def _plain(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return _NONE if value is None else str(value)
+
+
 def _ratio(value: float | None) -> str:
     return _NONE if value is None else f"{value:.4f}"
 
@@ -208,4 +216,4 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[Mapping[str, Any], str], str]]]] 
     "bandwidth_utilization": ("bandwidth", _percent),
     "allocated_flops_per_cycle": ("kFLOPs/cycle", partial(_marked, scale=1e3, digits=0)),
 }
-"""Columns that figures choose from: heading, and a cell of a row."""
+"""Columns with headings and cells of their own; others stand as they are."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepsim.reproduce.figures import headlines
-from stepsim.reproduce.headline import MissingNumber, Numbers
+from stepsim.reproduce.headline import Headline, MissingNumber, Numbers
 from stepsim.reproduce.published import Published
 
 __all__ = ["headline_rows", "quoted_numbers"]
@@ -20,16 +19,18 @@ def quoted_numbers(text: str) -> list[float]:
 
 
 def headline_rows(
-    rows: Sequence[Mapping[str, Any]], published: Published | None
+    rows: Sequence[Mapping[str, Any]],
+    published: Published | None,
+    headlines: Iterable[Headline],
 ) -> list[dict[str, Any]]:
-    """One row for each headline whose points are all there.
+    """One row for each of the headlines whose points are all there.
 
     Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours.
     """
     numbers = Numbers(rows)
     printed = {(h.figure, h.claim): h for h in (published.headlines if published else ())}
     table = []
-    for headline in headlines():
+    for headline in headlines:
         try:
             ours = headline.value(numbers)
         except MissingNumber:

@@ -22,7 +22,8 @@ Rows = Sequence[Mapping[str, Any]]
 class Ratio(NamedTuple):
     """The normalized value of points: cycles of one series over those of another.
 
-    The points compared differ in their series only.
+    The points compared have other series and the same values of ``same``, which are fields of
+    their runs or parameters.
 
     Attributes
     ----------
@@ -34,6 +35,7 @@ class Ratio(NamedTuple):
     over: str
     of: str | None
     meaning: str
+    same: tuple[str, ...] = ("model", "batch", "routing", "lengths")
 
 
 def _nothing(*_: Any) -> list[Any]:
@@ -42,11 +44,11 @@ def _nothing(*_: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure, as one module declares it.
+    """A figure, as one module of this package or a file of the user declares it.
 
     Attributes
     ----------
-    number : in the paper; names of its files and commands have it.
+    number : in the paper, or any word; names of its files and commands have it.
     points : its points, in the order of its table. Published values are found for them by the
         settings of their runs, in rows of the shipped table that name the figure.
     draw : a picture from the rows of its table.

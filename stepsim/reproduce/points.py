@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-__all__ = ["Point", "Run", "RunKey"]
+from stepsim.errors import ArgError
+
+__all__ = ["Point", "Run", "Settings"]
 
 
-class RunKey(NamedTuple):
-    """What tells published runs apart, in the words of their table.
+class Settings(Mapping[str, Any]):
+    """Values by name that do not change and can be told apart; lists become tuples.
 
-    ``tile`` counts rows; attention has none. ``fifo_depth`` is None for decoders, whose depth is
-    not published.
+    Raises
+    ------
+    ArgError : a value can change.
     """
 
-    model: str
-    batch: int
-    trace: str
-    strategy: str
-    tile: str
-    tile_inter: int | None
-    regions: int | None
-    fifo_depth: int | None
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: _frozen(name, values[name]) for name in sorted(values)}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+
+def _frozen(name: str, value: Any) -> Any:
+    fixed = tuple(value) if isinstance(value, list) else value
+    try:
+        hash(fixed)
+    except TypeError:
+        raise ArgError(
+            f"{name}: expected a number, a text or a tuple of them, found {value!r}"
+        ) from None
+    return fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,68 +57,41 @@ class Run:
 
     Attributes
     ----------
-    workload : ``swiglu``, ``moe``, ``attention`` or ``decoder``.
-    batch : rows or requests.
-    tile : rows per tile, or ``dynamic``; unused by attention.
-    tile_inter : columns per tile of the inner dimension.
-    regions : regions that share the experts; of attention, the regions asked for.
-    strategy : how attention shares its requests, or the variant of a decoder.
-    routing, lengths : traces of expert choices and of KV-cache lengths, below the folder of traces.
-        Of the lengths, the first ``batch`` are used.
-    max_length : tokens reserved for each request, None for the default of the published batch.
-    fifo_depth : capacity of each queue in tokens.
+    workload : name of a workload, or file and name as in ``gemm.py:gemm``.
+    parameters : those of the workload that are given.
+    batch : the first tokens or requests of the traces; None takes all of them.
+    routing, lengths : traces of expert choices and of KV-cache lengths: a file or a data set.
+    layer, step : which part of the routing.
+    machine : name or file.
+    changes : values of the machine by dotted key, as ``{"hbm.channels": 16}``.
+    config : ``published`` takes parameters that are not given from the published experiment.
+    counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``.
+    folder : where relative paths start: that of the file that holds the figure. The figures of the
+        paper have none: their traces are below the folder of recorded ones, or synthetic.
     """
 
     workload: str
-    model: str
-    batch: int
-    tile: int | str = ""
-    tile_inter: int | None = None
-    regions: int | None = None
-    strategy: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    batch: int | None = None
     routing: str = ""
     lengths: str = ""
-    max_length: int | None = None
-    fifo_depth: int | None = None
+    layer: int | None = None
+    step: int | None = None
     machine: str = "sda-1024"
-    closure_slack: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    config: str | None = None
+    counting: str = "executed"
+    folder: str = ""
 
-    @property
-    def key(self) -> RunKey:
-        """Identity among the published points, which know neither slack nor reserved tokens."""
-        decoder = self.workload == "decoder"
-        return RunKey(
-            model=self.model,
-            batch=self.batch,
-            trace="" if decoder else self.routing or self.lengths,
-            strategy=self.strategy,
-            tile=str(self.tile),
-            tile_inter=self.tile_inter,
-            regions=self.regions if self.workload == "moe" else None,
-            fifo_depth=None if decoder else self.fifo_depth,
-        )
+    def __post_init__(self) -> None:
+        for name in ("parameters", "changes"):
+            object.__setattr__(self, name, Settings(getattr(self, name)))
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Parameters of the workload that published settings do not set."""
-        names = {
-            "swiglu": ("tile", "tile_inter"),
-            "moe": ("model", "tile", "regions"),
-            "attention": ("model", "strategy", "max_length"),
-        }
-        if self.workload == "decoder":
-            return {"model": self.model, "variant": self.strategy}
-        given = {name: getattr(self, name) for name in (*names[self.workload], "fifo_depth")}
-        return {name: value for name, value in given.items() if value is not None}
-
-    @property
-    def weight(self) -> float:
-        """Rough cost, to start long runs first: units to lower, and tiles to simulate."""
-        if self.workload in ("swiglu", "attention"):
-            return 1 + self.batch / 16
-        experts = 16 if "mixtral" in self.model else 128
-        height = 64 if isinstance(self.tile, str) else self.tile
-        return experts * (4 if self.workload == "decoder" else 2) + 8 * self.batch / height
+    def with_slack(self, cycles: int) -> Run:
+        """The run on a machine with this closure slack; 0 is that of the machine itself."""
+        if not cycles:
+            return self
+        return replace(self, changes={**self.changes, "closure_slack": cycles})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class Point:
 
     Attributes
     ----------
-    point_id : unique name; figures that show the same run share it.
+    point_id : unique name; figures of the paper that show the same run share it.
     series : what the point belongs to in the figure, e.g. ``static`` or ``coarse``.
     kv_class : spread of the KV lengths: low, med or high.
     """
@@ -112,8 +110,3 @@ class Point:
     series: str
     run: Run
     kv_class: str = ""
-
-    @property
-    def trace_name(self) -> str:
-        """The trace in short: file name without folder and suffix."""
-        return PurePosixPath(self.run.routing or self.run.lengths).stem

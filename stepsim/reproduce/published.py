@@ -14,9 +14,18 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
-from stepsim.reproduce.points import Run, RunKey
+from stepsim.reproduce.points import Run
 
-__all__ = ["HardwareRow", "HeadlineRow", "Published", "PublishedRow", "published", "table_rows"]
+__all__ = [
+    "HardwareRow",
+    "HeadlineRow",
+    "Published",
+    "PublishedRow",
+    "RunKey",
+    "published",
+    "run_key",
+    "table_rows",
+]
 
 _MODELS: Final = {
     "SimpleExample": "swiglu",
@@ -27,6 +36,38 @@ _MODELS: Final = {
 
 _HARDWARE: Final = "f8_hdl_"
 """How the names of the points begin that the plotted figure 8 gives for the hardware."""
+
+
+class RunKey(NamedTuple):
+    """What tells published runs apart, in the words of their table.
+
+    ``tile`` counts rows; attention has none. ``fifo_depth`` is None for decoders, whose depth is
+    not published.
+    """
+
+    model: str
+    batch: int
+    trace: str
+    strategy: str
+    tile: str
+    tile_inter: int | None
+    regions: int | None
+    fifo_depth: int | None
+
+
+def run_key(run: Run) -> RunKey:
+    """Identity of a run among the published ones, which know neither slack nor reserved tokens."""
+    given, decoder = run.parameters, run.workload == "decoder"
+    return RunKey(
+        model=given.get("model", run.workload),
+        batch=given.get("batch", run.batch),
+        trace="" if decoder else run.routing or run.lengths,
+        strategy=given.get("variant", given.get("strategy", "")),
+        tile=str(given.get("tile", "")),
+        tile_inter=given.get("tile_inter"),
+        regions=given.get("regions") if run.workload == "moe" else None,
+        fifo_depth=None if decoder else given.get("fifo_depth"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +136,7 @@ class Published:
 
     def plotted(self, figure: str, run: Run) -> PublishedRow | None:
         """The point of a figure that shows a run."""
-        key = run.key
+        key = run_key(run)
         found = (r for r in self.rows if r.key == key and figure in r.figures and not r.archived)
         return next(found, None)
 

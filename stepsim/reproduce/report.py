@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepsim._version import MODEL_VERSION, __version__
+from stepsim.reproduce.choice import countings
 from stepsim.reproduce.figure import Rows
-from stepsim.reproduce.figures import FIGURES
 from stepsim.reproduce.result import Reproduction
 
 __all__ = ["agreement", "headline_cells", "report", "signed_percent"]
@@ -15,11 +15,10 @@ __all__ = ["agreement", "headline_cells", "report", "signed_percent"]
 
 def report(result: Reproduction) -> str:
     """The text of ``report.md``; pictures are expected beside it."""
-    source = "recorded traces" if result.compared else "synthetic traces, nothing to compare with"
     lines = [
-        "# Figures of the STeP paper, reproduced",
+        f"# {_title(result)}",
         "",
-        f"stepsim {__version__}, model version {MODEL_VERSION}; {source}; closure slack "
+        f"stepsim {__version__}, model version {MODEL_VERSION}; {_source(result)}closure slack "
         f"{result.closure_slack}. {result.runs} runs in {result.elapsed:.1f} s with {result.jobs} "
         f"process{'es' if result.jobs > 1 else ''}, reading, drawing and writing included.",
         "",
@@ -29,10 +28,26 @@ def report(result: Reproduction) -> str:
     lines += _figure_table(result)
     lines += _headline_table(result)
     for figure, rows in result.figures.items():
-        lines += ["", f"![Figure {figure}]({FIGURES[figure].stem}.png)"]
-        if remarks := FIGURES[figure].remarks(rows):
-            lines += ["", *(f"* {line}" for line in remarks)]
+        lines += ["", f"![Figure {figure}]({result.chosen[figure].figure.stem}.png)"]
+        lines += ["", f"* bytes and FLOPs: counting {countings(rows)}"]
+        lines += [f"* {line}" for line in result.remarks[figure]]
     return "\n".join(lines) + "\n"
+
+
+def _has_paper(result: Reproduction) -> bool:
+    return any(not one.is_own for one in result.chosen.values())
+
+
+def _title(result: Reproduction) -> str:
+    return "Figures of the STeP paper, reproduced" if _has_paper(result) else "Figures"
+
+
+def _source(result: Reproduction) -> str:
+    if not _has_paper(result):
+        return ""
+    if result.compared:
+        return "recorded traces; "
+    return "synthetic traces, nothing to compare with; "
 
 
 def agreement(rows: Rows) -> dict[str, int | float]:
@@ -87,20 +102,24 @@ def _numbers(values: Sequence[float], digits: int) -> str:
 
 def _figure_table(result: Reproduction) -> list[str]:
     if not result.compared:
-        lines = ["| figure | points | seconds of runs |", "|---|---:|---:|"]
+        lines = ["| figure | points | counting | seconds of runs |", "|---|---:|---|---:|"]
         for figure, rows in result.figures.items():
             found = agreement(rows)
-            lines.append(f"| {figure} | {found['points']} | {result.seconds[figure]:.2f} |")
+            lines.append(
+                f"| {figure} | {found['points']} | {countings(rows)} | "
+                f"{result.seconds[figure]:.2f} |"
+            )
         return lines
     lines = [
-        "| figure | points | equal to canonical cycles | equal to published cycles | "
+        "| figure | points | counting | equal to canonical cycles | equal to published cycles | "
         "largest difference | bytes equal | seconds of runs |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
     ]
     for figure, rows in result.figures.items():
         found = agreement(rows)
         lines.append(
-            f"| {figure} | {found['points']} | {_of(found, 'same', 'canonical')} | "
+            f"| {figure} | {found['points']} | {countings(rows)} | "
+            f"{_of(found, 'same', 'canonical')} | "
             f"{_of(found, 'exact', 'published')} | {signed_percent(found['worst'])} | "
             f"{_of(found, 'same_bytes', 'bytes')} | {result.seconds[figure]:.2f} |"
         )

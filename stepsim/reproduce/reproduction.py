@@ -8,56 +8,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
-from stepsim.machine import load_machine
 from stepsim.report.saving import require_matplotlib
+from stepsim.reproduce.choice import Chosen, choose_figures
 from stepsim.reproduce.compare import headline_rows
 from stepsim.reproduce.drawing import draw
 from stepsim.reproduce.figure import Row
-from stepsim.reproduce.figures import FIGURES, points_of
+from stepsim.reproduce.figures import headlines
 from stepsim.reproduce.files import csv_of, make_folder, write_file
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.pool import Pool, workers
-from stepsim.reproduce.published import published
+from stepsim.reproduce.published import Published, published
 from stepsim.reproduce.report import report
 from stepsim.reproduce.result import Reproduction
 from stepsim.reproduce.rows import figure_rows
-from stepsim.reproduce.runs import Outcome, make
-from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES, points_schema
+from stepsim.reproduce.runs import Outcome, make, weight_of
+from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES
 from stepsim.results.writing import write_tables
 
 __all__ = [
     "check_inputs",
-    "choose_figures",
     "fetch_inputs",
     "make_runs",
     "reproduce",
 ]
 
 Notice = Callable[[str], None]
-
-
-def choose_figures(names: Iterable[str]) -> list[str]:
-    """Figures by number in the paper's order, each once; ``all`` stands for every one.
-
-    Raises
-    ------
-    ArgError : a figure is not known, or none is named.
-    """
-    asked = [name.lower().removeprefix("fig").removeprefix("ure").lstrip(". 0") for name in names]
-    unknown = [given for given, name in zip(names, asked, strict=True)
-               if name != "all" and name not in FIGURES]  # fmt: skip
-    if unknown or not asked:
-        found = f"found {unknown[0]!r}" if unknown else "found none"
-        raise ArgError(f"figures: expected some of {', '.join(FIGURES)}, or 'all', {found}")
-    return [figure for figure in FIGURES if figure in asked or "all" in asked]
 
 
 def reproduce(
@@ -72,12 +55,15 @@ def reproduce(
 ) -> Reproduction:
     """Simulate every point of some figures, compare, draw and write it all into a folder.
 
+    Figures of a user's file name their traces themselves and are not compared.
+
     Each figure gets a Parquet and a CSV table, a PNG and an SVG picture; ``headlines`` is a table
     of its own, and ``report.md`` shows everything.
 
     Parameters
     ----------
-    figures : numbers, or ``all``.
+    figures : numbers, ``all`` for those of the paper, or Python files that hold a `Figure` each or
+        several.
     data : folder of recorded traces, with which the runs are compared with what is published;
         synthetic traces when not given.
     fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch what is
@@ -88,7 +74,9 @@ def reproduce(
 
     Raises
     ------
-    ArgError : a figure is not known, ``jobs`` is below 1, or both ``data`` and ``fetch`` are given.
+    ArgError : a figure is not known or cannot be run, ``jobs`` is below 1, both ``data`` and
+        ``fetch`` are given, or one of them without a figure of the paper.
+    UserCodeError : the file of a figure raises.
     DataError : a trace cannot be fetched.
     TraceError : a file of ``data`` is missing or cannot be used.
     OutputError : the folder cannot be written, or matplotlib is missing.
@@ -98,7 +86,12 @@ def reproduce(
     if jobs < 1:
         raise ArgError(f"jobs: expected a whole number from 1, found {jobs}")
     require_matplotlib()
-    points = {figure: _points(figure, closure_slack) for figure in chosen}
+    if (data is not None or fetch) and all(one.is_own for one in chosen):
+        raise ArgError(
+            "--data and --fetch are for figures of the paper; figures of your own name their "
+            "traces themselves, leave it out"
+        )
+    points = {one: _points(one, closure_slack) for one in chosen}
     runs = [p.run for ps in points.values() for p in ps]
     inputs = fetch_inputs(data, runs, notice) if fetch else check_inputs(data, runs)
     known = None if inputs.folder is None else published()
@@ -106,16 +99,18 @@ def reproduce(
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
         outcomes = make_runs(pool, runs, inputs, notice)
-        rows = {f: figure_rows(FIGURES[f], ps, outcomes, known) for f, ps in points.items()}
+        rows = {one: _rows(one, ps, outcomes, known) for one, ps in points.items()}
         notice("drawing the figures")
         tasks = list(rows.items())
         drawn = dict(zip(rows, pool.map(draw, tasks), strict=True))
     notice("writing")
-    seconds = {f: sum(outcomes[run].seconds for run in {p.run for p in ps})
-               for f, ps in points.items()}  # fmt: skip
+    seconds = {one.number: sum(outcomes[run].seconds for run in {p.run for p in ps})
+               for one, ps in points.items()}  # fmt: skip
     result = Reproduction(
-        figures=rows,
-        headlines=headline_rows([row for own in rows.values() for row in own], known),
+        figures={one.number: own for one, own in rows.items()},
+        chosen={one.number: one for one in chosen},
+        remarks={one.number: _remarks(one, own) for one, own in rows.items()},
+        headlines=_headlines(rows, known),
         seconds=seconds,
         elapsed=time.perf_counter() - begin,
         runs=len(outcomes),
@@ -124,7 +119,7 @@ def reproduce(
         closure_slack=closure_slack,
         problems=_problems(points, outcomes),
     )
-    _write(result, drawn, out)
+    _write(result, drawn, points, out)
     return result
 
 
@@ -169,7 +164,7 @@ def make_runs(
     pool: Pool, runs: Iterable[Run], inputs: Inputs, notice: Notice
 ) -> dict[Run, Outcome]:
     """Outcomes of all different runs, longest ones started first."""
-    different = sorted(dict.fromkeys(runs), key=lambda run: -run.weight)
+    different = sorted(dict.fromkeys(runs), key=lambda run: -weight_of(run))
     ended: list[Run] = []
 
     def done(run: Run) -> None:
@@ -181,12 +176,38 @@ def make_runs(
     return dict(zip(different, made, strict=True))
 
 
-def _points(figure: str, slack: int) -> list[Point]:
-    return [replace(p, run=replace(p.run, closure_slack=slack)) for p in points_of(figure)]
+def _points(chosen: Chosen, slack: int) -> list[Point]:
+    return [replace(p, run=p.run.with_slack(slack)) for p in chosen.points()]
+
+
+def _rows(
+    chosen: Chosen,
+    points: Sequence[Point],
+    outcomes: Mapping[Run, Outcome],
+    known: Published | None,
+) -> list[Row]:
+    with chosen.user_code():
+        return figure_rows(chosen.figure, points, outcomes, None if chosen.is_own else known)
+
+
+def _remarks(chosen: Chosen, rows: Sequence[Row]) -> list[str]:
+    with chosen.user_code():
+        return chosen.figure.remarks(rows)
+
+
+def _headlines(rows: Mapping[Chosen, Sequence[Row]], known: Published | None) -> list[Row]:
+    """Those of the paper from the points of all its figures, those of a user from the figure's."""
+    paper = [row for one, found in rows.items() if not one.is_own for row in found]
+    table = headline_rows(paper, known, headlines()) if paper else []
+    for one, found in rows.items():
+        if one.is_own:
+            with one.user_code():
+                table += headline_rows(found, None, one.figure.headlines)
+    return table
 
 
 def _problems(
-    points: Mapping[str, Sequence[Point]], outcomes: Mapping[Run, Outcome]
+    points: Mapping[Chosen, Sequence[Point]], outcomes: Mapping[Run, Outcome]
 ) -> tuple[str, ...]:
     found = {
         point.point_id: f"{point.point_id}: {outcome.status}: {outcome.problem}"
@@ -200,30 +221,38 @@ def _problems(
 _TIME_NAMES: Final = [field.name for field in TIMES]
 
 
-def _write(result: Reproduction, drawn: Mapping[str, Mapping[str, bytes]], out: Path) -> None:
-    for figure, rows in result.figures.items():
-        table = _table(rows, points_schema(result.compared), result, figure)
-        write_tables(out / f"{FIGURES[figure].stem}.parquet", {"": table})
-        write_file(out / f"{FIGURES[figure].stem}.csv", csv_of(table.drop_columns(_TIME_NAMES)))
-        for kind, content in drawn[figure].items():
-            write_file(out / f"{FIGURES[figure].stem}.{kind}", content)
-    headlines = _table(result.headlines, HEADLINES_SCHEMA, result)
-    write_tables(out / "headlines.parquet", {"": headlines})
-    write_file(out / "headlines.csv", csv_of(headlines))
+def _write(
+    result: Reproduction,
+    drawn: Mapping[Chosen, Mapping[str, bytes]],
+    points: Mapping[Chosen, Sequence[Point]],
+    out: Path,
+) -> None:
+    for chosen, pictures in drawn.items():
+        stem = out / chosen.figure.stem
+        schema = chosen.schema(points[chosen], compared=result.compared)
+        table = _table(result.figures[chosen.number], schema, result, chosen)
+        write_tables(stem.with_suffix(".parquet"), {"": table})
+        write_file(stem.with_suffix(".csv"), csv_of(table.drop_columns(_TIME_NAMES)))
+        for kind, content in pictures.items():
+            write_file(stem.with_suffix(f".{kind}"), content)
+    table = _table(result.headlines, HEADLINES_SCHEMA, result)
+    write_tables(out / "headlines.parquet", {"": table})
+    write_file(out / "headlines.csv", csv_of(table))
     write_file(out / "report.md", report(result).encode())
 
 
 def _table(
-    rows: Sequence[Row], schema: pa.Schema, result: Reproduction, figure: str | None = None
+    rows: Sequence[Row], schema: pa.Schema, result: Reproduction, chosen: Chosen | None = None
 ) -> pa.Table:
-    machines = sorted({row["machine"] for row in rows if row.get("machine")})
-    overrides = {"closure_slack": result.closure_slack}
-    provenance = {
+    machines = {row["machine_json"]: None for row in rows if row.get("machine_json")}
+    provenance: dict[str, Any] = {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
-        "machines": [load_machine(name, overrides).to_dict() for name in machines],
+        "machines": [json.loads(text) for text in sorted(machines)],
     }
+    if chosen is not None and chosen.is_own:
+        provenance |= {"file": Path(chosen.file).name, "file_sha256": chosen.digest}
     metadata = {**schema.metadata, b"provenance": json.dumps(provenance).encode()}
-    if figure is not None:
-        metadata[b"seconds"] = f"{result.seconds[figure]:.3f}".encode()
+    if chosen is not None:
+        metadata[b"seconds"] = f"{result.seconds[chosen.number]:.3f}".encode()
     return pa.Table.from_pylist(list(rows), schema=schema.with_metadata(metadata))

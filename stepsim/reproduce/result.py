@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stepsim.reproduce.choice import Chosen
 from stepsim.reproduce.figure import Row
 
 __all__ = ["Reproduction"]
@@ -16,17 +17,21 @@ class Reproduction:
 
     Attributes
     ----------
-    figures : rows of each figure.
+    figures : rows of each figure, by number.
+    chosen : what these figures are, by number.
+    remarks : sentences on the rows of each figure.
     headlines : rows of the table of headlines.
     seconds : time of the runs of each figure, in one process; figures that share a run both count
         it.
     elapsed : seconds that it all took, with ``jobs`` processes.
     runs : number of different runs.
-    compared : whether published values were at hand.
+    compared : whether published values were at hand for the figures of the paper.
     problems : runs that did not end well, with the reason.
     """
 
     figures: Mapping[str, Sequence[Row]]
+    chosen: Mapping[str, Chosen]
+    remarks: Mapping[str, Sequence[str]]
     headlines: Sequence[Row]
     seconds: Mapping[str, float]
     elapsed: float

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from stepsim.errors import ArgError
 from stepsim.reproduce.figure import Figure, Ratio, Row
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published, PublishedRow
-from stepsim.reproduce.runs import COUNTING, Outcome
-from stepsim.reproduce.schema import MEASURED
+from stepsim.reproduce.runs import Outcome
+from stepsim.reproduce.schema import MEASURED, PARAMETERS
 
 __all__ = ["SYNTHETIC", "figure_rows"]
 
@@ -24,7 +26,13 @@ def figure_rows(
 ) -> list[Row]:
     """One row for each of the points of a figure, then its summary.
 
-    Columns are those of :func:`~stepsim.reproduce.schema.points_schema`; absent ones are null.
+    Columns are those of :func:`~stepsim.reproduce.schema.points_schema` and, for runs of a user,
+    of :func:`~stepsim.reproduce.schema.own_schema`; absent ones are null. ``published`` is None
+    where nothing is compared.
+
+    Raises
+    ------
+    ArgError : a point has no other to make its ratio with.
     """
     rows = []
     for point in points:
@@ -39,24 +47,25 @@ def figure_rows(
 
 
 def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
-    run = point.run
+    run, settings = point.run, outcome.settings
     trace = "; ".join(name for name in (run.routing, run.lengths) if name)
+    drawn = trace and not recorded and not run.folder
+    trace_column = SYNTHETIC if drawn else trace or None
     return {
+        **(settings if run.folder else _of_the_paper(settings)),
         "figure": point.figure,
         "point_id": point.point_id,
-        "workload": run.workload,
-        "model": run.model,
-        "batch": run.batch,
-        "trace": trace if recorded or not trace else SYNTHETIC,
+        "workload": settings["workload"],
+        "batch": settings["batch"],
+        "trace": trace_column,
+        "layer": run.layer,
+        "step": run.step,
         "series": point.series,
         "kv_class": point.kv_class or None,
-        "tile": str(run.tile) or None,
-        "tile_inter": run.tile_inter,
-        "regions": run.regions,
-        "fifo_depth": run.fifo_depth,
-        "machine": run.machine,
-        "closure_slack": run.closure_slack,
-        "counting": COUNTING,
+        "machine": settings["machine"],
+        "machine_json": settings["machine_json"],
+        "closure_slack": json.loads(settings["machine_json"])["closure_slack"],
+        "counting": settings["counting"],
         "status": outcome.status,
         **{name: outcome.measures[name] for name in MEASURED},
         "program_hash": outcome.program_hash,
@@ -65,19 +74,31 @@ def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
     }
 
 
+def _of_the_paper(settings: Mapping[str, Any]) -> Row:
+    """The columns that all figures of the paper have, whatever a workload calls its parameters."""
+    found = {name: settings.get(name) for name in PARAMETERS}
+    if "expert_regions" in settings:
+        found["regions"] = settings["expert_regions"]
+    return {"model": settings.get("model", settings["workload"]), **found}
+
+
 def _ratio(
     ratio: Ratio, point: Point, points: Sequence[Point], outcomes: Mapping[Run, Outcome]
 ) -> Row:
     """The normalized value of a point."""
 
+    def compared(run: Run) -> list[Any]:
+        return [run.parameters.get(name, getattr(run, name, None)) for name in ratio.same]
+
     def cycles(series: str) -> int:
-        """Of the point of a series that differs from this one in nothing else."""
-        ours = (point.run.model, point.run.batch, point.run.lengths)
+        """Of the point of a series that is compared with this one."""
         for other in points:
-            same = (other.run.model, other.run.batch, other.run.lengths) == ours
-            if same and other.series == series:
+            if other.series == series and compared(other.run) == compared(point.run):
                 return outcomes[other.run].cycles
-        raise AssertionError(f"figure {point.figure} has no {series} point beside {point.point_id}")
+        raise ArgError(
+            f"figure {point.figure}: no point of series {series!r} has the same "
+            f"{', '.join(ratio.same)} as {point.point_id}; add one, or change `same` of the ratio"
+        )
 
     value = cycles(ratio.over) / cycles(ratio.of or point.series)
     return {"ratio": value, "ratio_of": ratio.meaning}

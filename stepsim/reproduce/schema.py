@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
 
 from stepsim.results.columns import COLUMNS, field, schema
 
-__all__ = ["COMPARED", "HEADLINES_SCHEMA", "MEASURED", "TIMES", "points_schema"]
+__all__ = [
+    "COMPARED",
+    "HEADLINES_SCHEMA",
+    "MEASURED",
+    "PARAMETERS",
+    "TIMES",
+    "own_schema",
+    "points_schema",
+]
 
 MEASURED: Final = (
     "cycles", "offchip_bytes", "onchip_bytes", "flops", "padded_flops",
@@ -19,16 +28,17 @@ MEASURED: Final = (
 
 _INT, _TEXT = pa.int64(), pa.string()
 
-_PARAMETERS: Final = {
+PARAMETERS: Final = {
     "tile": field("tile", _TEXT, "rows", "rows per tile"),
     "tile_inter": field("tile_inter", _INT, "columns", "columns per tile of the inner dimension"),
     "regions": field("regions", _INT, "regions", "regions that work in parallel"),
     "fifo_depth": field("fifo_depth", _INT, "tokens", "tokens each FIFO holds"),
 }
+"""What runs of the paper differ in, whatever their workload."""
 
 _OURS: Final = (
     "figure", "point_id", "workload", "model", "batch", "trace", "series", "kv_class",
-    *_PARAMETERS.values(), "machine", "closure_slack", "counting", "status", *MEASURED, "ratio",
+    *PARAMETERS.values(), "machine", "closure_slack", "counting", "status", *MEASURED, "ratio",
     "ratio_of", "program_hash",
 )  # fmt: skip
 
@@ -64,6 +74,18 @@ HEADLINES_SCHEMA: Final = schema(
 
 
 def points_schema(compared: bool) -> pa.Schema:
-    """Columns of the points of a figure, with those that compare or without."""
+    """Columns of the points of a figure of the paper, with those that compare or without."""
     own = [*_OURS, *(COMPARED if compared else ()), *TIMES]
+    return schema("reproduce.points", own)
+
+
+def own_schema(parameters: Mapping[str, pa.Field]) -> pa.Schema:
+    """Columns of the points of a user's figure, whose workloads have these parameters."""
+    shared = [] if "batch" in parameters else ["batch"]
+    own = [
+        "figure", "point_id", "series", "workload", "workload_digest", *parameters.values(),
+        *shared, "config", "counting", "trace", "layer", "step", "kv_class", "machine",
+        "machine_json", "closure_slack", "status", *MEASURED, "ratio", "ratio_of", "program_hash",
+        *TIMES,
+    ]  # fmt: skip
     return schema("reproduce.points", own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from stepsim.reproduce.points import Run
 from stepsim.workloads import Data, Model, Workload
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ROUTINGS",
     "STRATEGIES",
     "KVTrace",
+    "published_run",
     "published_settings",
 ]
 
@@ -78,6 +80,12 @@ MEDIAN_TRACE: Final = next(t for t in KV_TRACES if t.first == 4007)
 
 STRATEGIES: Final = {"coarse": "coarse", "interleaved": "interleave", "dynamic": "dynamic"}
 """Ways of sharing attention, and what names of points call them."""
+
+
+def published_run(workload: str, parameters: Mapping[str, Any], **more: Any) -> Run:
+    """A run of the published experiments; ``more`` are fields of Run, None is not given."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return Run(workload, given, config="published", counting="published", **more)
 
 
 def published_settings(workload: type[Workload], batch: int, **given: Any) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,11 +11,12 @@ from stepsim._version import MODEL_VERSION
 from stepsim.errors import ArgError
 from stepsim.reproduce.compare import headline_rows
 from stepsim.reproduce.figures import FIGURES, points_of
+from stepsim.reproduce.figures import headlines as paper_headlines
 from stepsim.reproduce.figures.archived import archived_points
 from stepsim.reproduce.files import write_file
-from stepsim.reproduce.points import Run, RunKey
+from stepsim.reproduce.points import Run
 from stepsim.reproduce.pool import workers
-from stepsim.reproduce.published import Published, PublishedRow, published
+from stepsim.reproduce.published import Published, PublishedRow, RunKey, published, run_key
 from stepsim.reproduce.report import agreement, headline_cells, signed_percent
 from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, make_runs
 from stepsim.reproduce.rows import figure_rows
@@ -40,9 +41,10 @@ are those of an independent implementation of the same rules. No value below was
 
 {agreement}
 
-Bytes are off-chip traffic and on-chip memory. The largest difference is that of cycles from the
-published ones. Of figure 17, neither the graph nor cycles are published: ours is inferred from
-totals, and only its compute can be expected to be equal.
+Bytes are off-chip traffic and on-chip memory; all tables count bytes and FLOPs as published. The
+largest difference is that of cycles from the published ones. Of figure 17, neither the graph nor
+cycles are published: ours is inferred from totals, and only its compute can be expected to be
+equal.
 
 ## Against hardware
 
@@ -84,7 +86,7 @@ def recorded_points(table: Published) -> list[RecordedPoint]:
     known: dict[RunKey, Run] = {}
     points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
     for point in points:
-        known.setdefault(point.run.key, point.run)
+        known.setdefault(run_key(point.run), point.run)
     return [
         RecordedPoint(row, table.canonical.get(row.point_id), known[row.key])
         for row in table.rows
@@ -115,7 +117,7 @@ def write_validation(
     plain = [point.run for points in figures.values() for point in points]
     table = published()
     recorded = recorded_points(table)
-    runs = [replace(p.run, closure_slack=slack) for p in recorded for slack in _SLACKS]
+    runs = [p.run.with_slack(slack) for p in recorded for slack in _SLACKS]
     needed = [*plain, *runs]
     if data is None and not fetch:
         raise ArgError("recorded traces are needed; give their folder with --data, or --fetch")
@@ -124,7 +126,7 @@ def write_validation(
     with workers(jobs) as pool:
         outcomes = make_runs(pool, needed, inputs, notice)
     rows = {f: figure_rows(FIGURES[f], points, outcomes, table) for f, points in figures.items()}
-    headlines = headline_rows([row for own in rows.values() for row in own], table)
+    headlines = headline_rows([r for own in rows.values() for r in own], table, paper_headlines())
     page = _HEAD.format(
         version=MODEL_VERSION,
         agreement=_agreement_table(rows, recorded, outcomes),
@@ -187,7 +189,7 @@ def _headline_table(headlines: Sequence[Mapping[str, Any]]) -> str:
 def _slack_table(recorded: Sequence[RecordedPoint], outcomes: Mapping[Run, Outcome]) -> str:
     rows = []
     for point in recorded:
-        cycles = [outcomes[replace(point.run, closure_slack=k)].cycles for k in _SLACKS]
+        cycles = [outcomes[point.run.with_slack(k)].cycles for k in _SLACKS]
         if len(set(cycles)) > 1:
             published = point.published.cycles
             cells = [f"**{c:,}**" if c == published else f"{c:,}" for c in cycles]

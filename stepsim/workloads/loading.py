@@ -26,7 +26,7 @@ from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.workload import Workload
 
-__all__ = ["BUILT_IN", "Source", "find_workload", "user_code", "workload_names"]
+__all__ = ["BUILT_IN", "Source", "find_workload", "read_module", "user_code", "workload_names"]
 
 BUILT_IN = {
     "moe": "stepsim.workloads.moe:Moe",
@@ -98,6 +98,18 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
     source = Source(f"{path.name}:{name}", str(path.resolve()), name, digest)
     source.load()
     return source
+
+
+def read_module(path: Path) -> tuple[ModuleType, str]:
+    """A file of the user as a module, and the SHA-256 of the file.
+
+    Raises
+    ------
+    WorkloadError : the file cannot be read.
+    UserCodeError : it raises.
+    """
+    digest = hashlib.sha256(_content(path)).hexdigest()
+    return _module(path, digest), digest
 
 
 def workload_names() -> list[str]:

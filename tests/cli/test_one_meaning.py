@@ -15,7 +15,7 @@ import pytest
 from stepsim.reproduce.figures import FIGURES
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.rows import figure_rows
-from stepsim.reproduce.runs import make
+from stepsim.reproduce.runs import make, source_of
 from stepsim.reproduce.schema import points_schema
 from stepsim.results.columns import COLUMNS
 from stepsim.simulation.case import make_case
@@ -140,7 +140,7 @@ def test_reproduced_points(cli: Cli, tmp_path: Path, figure: str) -> None:
     found = next(row for row in rows if row.get("point_id") == point.point_id)
     table = pa.Table.from_pylist([found], schema=points_schema(compared=False))
 
-    given, data = dict(point.run.given), inputs.data(point.run)
+    given, data = dict(point.run.parameters), inputs.data(point.run, source_of(point.run).load())
     for name in ("routing", "kv_lengths"):
         array = getattr(data, name)
         if array is not None:

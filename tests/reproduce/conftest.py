@@ -23,4 +23,12 @@ def invented(run: Run) -> Outcome:
         "memory_requests": 1,
         "engine_steps": 1,
     }
-    return Outcome("ok", measures, program_hash="0", wall_seconds=0.0, seconds=0.0)
+    settings = {
+        "workload": run.workload,
+        "batch": run.batch,
+        "machine": run.machine,
+        "machine_json": '{"closure_slack": 0}',
+        "counting": run.counting,
+        **run.parameters,
+    }
+    return Outcome("ok", settings, measures, program_hash="0", wall_seconds=0.0, seconds=0.0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stepsim.reproduce import FIGURES, points_of
+from stepsim.reproduce.choice import Chosen
 from stepsim.reproduce.drawing import draw
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.schema import COMPARED
@@ -28,18 +29,19 @@ def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_pictures(figure: str) -> None:
-    files = draw((figure, rows_of(figure, compared=True)))
+    files = draw((Chosen(figure), rows_of(figure, compared=True)))
     assert files["png"].startswith(b"\x89PNG")
     text = files["svg"].decode()
     assert f"Figure {figure}: " in text
     assert ">published<" in text
+    assert ">counting: published<" in text
     # Axes have units or say what is counted.
     assert re.search(r">[^<]*(cycles|bytes|MB|GB|MiB|FLOPs|speedup|time)[^<]*<", text)
-    alone = draw((figure, rows_of(figure, compared=False)))["svg"].decode()
+    alone = draw((Chosen(figure), rows_of(figure, compared=False)))["svg"].decode()
     assert ">published<" not in alone
     assert ">HDL<" not in alone
 
 
 def test_the_same_rows_give_the_same_bytes() -> None:
     rows = rows_of("15", compared=True)
-    assert draw(("15", rows)) == draw(("15", rows))
+    assert draw((Chosen("15"), rows)) == draw((Chosen("15"), rows))

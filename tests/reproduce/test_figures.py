@@ -8,8 +8,8 @@ import pytest
 
 from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES, archived_points, points_of
-from stepsim.reproduce.published import published
-from stepsim.reproduce.reproduction import choose_figures
+from stepsim.reproduce.choice import choose_figures
+from stepsim.reproduce.published import published, run_key
 from stepsim.reproduce.settings import KV_TRACES
 from stepsim.reproduce.validation import recorded_points
 from tests.shared import TRACES, needs_traces
@@ -40,11 +40,12 @@ def test_figures_that_show_the_same_runs_share_them() -> None:
 
 def test_runs_of_different_settings_are_told_apart_by_their_keys() -> None:
     points = [p for figure in FIGURES for p in points_of(figure)] + archived_points()
-    keys = {p.run.key for p in points}
+    keys = {run_key(p.run) for p in points}
     assert len(keys) == len({p.run for p in points})
     run = points_of("12")[0].run
     for change in ({"regions": 2}, {"tile": 8}, {"tile_inter": 64}, {"fifo_depth": 1}):
-        assert replace(run, **change).key != run.key
+        changed = replace(run, parameters={**run.parameters, **change})
+        assert run_key(changed) != run_key(run)
 
 
 def test_windows_of_kv_lengths() -> None:
@@ -68,12 +69,14 @@ def test_unknown_figure() -> None:
      (["8", "all"], list(FIGURES)), (["fig08"], ["8"])],
 )  # fmt: skip
 def test_choice_of_figures(names: list[str], chosen: list[str]) -> None:
-    assert choose_figures(names) == chosen
+    assert [one.number for one in choose_figures(names)] == chosen
 
 
 @pytest.mark.parametrize("names", [["16"], ["9", "x"], [""], []])
 def test_no_such_figure(names: list[str]) -> None:
-    with pytest.raises(ArgError, match=r"expected some of 8, 9, .* or 'all', found"):
+    with pytest.raises(
+        ArgError, match=r"expected some of 8, 9, .* or 'all', or a file FILE.py .*, found"
+    ):
         choose_figures(names)
 
 

@@ -68,7 +68,7 @@ def test_values_by_hand() -> None:
         for tile, c in cycles.items()
     ]
     rows.append({"point_id": "f9_mixtral_dyn", "cycles": 11, "onchip_bytes": 16})
-    found = {row["claim"]: row["ours"] for row in headline_rows(rows, None)}
+    found = {row["claim"]: row["ours"] for row in headline_rows(rows, None, headlines())}
     assert found[
         "Mixtral b=64: speedup of dynamic tiling over tile=16 at equal on-chip memory"
     ] == [pytest.approx(20 / 11)]
@@ -83,7 +83,7 @@ def test_values_by_hand() -> None:
 
 
 def test_all_headlines_have_a_value_once_all_figures_ran() -> None:
-    found = headline_rows(rows_of(FIGURES), None)
+    found = headline_rows(rows_of(FIGURES), None, headlines())
     hardware = sum(h.figure == "8" for h in headlines())
     assert len(found) == len(headlines()) - hardware
     assert all("published" not in row for row in found)
@@ -126,7 +126,7 @@ def test_hardware_is_compared_on_the_same_tilings() -> None:
     rows = rows_of(("8",), published())
     for row in rows:
         row["cycles"] = row.get("published_cycles") or row["cycles"]
-    found = [row for row in headline_rows(rows, published()) if row["figure"] == "8"]
+    found = [row for row in headline_rows(rows, published(), headlines()) if row["figure"] == "8"]
     assert [row["deviation"] for row in found] == [0, 0]
     ours, theirs = FIGURES["8"].remarks(rows)
     assert ours.removeprefix("ours") == theirs.removeprefix("published simulator")

@@ -11,26 +11,33 @@ import pytest
 from stepsim.errors import TraceError
 from stepsim.reproduce import FIGURES, points_of
 from stepsim.reproduce.inputs import Inputs
+from stepsim.reproduce.points import Run
+from stepsim.reproduce.runs import source_of
+from stepsim.workloads import Data
+
+
+def data_of(run: Run, folder: Path | None = None) -> Data:
+    return Inputs(folder).data(run, source_of(run).load())
 
 
 def test_synthetic_traces_fit_their_runs_and_stay_the_same() -> None:
     for run in {p.run for figure in FIGURES for p in points_of(figure)}:
+        data, again = data_of(run), data_of(run)
         if run.routing:
-            table = Inputs().routing(run)
-            assert table.shape[0] == run.batch
-            assert np.array_equal(table, Inputs().routing(run))
+            assert data.routing is not None
+            assert data.routing.shape[0] == run.batch
+            assert np.array_equal(data.routing, again.routing)
         if run.lengths:
-            lengths = Inputs().lengths(run)
-            assert len(lengths) == run.batch
-            assert np.array_equal(lengths, Inputs().lengths(run))
-            assert run.max_length is None or lengths.max() < run.max_length
+            assert len(data.lengths) == run.batch
+            assert np.array_equal(data.lengths, again.lengths)
+            assert data.lengths.max() < run.parameters.get("max_length", 1 << 40)
         assert Inputs().missing(run) == []
 
 
 def test_shorter_batches_are_prefixes() -> None:
     runs = {p.run.batch: p.run for p in points_of("15")}
-    longest = Inputs().lengths(runs[64])
-    assert np.array_equal(Inputs().lengths(runs[48]), longest[:48])
+    longest = data_of(runs[64]).lengths
+    assert np.array_equal(data_of(runs[48]).lengths, longest[:48])
 
 
 def test_recorded_lengths(tmp_path: Path) -> None:
@@ -40,7 +47,7 @@ def test_recorded_lengths(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     np.save(path, np.arange(20))
     assert Inputs(tmp_path).missing(run) == []
-    assert Inputs(tmp_path).lengths(run).tolist() == list(range(16))
+    assert data_of(run, tmp_path).lengths.tolist() == list(range(16))
     with pytest.raises(TraceError, match=f"{path.name}: has 20 lengths, expected at least 32"):
         Inputs(tmp_path).lengths(replace(run, batch=32))
     np.save(path, np.full(16, 6464))
@@ -54,4 +61,4 @@ def test_recorded_routing_of_another_batch(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     np.savez(path, data=np.tile([0, 1], (32, 1)))
     with pytest.raises(TraceError, match="the routing has 32 tokens, expected the 64"):
-        Inputs(tmp_path).routing(run)
+        data_of(run, tmp_path)

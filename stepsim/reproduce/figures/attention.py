@@ -16,6 +16,7 @@ from stepsim.reproduce.settings import (
     QWEN,
     STRATEGIES,
     KVTrace,
+    published_run,
     published_settings,
 )
 from stepsim.workloads import Attention
@@ -33,10 +34,9 @@ def attention_run(trace: KVTrace, strategy: str, batch: int | None = None) -> Ru
     """A window of requests, or its first ``batch``, shared in one of the ways."""
     requests = trace.requests if batch is None else batch
     config = published_settings(Attention, trace.requests, model=QWEN, strategy=strategy)
-    return Run(
-        "attention", config["shape"].name, requests, regions=config["regions"], strategy=strategy,
-        lengths=trace.file, max_length=config["max_length"], fifo_depth=config["fifo_depth"],
-    )  # fmt: skip
+    given = {name: config[name] for name in ("regions", "max_length", "fifo_depth")}
+    given |= {"model": config["shape"].name, "strategy": strategy}
+    return published_run("attention", given, batch=requests, lengths=trace.file)
 
 
 def _gain_points() -> Iterable[Point]:

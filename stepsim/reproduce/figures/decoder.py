@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 from stepsim.report import style
 from stepsim.reproduce.figure import Figure, Ratio, Rows, values
 from stepsim.reproduce.headline import Headline, ratio, share
-from stepsim.reproduce.points import Point, Run
+from stepsim.reproduce.points import Point
 from stepsim.reproduce.settings import (
     MEDIAN_TRACE,
     MODEL_NAMES,
     MODELS,
     ROUTINGS,
+    published_run,
     published_settings,
 )
 from stepsim.workloads import Decoder
@@ -40,11 +41,11 @@ def _decoder_points() -> Iterable[Point]:
     for model, short in MODELS.items():
         for variant, name in variants.items():
             config = published_settings(Decoder, 64, model=model, variant=variant)
-            run = Run(
-                "decoder", model, 64, config["tile"], config["tile_inter"],
-                config["expert_regions"], variant, ROUTINGS[model, 64], MEDIAN_TRACE.file,
-                fifo_depth=Decoder.fifo_depth,
-            )  # fmt: skip
+            given = {name: config[name] for name in ("tile", "tile_inter", "expert_regions")}
+            given |= {"model": model, "variant": variant}
+            run = published_run(
+                "decoder", given, batch=64, routing=ROUTINGS[model, 64], lengths=MEDIAN_TRACE.file
+            )
             yield Point("17", f"f17_{short}_{name}", variant, run, MEDIAN_TRACE.kv_class)
 
 

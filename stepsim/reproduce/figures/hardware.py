@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from stepsim.report import style
 from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import MissingNumber, Numbers, correlation, mean_error, ratio
-from stepsim.reproduce.points import Point, Run
+from stepsim.reproduce.points import Point
 from stepsim.reproduce.published import Published
-from stepsim.reproduce.settings import published_settings
+from stepsim.reproduce.settings import published_run, published_settings
 from stepsim.workloads import Swiglu
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ def _hardware_points() -> Iterable[Point]:
     for tile in (16, 32, 64):
         for inner in (16, 32, 64, 128, 256):
             config = published_settings(Swiglu, 0)
-            run = Run(
-                "swiglu", "swiglu", config["batch"], tile, inner,
-                fifo_depth=config["fifo_depth"], machine="sda-hdl",
-            )  # fmt: skip
+            given = {name: config[name] for name in ("batch", "fifo_depth")}
+            given |= {"tile": tile, "tile_inter": inner}
+            run = published_run("swiglu", given, machine="sda-hdl")
             yield Point("8", f"f8_step_{tile}_{inner}", f"{tile} rows", run)
 
 
@@ -85,7 +84,8 @@ def _name_tilings(axes: Any, rows: Rows, x: list[float], y: list[float], color: 
 
 def _measured(point: Point, published: Published) -> Iterable[tuple[str, int]]:
     """Cycles and traffic of the hardware with the same tiles."""
-    found = published.hardware.get((int(point.run.tile), point.run.tile_inter or 0))
+    given = point.run.parameters
+    found = published.hardware.get((given["tile"], given["tile_inter"]))
     if found is not None:
         yield "hdl_cycles", found.cycles
         yield "hdl_offchip_bytes", found.offchip_bytes

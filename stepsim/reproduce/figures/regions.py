@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from stepsim.report import style
 from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import Headline, excess, ratio, share
-from stepsim.reproduce.points import Point, Run
-from stepsim.reproduce.settings import QWEN, ROUTINGS, published_settings
+from stepsim.reproduce.points import Point
+from stepsim.reproduce.settings import QWEN, ROUTINGS, published_run, published_settings
 from stepsim.workloads import Moe
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ def shared_point(figure: str, tile: int | str, regions: int) -> Point:
     """Experts that share a number of regions, as a point of a figure or of none."""
     config = published_settings(Moe, 64, model=QWEN, tile=tile, regions=regions)
     series = "dynamic" if isinstance(tile, str) else "static"
-    run = Run(
-        "moe", QWEN, 64, tile, config["tile_inter"], regions,
-        routing=ROUTINGS[QWEN, 64], fifo_depth=config["fifo_depth"],
-    )  # fmt: skip
+    given = {name: config[name] for name in ("tile_inter", "fifo_depth")}
+    given |= {"model": QWEN, "tile": tile, "regions": regions}
+    run = published_run("moe", given, batch=64, routing=ROUTINGS[QWEN, 64])
     short = "dyn" if series == "dynamic" else series
     return Point(figure, f"{'f12' if figure else 'ts'}_{short}_{regions}", series, run)
 

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Final
 from stepsim.report import style
 from stepsim.reproduce.figure import Figure, Rows, values
 from stepsim.reproduce.headline import Headline, Numbers, excess, ratio
-from stepsim.reproduce.points import Point, Run
-from stepsim.reproduce.settings import MODEL_NAMES, MODELS, ROUTINGS, published_settings
+from stepsim.reproduce.points import Point
+from stepsim.reproduce.settings import (
+    MODEL_NAMES,
+    MODELS,
+    ROUTINGS,
+    published_run,
+    published_settings,
+)
 from stepsim.sweep import pareto_improvement_distance
 from stepsim.workloads import Moe
 
@@ -43,10 +49,9 @@ def tiling_points(figure: str) -> Iterable[Point]:
     for model, short in MODELS.items():
         for tile in (*tiles, "dynamic"):
             config = published_settings(Moe, batch, model=model, tile=tile)
-            run = Run(
-                "moe", model, batch, tile, config["tile_inter"],
-                routing=ROUTINGS[model, batch], fifo_depth=config["fifo_depth"],
-            )  # fmt: skip
+            given = {name: config[name] for name in ("tile_inter", "fifo_depth")}
+            given |= {"model": model, "tile": tile}
+            run = published_run("moe", given, batch=batch, routing=ROUTINGS[model, batch])
             dynamic = isinstance(tile, str)
             name = f"f{'9' if small else '10'}_{short}_{'dyn' if dynamic else tile}"
             yield Point(figure, name, "dynamic" if dynamic else "static", run)

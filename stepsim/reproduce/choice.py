@@ -1,0 +1,232 @@
+"""Which figures are asked for: those of the paper by number, and those of a user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from stepsim.errors import ArgError, MachineError, TraceError, WorkloadError, did_you_mean
+from stepsim.reproduce.figure import Figure, Rows
+from stepsim.reproduce.figures import FIGURES, points_of
+from stepsim.reproduce.inputs import own_trace
+from stepsim.reproduce.points import Point
+from stepsim.reproduce.runs import machine_of, source_of
+from stepsim.reproduce.schema import own_schema, points_schema
+from stepsim.simulation.case import counting_of, parameter_columns
+from stepsim.workloads.loading import read_module, user_code
+from stepsim.workloads.resolve import CONFIGS, parameter_problems
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+__all__ = ["Chosen", "choose_figures", "countings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A figure that is asked for; small, and the same in every process.
+
+    Attributes
+    ----------
+    number : of the figure.
+    file, digest : path and SHA-256 of the user's file that holds it; empty for those of the paper.
+    """
+
+    number: str
+    file: str = ""
+    digest: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a user's."""
+        return bool(self.file)
+
+    @property
+    def figure(self) -> Figure:
+        """What the figure is.
+
+        Raises
+        ------
+        ArgError : the file has changed.
+        UserCodeError : the file raises when it is read.
+        """
+        if not self.file:
+            return FIGURES[self.number]
+        module, digest = read_module(Path(self.file))
+        if digest != self.digest:
+            raise ArgError(f"{self.file}: has changed since it was read first; start again")
+        return next(f for f in _figures(module) if f.number == self.number)
+
+    @contextmanager
+    def user_code(self) -> Iterator[None]:
+        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
+        if self.file:
+            with user_code(f"{Path(self.file).name}: figure {self.number}"):
+                yield
+        else:
+            yield
+
+    def points(self) -> list[Point]:
+        """The points of the figure; those of a user's are checked as far as can be without running.
+
+        Raises
+        ------
+        ArgError : a point is not one of this figure, is there twice, or cannot be run.
+        UserCodeError : the figure raises.
+        """
+        if not self.file:
+            return points_of(self.number)
+        where = f"{self.file}: figure {self.number}"
+        found: list[Point] = []
+        with self.user_code():
+            points = list(self.figure.points())
+        if not points:
+            raise ArgError(f"{where}: has no points; let points() yield at least one")
+        for point in points:
+            if not isinstance(point, Point):
+                raise ArgError(f"{where}: expected points, found {type(point).__name__}")
+            if point.figure != self.number:
+                raise ArgError(
+                    f"{where}: point {point.point_id} is one of figure {point.figure!r}; give it "
+                    "the number of its own figure"
+                )
+            if any(point.point_id == other.point_id for other in found):
+                raise ArgError(f"{where}: holds two points {point.point_id}; rename one")
+            run = replace(point.run, folder=str(Path(self.file).parent))
+            found.append(replace(point, run=run))
+        for point in found:
+            try:
+                with self.user_code():
+                    _check(point)
+            except (ArgError, MachineError, TraceError, WorkloadError) as error:
+                raise ArgError(f"{where}, point {point.point_id}: {error}") from None
+        known = self.schema(found, compared=False).names
+        for name in self.figure.columns:
+            if name not in known:
+                raise ArgError(f"{where}: has no column '{name}'{did_you_mean(name, known)}")
+        return found
+
+    def schema(self, points: Iterable[Point], *, compared: bool) -> pa.Schema:
+        """Columns of its table; those that compare are of the paper's figures only.
+
+        Raises
+        ------
+        ArgError : workloads of a user's figure have parameters of one name and several types.
+        """
+        if not self.file:
+            return points_schema(compared)
+        sources = {source_of(point.run) for point in points}
+        columns: dict[str, pa.Field] = {}
+        for source in sorted(sources, key=lambda one: one.text):
+            for name, column in parameter_columns(source.load()).items():
+                other = columns.setdefault(name, column)
+                if other.type != column.type:
+                    raise ArgError(
+                        f"{self.file}: figure {self.number}: parameter {name} of {source.text} is "
+                        f"{column.type}, that of another workload {other.type}; make two figures"
+                    )
+        return own_schema(columns)
+
+    def picture(self, rows: Rows) -> Picture:
+        """The figure from the rows of its table; it says how bytes and FLOPs are counted."""
+        with self.user_code():
+            picture = self.figure.draw(rows)
+            picture.text(
+                0.995, 0.995, f"counting: {countings(rows)}", ha="right", va="top", fontsize=6
+            )
+        return picture
+
+
+def choose_figures(names: Iterable[str]) -> list[Chosen]:
+    """Figures of the paper by number, in its order, each once, then those of files.
+
+    ``all`` stands for every figure of the paper, the path of a Python file for all that it holds.
+
+    Raises
+    ------
+    ArgError : a figure is not known, none is named, or two have one number.
+    WorkloadError : a file cannot be read.
+    UserCodeError : a file raises when it is read.
+    """
+    given = list(names)
+    files = list(dict.fromkeys(name for name in given if name.endswith(".py")))
+    paper = [name for name in given if not name.endswith(".py")]
+    asked = [name.lower().removeprefix("fig").removeprefix("ure").lstrip(". 0") for name in paper]
+    unknown = [name for name, number in zip(paper, asked, strict=True)
+               if number != "all" and number not in FIGURES]  # fmt: skip
+    if unknown or not given:
+        found = f"found {unknown[0]!r}" if unknown else "found none"
+        raise ArgError(
+            f"figures: expected some of {', '.join(FIGURES)}, or 'all', or a file FILE.py with "
+            f"figures of your own, {found}"
+        )
+    chosen = [Chosen(figure) for figure in FIGURES if figure in asked or "all" in asked]
+    taken = {one.number: f"figure {one.number} of the paper" for one in chosen}
+    for file in files:
+        path = Path(file).resolve()
+        module, digest = read_module(path)
+        figures = _figures(module)
+        if not figures:
+            raise ArgError(
+                f"{file}: holds no Figure; make one at the top of the file, as in FIGURE = "
+                "Figure('1', points=points, draw=draw)"
+            )
+        for figure in figures:
+            number = figure.number
+            if not number.replace("-", "").replace("_", "").isalnum():
+                raise ArgError(
+                    f"{file}: figure {number!r}: its files are named after its number; use "
+                    "letters, digits, - and _ only"
+                )
+            if number in taken:
+                raise ArgError(
+                    f"{file}: figure {number} has the number of {taken[number]}; give it another, "
+                    "or make them one after the other"
+                )
+            taken[number] = f"another one of {path.name}"
+            chosen.append(Chosen(number, str(path), digest))
+    return chosen
+
+
+def countings(rows: Rows) -> str:
+    """How bytes and FLOPs of the rows are counted."""
+    return ", ".join(dict.fromkeys(row["counting"] for row in rows if row.get("counting")))
+
+
+def _figures(module: object) -> list[Figure]:
+    """The different figures of a module, under whatever names."""
+    found = [one for one in vars(module).values() if isinstance(one, Figure)]
+    return list({id(one): one for one in found}.values())
+
+
+def _check(point: Point) -> None:
+    """Refuse what cannot be run: unknown workload, machine, trace or parameter, or a bad value."""
+    run = point.run
+    workload = source_of(run).load()
+    machine_of(run)
+    counting_of(run.counting, None)
+    if run.config is not None and run.config not in CONFIGS:
+        raise ArgError(f"config: expected {' or '.join(CONFIGS)}, found '{run.config}'")
+    problems = parameter_problems(workload, run.parameters)
+    if problems:
+        raise ArgError("; ".join(f"{name}: {text}" for name, text in problems))
+    inputs = {one.name for one in workload.inputs}
+    for name, trace in (("routing", run.routing), ("kv_lengths", run.lengths)):
+        field = "lengths" if name == "kv_lengths" else name
+        if trace and name not in inputs:
+            raise ArgError(f"{field}: workload {run.workload} takes no such trace; leave it out")
+        if not trace and name in inputs:
+            raise ArgError(f"{field}: missing; workload {run.workload} needs a trace")
+        if trace:
+            own_trace(run, trace)
+    if not run.routing:
+        for name in ("layer", "step"):
+            if getattr(run, name) is not None:
+                raise ArgError(f"{name}: chooses from a routing; give routing too")
+    if run.batch is not None and not inputs:
+        raise ArgError(f"batch: workload {run.workload} takes no trace; leave it out")
