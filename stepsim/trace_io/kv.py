@@ -20,6 +20,7 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.decode_steps import DecodeStepFile
 from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
+from stepsim.trace_io.formats import trace_formats
 from stepsim.trace_io.formats.lengths import check_lengths, no_columns, open_lengths
 from stepsim.trace_io.importing import load_context_tokens
 from stepsim.trace_io.parts import Span, check_window
@@ -63,7 +64,8 @@ class KvFile:
 
         Raises:
             TraceError: another number of requests, no such window, or a length is out of bounds.
-            ArgError: ``window`` is given without ``requests``, or out of range.
+            ArgError: ``window`` is given without ``requests`` or out of range, or the bounds leave
+                no length.
         """
         size = int(self.sizes[batch])
         if window is not None:
@@ -145,7 +147,8 @@ def read_kv_lengths(
             steps of which none is chosen, has not so many windows, or a length is out of bounds;
             the message has the file, the row (or line of a text file, or
             step and request of a replay, from 0) and the value.
-        ArgError: ``window`` is given without ``requests``, or out of range.
+        ArgError: ``window`` is given without ``requests`` or out of range, or the bounds leave no
+            length.
     """
     if isinstance(source, np.ndarray):
         if column is not None:
@@ -185,7 +188,7 @@ def _in_memory(name: str, lengths: Lengths) -> KvFile:
 
 def _is_request_trace(path: Path) -> bool:
     try:
-        return detect_trace_format(path) in ("azure", "mooncake")
+        return trace_formats()[detect_trace_format(path)].holds == "requests"
     except TraceError:
         return False
 

@@ -33,7 +33,8 @@ def check_options(found: Format, path: Path, given: Mapping[str, object]) -> Non
         ArgError: an option has no effect; the message names the formats in which it has one.
     """
     for name, option in TRACE_OPTIONS.items():
-        if given.get(name) in (None, False) or name in found.all_options:
+        value = given.get(name)  # 0 is given: it is a layer or a step
+        if value is None or value is False or name in found.all_options:
             continue
         users = sorted(form.name for form in trace_formats().values() if name in form.all_options)
         raise ArgError(

@@ -235,11 +235,17 @@ def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> Reque
     """Read a request trace in our schema: a Parquet or Arrow IPC file, or an Arrow object.
 
     Other formats are read by :func:`stepsim.trace_io.import_trace`, which writes such a file.
-    ``columns`` are the ones to read, as far as they are there.
+    ``columns`` are the ones to read, as far as they are there; ``context_tokens`` is one of them.
 
     Raises:
         TraceError: the source is unreadable, of another schema, or holds an invalid value.
+        ArgError: ``columns`` has others than those of the schema, or lacks ``context_tokens``.
     """
+    if "context_tokens" not in columns or not set(columns) <= set(_COLUMNS):
+        raise ArgError(
+            f"read_requests: columns are {', '.join(columns) or 'none'}, expected context_tokens "
+            f"and any of {', '.join(_COLUMNS)}"
+        )
     if isinstance(source, str | os.PathLike):
         path = locate(source)
         name, kind = str(path), detect_format(path)

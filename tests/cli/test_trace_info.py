@@ -106,28 +106,53 @@ def test_layers_and_steps_that_are_not_there(cli, tmp_path, form, options, says)
 
 
 @pytest.mark.parametrize(
-    "option",
+    ("form", "option", "users"),
     [
-        ("--layer", 3),
-        ("--step", 0),
-        ("--experts", 8),
-        ("--k", 2),
-        ("--layers", 2),
-        ("--model", "qwen3-30b-a3b"),
-        ("--drop-missing",),
-        ("--rank", 0),
+        ("lengths", ("--layer", 3), "llamacpp, megatron, numpy, parquet, sglang, vllm"),
+        ("lengths", ("--step", 0), "llamacpp, megatron, numpy, parquet, sglang, vllm"),
+        ("lengths", ("--experts", 8), "llamacpp, megatron, numpy, parquet, sglang, vllm"),
+        ("lengths", ("--k", 2), "llamacpp, megatron, numpy, parquet, sglang, vllm"),
+        ("lengths", ("--model", "qwen3-30b-a3b"), "llamacpp, megatron, numpy, parquet, sglang, "),
+        ("lengths", ("--layers", 2), "numpy, parquet, sglang, vllm"),
+        ("lengths", ("--drop-missing",), "numpy, parquet, sglang, vllm"),
+        ("lengths", ("--rank", 0), "megatron"),
+        ("azure", ("--column", "x"), "lengths, parquet"),
+        ("numpy", ("--column", "x"), "lengths, parquet"),
+        ("numpy", ("--rank", 0), "megatron"),
     ],
 )
-def test_requests_have_no_layers(cli: Cli, tmp_path: Path, option: tuple[object, ...]) -> None:
+def test_options_of_other_formats(
+    cli: Cli, tmp_path: Path, form: str, option: tuple[object, ...], users: str
+) -> None:
     path = tmp_path / "x.npy"
-    np.save(path, np.arange(4))
-    for command in (("info", path), ("plot", path, "--out", tmp_path / "x.png")):
+    if form == "azure":
+        path.write_text(foreign.AZURE)
+    else:
+        np.save(path, np.arange(4) if form == "lengths" else foreign.routing(6))
+    commands = [
+        ("info", path),
+        ("plot", path, "--out", tmp_path / "x.png"),
+        ("import", path, tmp_path / "x.parquet"),
+        ("select", path, "--size", 2),
+    ]
+    if option[0] in ("--layer", "--step"):
+        del commands[2]
+    if option[0] != "--column" or form == "numpy":
+        del commands[-1]
+    for command in commands:
         outcome = cli("trace", *command, *option)
         assert (outcome.code, outcome.out) == (2, "")
-        assert outcome.err == (
-            f"error: {option[0]}: {path} holds requests (lengths), expected a trace of expert "
-            "routing; leave the option out\n"
-        )
+        assert outcome.err.startswith(f"error: {path}: {option[0]} (")
+        assert f"the format {form} has no use for it; leave it out, or name a" in outcome.err
+        assert f"with --format (format=): {users}" in outcome.err
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_select_reads_the_column_of_a_named_format(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(foreign.AZURE)
+    options = ("-F", "lengths", "--column", "GeneratedTokens", "--size", 2, "--at", 1, "--json")
+    assert cli("trace", "select", path, *options).json()["windows"][0]["lengths"] == [44, 109]
 
 
 # --- Options that say how to read

@@ -14,6 +14,7 @@ from stepsim.trace_io import (
     detect_trace_format,
     import_trace,
     load_requests,
+    read_kv_lengths,
     read_routing,
     summarize_routing,
     trace_formats,
@@ -113,6 +114,40 @@ FAILS = Format("fails", "routing", fails, lambda content: content.fields == ["fa
 FAILS_AT_ONCE = Format("fails_at_once", "routing", fails, fails)
 NOTHING = Format("nothing", "requests", nothing, lambda content: False)
 """
+
+OPTIONS = """
+import numpy as np
+from stepsim.trace_io import Format, RequestTrace
+
+def read(job):
+    lengths = [int(line) for line in job.path.read_text().split()[1:]]
+    yield RequestTrace(np.array(lengths) * int(job.column or 1))
+
+def recognizes(content):
+    return content.fields == ["scaled"]
+
+SCALED = Format("scaled", "requests", read, recognizes, options=("column",))
+"""
+
+
+def test_a_plugin_gets_the_options_it_declares_and_no_others(install, tern, log, tmp_path):
+    install("options", OPTIONS, "scaled = options:SCALED")
+    path = tmp_path / "x.txt"
+    path.write_text("scaled\n5\n7\n")
+    assert load_requests(path, column="2").context_tokens.tolist() == [10, 14]
+    assert read_kv_lengths(path).tolist() == [5, 7]
+    for source, options, says in (
+        (path, {"k": 2}, "--k (k=) is given, but the format scaled has no use for it; leave it"),
+        (log, {"column": "2"}, "--column (column=) is given, but the format tern has no use for"),
+        (log, {"column": "2"}, "with --format (format=): lengths, parquet, scaled"),
+        (log, {"layers": 2}, "--layers (layers=) is given, but the format tern has no use for it"),
+        (log, {"ranks": [0]}, "--rank (ranks=) is given, but the format tern has no use for it"),
+        (log, {"drop_missing": True}, "--drop-missing (drop_missing=) is given, but the format t"),
+    ):
+        with pytest.raises(ArgError) as caught:
+            import_trace(source, tmp_path / "out.parquet", **options)
+        assert str(caught.value).startswith(f"{source}: --")
+        assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(

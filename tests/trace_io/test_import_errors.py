@@ -286,9 +286,9 @@ def test_marks_in_any_format(tmp_path):
             "cache); record without prefix caching, or use --drop-missing"
         )
         assert import_trace(path, tmp_path / "o", drop_missing=True).rows == 4 * A.shape[1]
-    # Here the option does nothing.
     np.save(array, ids[:, 0])
-    assert "negative ids often mark padding, drop these tokens" in message(array)
+    assert "FILE: token 2 of `experts` is marked -1, its" in message(array)
+    assert import_trace(array, tmp_path / "o", drop_missing=True).rows == 4
 
 
 def test_vllm_shapes(tmp_path):

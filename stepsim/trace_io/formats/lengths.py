@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepsim.errors import TraceError
+from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
@@ -87,7 +87,13 @@ def check_lengths(
 
     Raises:
         TraceError: not one vector of integers, empty, or a length is out of bounds.
+        ArgError: no length can be within the bounds, or they allow negative ones.
     """
+    if minimum < 0 or (maximum is not None and maximum < minimum):
+        raise ArgError(
+            f"{name}: minimum is {minimum} and maximum is {maximum}, expected a minimum from 0 and "
+            "a maximum from there, or None; a length is a number of tokens"
+        )
     check_integer_dtype(values, name, "KV lengths")
     _check_shape(values.shape, name)
     most = _MAX_LENGTH if maximum is None else maximum
