@@ -100,9 +100,13 @@ def _processes(jobs: int | None) -> int:
 
 
 def _show(result: Reproduction) -> None:
+    from stepsim.reproduce.figure import countings
+
     if result.compared:
         show("= equal to the published value, ! different\n")
     for figure, rows in result.figures.items():
+        seconds, counting = result.seconds[figure], countings(rows)
+        show(f"Figure {figure}: {seconds:.2f} s of runs, counting {counting}")
         show(_points_table(figure, rows, result))
         show(*result.remarks[figure])
         show("")
@@ -119,7 +123,6 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce.choice import countings
     from stepsim.reproduce.report import signed_percent
 
     columns: dict[str, list[str]] = {
@@ -135,8 +138,7 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     columns["ratio"] = [_ratio(row.get("ratio")) for row in rows]
     columns["published ratio"] = [_ratio(row.get("published_ratio")) for row in rows]
     known = {name: cells for name, cells in columns.items() if set(cells) != {_NONE}}
-    title = f"Figure {figure}: {result.seconds[figure]:.2f} s of runs, counting {countings(rows)}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("point", no_wrap=True)
     for name in known:
         table.add_column(name, justify="right", no_wrap=True)

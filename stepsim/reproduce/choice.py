@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from stepsim.errors import ArgError, MachineError, TraceError, WorkloadError, did_you_mean
-from stepsim.reproduce.figure import Figure, Rows
+from stepsim.reproduce.figure import Figure
 from stepsim.reproduce.figures import FIGURES, points_of
 from stepsim.reproduce.inputs import own_trace
 from stepsim.reproduce.points import Point
@@ -21,10 +20,7 @@ from stepsim.simulation.case import counting_of, parameter_columns
 from stepsim.workloads.loading import read_module, user_code
 from stepsim.workloads.resolve import CONFIGS, parameter_problems
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
-__all__ = ["Chosen", "choose_figures", "countings"]
+__all__ = ["Chosen", "choose_figures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +128,6 @@ class Chosen:
                     )
         return own_schema(columns)
 
-    def picture(self, rows: Rows) -> Picture:
-        """The figure from the rows of its table; it says how bytes and FLOPs are counted."""
-        with self.user_code():
-            picture = self.figure.draw(rows)
-            picture.text(
-                0.995, 0.995, f"counting: {countings(rows)}", ha="right", va="top", fontsize=6
-            )
-        return picture
-
 
 def choose_figures(names: Iterable[str]) -> list[Chosen]:
     """Figures of the paper by number, in its order, each once, then those of files.
@@ -191,11 +178,6 @@ def choose_figures(names: Iterable[str]) -> list[Chosen]:
             taken[number] = f"another one of {path.name}"
             chosen.append(Chosen(number, str(path), digest))
     return chosen
-
-
-def countings(rows: Rows) -> str:
-    """How bytes and FLOPs of the rows are counted."""
-    return ", ".join(dict.fromkeys(row["counting"] for row in rows if row.get("counting")))
 
 
 def _figures(module: object) -> list[Figure]:

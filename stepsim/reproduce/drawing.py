@@ -17,5 +17,6 @@ def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
 
     The same rows give the same bytes.
     """
-    figure, rows = task
-    return render(partial(figure.picture, rows), ("png", "svg"), OPEN)
+    chosen, rows = task
+    with chosen.user_code():
+        return render(partial(chosen.figure.picture, rows), ("png", "svg"), OPEN)

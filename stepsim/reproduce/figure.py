@@ -13,7 +13,7 @@ from stepsim.reproduce.published import Published
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["Figure", "Ratio", "Row", "Rows", "values"]
+__all__ = ["Figure", "Ratio", "Row", "Rows", "countings", "values"]
 
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -75,6 +75,23 @@ class Figure:
     def stem(self) -> str:
         """Name of its files, without suffix."""
         return f"fig{self.number.zfill(2)}"
+
+    def picture(self, rows: Rows) -> Picture:
+        """What `draw` makes of the rows; it says how bytes and FLOPs are counted."""
+        picture = self.draw(rows)
+        counted = f"counting: {countings(rows)}"
+        look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 6}
+        if picture.get_suptitle():
+            picture.text(0.995, 0.995, counted, **look)
+        else:
+            # Layouts leave room for a title.
+            picture.suptitle(counted, x=0.995, **look)
+        return picture
+
+
+def countings(rows: Rows) -> str:
+    """How bytes and FLOPs of the rows are counted."""
+    return ", ".join(dict.fromkeys(row["counting"] for row in rows if row.get("counting")))
 
 
 def values(rows: Iterable[Mapping[str, Any]], column: str, scale: float = 1) -> list[float]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.reproduce.choice import countings
-from stepsim.reproduce.figure import Rows
+from stepsim.reproduce.figure import Rows, countings
 from stepsim.reproduce.result import Reproduction
 
 __all__ = ["agreement", "headline_cells", "report", "signed_percent"]

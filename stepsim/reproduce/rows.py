@@ -49,15 +49,15 @@ def figure_rows(
 def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:
     run, settings = point.run, outcome.settings
     trace = "; ".join(name for name in (run.routing, run.lengths) if name)
-    drawn = trace and not recorded and not run.folder
-    trace_column = SYNTHETIC if drawn else trace or None
+    if trace and not recorded and not run.folder:
+        trace = SYNTHETIC
     return {
         **(settings if run.folder else _of_the_paper(settings)),
         "figure": point.figure,
         "point_id": point.point_id,
         "workload": settings["workload"],
         "batch": settings["batch"],
-        "trace": trace_column,
+        "trace": (trace or None) if run.folder else trace,
         "layer": run.layer,
         "step": run.step,
         "series": point.series,

@@ -128,7 +128,7 @@ _OTHERS: Final = (
     ("producer_wait", _LONG, "cycles", "producer waiting for a free slot"),
     ("consumer_wait", _LONG, "cycles", "consumer waiting for a token"),
     # figures of the paper
-    ("figure", _TEXT, "", "figure of the STeP paper"),
+    ("figure", _TEXT, "", "number of the figure"),
     ("point_id", _TEXT, "", "name of the point; figures that share a run share it"),
     ("series", _TEXT, "", "what the point belongs to in the figure"),
     ("kv_class", _TEXT, "", "spread of the KV lengths"),
