@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,16 @@ def weight_of(run: Run) -> float:
     """Rough cost, to start long runs first: hardware of every expert, and tiles to simulate."""
     source = source_of(run)
     workload, tile = source.load(), run.parameters.get("tile")
-    with user_code(source.text):
+    with _user_code(source):
         shape = workload.routing_shape(run.parameters)
     experts = 1 if shape is None else shape[0]
     height = tile if isinstance(tile, int) else 64
     return 2 * experts * len(workload.inputs) + 8 * (run.batch or 64) / height
+
+
+def _user_code(source: Source) -> AbstractContextManager[None]:
+    """Code of a file may raise anything; ours must not, and is not hidden if it does."""
+    return user_code(source.text) if source.is_foreign else nullcontext()
 
 
 def make(run: Run, inputs: Inputs) -> Outcome:
@@ -77,7 +83,7 @@ def make(run: Run, inputs: Inputs) -> Outcome:
     """
     begin = time.perf_counter()
     source, machine = source_of(run), machine_of(run)
-    with user_code(source.text):
+    with _user_code(source):
         data = inputs.data(run, source.load())
         resolved = resolve(
             source.load(), run.parameters, machine=machine, config=run.config, data=[data]
