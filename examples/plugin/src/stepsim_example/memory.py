@@ -12,6 +12,6 @@ PIPES = MemoryModel("pipes", "gives every operator a pipe that takes one request
 def issue(state, port, clock, requests):
     """Accesses do not touch each other, so the completion is known at once."""
     shared = state.globals[0]
-    shared.mem_requests += requests
-    done = clock + requests * shared.mem_interval + shared.mem_delay
+    shared.memory_requests += requests
+    done = clock + requests * shared.memory_interval + shared.memory_delay
     schedule(state, state.ports[port].unit, done)
