@@ -14,11 +14,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test thorough lint bench docs setup clean distclean
+.PHONY: help demo test slow thorough lint bench docs setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
-	@echo 'make test    lint, type check, layer check and all tests'
+	@echo 'make test    lint, type check, layer check and the tests'
+	@echo 'make slow    the tests that take their time: clusters, random kills, compilation'
 	@echo 'make thorough  the property tests with thousands of new draws each'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
@@ -35,7 +36,13 @@ test: lint
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
 	@# Once here, not once in each of the processes that follow.
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 --junitxml=build/tests.xml
+	$(PYTEST) -q -n 2 -m 'not slow' --junitxml=build/tests.xml
+
+# Clusters, random kills and repeated compilation.
+slow: $(STAMP)
+	@mkdir -p build
+	$(BIN)/stepsim warmup
+	$(PYTEST) -q -n 2 -m slow --junitxml=build/slow.xml
 
 thorough: $(STAMP)
 	$(BIN)/stepsim warmup

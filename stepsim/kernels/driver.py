@@ -148,7 +148,8 @@ def state_of(image: ImageArrays, arena: int) -> State:
         units=_records(image.units.copy()),
         channels=_records(image.channels.copy()),
         slots=_records(slots),
-        parameters=image.params,
+        # A read-only array is another type, for which the engine would be compiled once more.
+        parameters=image.params if image.params.flags.writeable else image.params.copy(),
         scratch=np.zeros(image.scratch_words, np.int64),
         work_list=work_list,
         free_lists=np.full(_FREE_LISTS, -1, np.int64),

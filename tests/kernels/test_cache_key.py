@@ -210,6 +210,7 @@ print(stepsim.__file__, cached, result.cycles)
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_an_edit_in_another_kernel_file_is_never_missed(tmp_path: Path) -> None:
     package = tmp_path / "stepsim"

@@ -38,6 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
         made.close()
 
 
+@pytest.mark.slow
 def test_a_sweep_that_loses_a_worker_half_way_is_as_a_local_one(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_sweep_that_loses_a_worker_half_way_is_as_a_local_one(
     assert (folder / "summary.json").read_bytes() == (local / "summary.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
     backend = DaskBackend(2, work=die_once)
@@ -85,6 +87,7 @@ def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "dask"
     backend = DaskBackend(2, work=die_of_one_chunk)

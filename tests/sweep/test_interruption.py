@@ -69,6 +69,7 @@ def run_and_kill(folder: Path, dice: random.Random, *, outside: bool) -> None:
         assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_ten_kills_at_random_points_lose_nothing(tmp_path: Path) -> None:
     undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
     run_sweep(MANY, undisturbed)

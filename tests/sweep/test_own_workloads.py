@@ -123,6 +123,7 @@ def test_dask_workers_import_the_file(done: Path, folder: Path) -> None:
     assert rows_of(folder / "dask") == rows_of(done)
 
 
+@pytest.mark.slow
 def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("ray is not installed; it has wheels for few platforms")

@@ -131,6 +131,7 @@ def head() -> Iterator[Head]:
         made.close()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_at_work_costs_nothing(place: Path, tmp_path: Path) -> None:
     local, folder = tmp_path / "local", tmp_path / "ray"
     command = sweep_command(QWEN_TILES, folder, "--backend", "ray", "--jobs", "2", "--json")
@@ -195,6 +196,7 @@ def chatter(err: str) -> list[str]:
     return [line for line in err.splitlines() if not known.fullmatch(line)]
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_its_worker_once_is_run_again(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_chunk_that_kills_its_worker_once_is_run_again(
     wait_until(lambda: not processes_in(place), 90)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "ray"
     summary = summary_of(sweep_with("die_of_one_chunk", folder))
@@ -218,6 +221,7 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path
     assert rows_of(folder) == rows_of(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: Path) -> None:
     used, lost, local = tmp_path / "used", tmp_path / "lost", tmp_path / "local"
     options = ["--backend", "ray", "--address", head.address]
@@ -261,6 +265,7 @@ def test_a_wrong_address_is_named(tmp_path: Path, address: str) -> None:
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_without_cpus_is_not_waited_for_forever(tmp_path: Path) -> None:
     process = sweep_with("execute_chunk", tmp_path / "ray", cpus=0)
     assert process.returncode == 1

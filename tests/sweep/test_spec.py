@@ -41,7 +41,7 @@ def message(spec: Any) -> str:
         ({"grid": {"tyle": [1]}}, "moe has no such parameter; did you mean 'tile'?"),
         ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),
         ({"grid": {"tile": []}}, "grid.tile: is empty"),
-        ({"grid": {}}, "tile: missing (rows per tile; dynamic is all rows"),
+        ({"grid": {}}, "tile: missing (rows per tile); expected a whole"),
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
         (
             {"grid": {"tile": [4], "regions": [4]}},
@@ -79,7 +79,7 @@ def test_all_problems_are_listed_at_once_with_their_lines(tmp_path: Path) -> Non
     text = message(path)
     assert "4 problems" in text
     assert "traces: missing; workload moe needs files or synthetic ones" in text
-    assert "design point 0: tile: missing (rows per tile; " in text
+    assert "design point 0: tile: missing (rows per tile); " in text
     assert "line 3, nmae: unknown key 'nmae'; did you mean 'name'?" in text
     assert "line 4, chunk: expected an integer" in text
     many = message(tiny(grid={"tile": [0, -1, 4]}))

@@ -74,6 +74,7 @@ run_sweep(spec, folder, jobs=2, progress=lambda progress: print(progress.done, f
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     run_sweep(MANY, tmp_path / "undisturbed")
     folder = tmp_path / "killed"
