@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["COLUMNS", "COUNTINGS", "MEASURES", "SCHEMA_VERSION", "field", "schema"]
+__all__ = ["COLUMNS", "COUNTED", "COUNTINGS", "MEASURES", "SCHEMA_VERSION", "field", "schema"]
 
 SCHEMA_VERSION: Final = "2"
 """Raised when the name, type or meaning of a column changes."""
@@ -45,6 +45,14 @@ _MEASURES: Final = (
 
 MEASURES: Final = tuple(name for name, *_ in _MEASURES)
 """What is measured of a run; a sweep can choose from these."""
+
+COUNTED: Final = frozenset(
+    {
+        "offchip_bytes", "onchip_bytes", "flops", "padded_flops", "allocated_flops_per_cycle",
+        "compute_utilization", "bandwidth_utilization",
+    }
+)  # fmt: skip
+"""Those that depend on how bytes and FLOPs are counted."""
 
 _OTHERS: Final = (
     # what was run

@@ -19,7 +19,7 @@ from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph.metrics import Metrics
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
-from stepsim.results.columns import COLUMNS, COUNTINGS, MEASURES, field
+from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
@@ -30,16 +30,6 @@ from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.workload import Workload
 
 __all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
-
-_COUNTED = (
-    "offchip_bytes",
-    "onchip_bytes",
-    "flops",
-    "padded_flops",
-    "allocated_flops_per_cycle",
-    "compute_utilization",
-    "bandwidth_utilization",
-)
 
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""
@@ -256,7 +246,7 @@ class Case:
             "tokens": done.tokens,
             "engine_steps": done.engine_steps,
         }
-        if any(name in wanted for name in _COUNTED):
+        if not COUNTED.isdisjoint(wanted):
             found |= self._counted_columns(done, data, wanted)
         return {name: found[name] for name in MEASURES if name in wanted}
 

@@ -11,10 +11,10 @@ from typing import Literal
 import pyarrow as pa
 
 from stepsim.errors import SweepError
+from stepsim.results.columns import COUNTED
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
-    COUNTED,
     count_missing,
     read_succeeded,
     titled,

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import COUNTED, MEASURES
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_manifest, read_runs
 
 __all__ = [
-    "COUNTED",
     "count_missing",
     "read_measured",
     "read_succeeded",
@@ -25,19 +24,6 @@ __all__ = [
     "why_none_succeeded",
     "with_metrics",
 ]
-
-COUNTED = frozenset(
-    {
-        "offchip_bytes",
-        "onchip_bytes",
-        "flops",
-        "padded_flops",
-        "allocated_flops_per_cycle",
-        "compute_utilization",
-        "bandwidth_utilization",
-    }
-)
-"""Metrics that depend on how bytes and FLOPs are counted, which is no part of a run's key."""
 
 
 def titled(metric: str, countings: Sequence[str]) -> str:
