@@ -28,7 +28,7 @@ def pareto(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Pareto-optimal design points of a sweep."""
+    """Show the Pareto-optimal design points of a sweep."""
     from dataclasses import asdict
 
     from stepsim.sweep import design_costs
@@ -45,14 +45,14 @@ def pareto(
     absent = designs - len(costs) - len(costs.left_out)
     if absent:
         note(
-            f"{absent} of {designs} design points are left out: no run of theirs succeeded and "
+            f"{absent} of {designs} design points are left out: none of their runs succeeded and "
             "has both metrics"
         )
     if costs.left_out:
         few = [f"{c.label}: {c.lost:,} of {costs.all_traces:,} lost" for c in costs.left_out]
         note(
-            f"{len(few)} of {designs} design points are left out: they lost so many runs that too "
-            f"few traces would be left to compare the others over{listing(few, _SHOWN_LEFT_OUT)}"
+            f"{len(few)} of {designs} design points are left out: with them, too few traces would "
+            f"be left that all points finished{listing(few, _SHOWN_LEFT_OUT)}"
         )
     if costs.remark:
         note(costs.remark)
@@ -91,7 +91,7 @@ def pareto(
 
 def _note_missing(folder: Path, missing: int) -> None:
     if missing:
-        note(f"{folder}: {missing:,} runs are not there yet; continue the sweep with --resume")
+        note(f"{folder}: {missing:,} runs are not done yet; continue the sweep with --resume")
 
 
 def compare(

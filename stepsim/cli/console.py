@@ -64,7 +64,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr."""
+    """Print a note on stderr."""
     sys.stderr.write(text + "\n")
 
 

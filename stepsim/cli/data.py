@@ -12,11 +12,11 @@ from stepsim.cli.options import Json
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List and fetch public traces, which are then named like a trace file.")
+app = typer.Typer(help="List and fetch public traces, which can then be named like trace files.")
 
 _Chosen = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Names, groups (as step), or all."),
+    typer.Argument(metavar="[NAME]...", help="Names, groups (for example step), or all."),
 ]
 
 
@@ -53,7 +53,7 @@ def fetch(names: _Chosen = None) -> None:
 
     chosen = choose(names or [])
     with Heartbeat() as heartbeat:
-        heartbeat.phase("looking for what is there")
+        heartbeat.phase("checking the data folder")
         fetched = fetch_datasets(chosen, notice=heartbeat.phase)
     for dataset in fetched:
         note(f"fetched {dataset.name} ({dataset.bytes:,} bytes)")
@@ -64,7 +64,7 @@ def fetch(names: _Chosen = None) -> None:
 def path(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data set.")],
 ) -> None:
-    """Print where the file of a fetched data set lies."""
+    """Print the path of the file of a fetched data set."""
     from stepsim.data import choose, locate
 
     for dataset in choose([name]):

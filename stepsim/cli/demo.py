@@ -27,10 +27,12 @@ _TILES: tuple[int | str, ...] = (8, 16, 32, 64, "dynamic")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Of the synthetic routing.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")] = Path(
+        "demo-out"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic routing.")] = 0,
 ) -> None:
-    """Simulate a Qwen3-30B-A3B layer with static tiles 8 to 64 and dynamic ones, and compare."""
+    """Compare static tiles of 8 to 64 rows with dynamic tiles on a Qwen3-30B-A3B layer."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     _make_folder(out)

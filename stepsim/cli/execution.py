@@ -41,7 +41,7 @@ class RunOptions:
         Path | None,
         typer.Option(
             metavar="FILE.parquet",
-            help="Write what --json prints as a row, and beside it accounts of units and FIFOs.",
+            help="Write what --json prints as one row, and tables of units and FIFOs beside it.",
         ),
     ] = None
 

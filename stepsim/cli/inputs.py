@@ -23,7 +23,7 @@ __all__ = ["RequestSource", "Requests", "TokenSource", "Traces", "read_traces"]
 
 Batch = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Only N tokens or requests, by default the first."),
+    typer.Option(metavar="N", help="Use only N tokens or requests, by default the first N."),
 ]
 
 
@@ -32,14 +32,15 @@ class TokenSource:
     """Options that choose tokens of a routing trace."""
 
     routing: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Routing trace of the batch, or a data set.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Routing trace of the batch: a file or a data set."),
     ] = None
     batch: Batch = None
     window: Annotated[
         int | None,
         typer.Option(
             metavar="I",
-            help="Which batch of N consecutive tokens of the trace, from 0; with --batch.",
+            help="Window of N consecutive tokens of the trace, from 0; needs --batch N.",
         ),
     ] = None
     layer: Layer = None
@@ -98,7 +99,7 @@ class RequestSource:
 
     kv_lengths: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Cached tokens of each request, or a data set."),
+        typer.Option(metavar="FILE", help="Cached tokens of each request: a file or a data set."),
     ] = None
     batch: Batch = None
     kv_column: Annotated[
@@ -107,13 +108,13 @@ class RequestSource:
     ] = None
     kv_step: Annotated[
         int | None,
-        typer.Option(metavar="STEP", help="Which step of a file of `trace replay`."),
+        typer.Option(metavar="STEP", help="Decode step of a file written by `trace replay`."),
     ] = None
     kv_window: Annotated[
         int | None,
         typer.Option(
             metavar="I",
-            help="Which batch of N consecutive requests of the file, from 0; with --batch.",
+            help="Window of N consecutive requests of the file, from 0; needs --batch N.",
         ),
     ] = None
 

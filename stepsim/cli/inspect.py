@@ -19,8 +19,8 @@ class _Inspect(WorkloadGroup):
 
 app = typer.Typer(
     cls=_Inspect,
-    help="Show the graph, shapes and metrics of a workload, or of FILE.py[:NAME]; nothing is "
-    "simulated. Without traces there are formulas only, for 64 tokens or requests, or --batch.",
+    help="Show the graph, shapes and metrics of a workload, or of FILE.py[:NAME], without "
+    "simulating it. Without traces the metrics are formulas, for 64 tokens or requests or --batch.",
     no_args_is_help=True,
     subcommand_metavar="WORKLOAD|FILE.py[:NAME] [ARGS]...",
 )

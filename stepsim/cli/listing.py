@@ -30,11 +30,13 @@ class ListOptions:
     config: Config = None
     graph: Annotated[
         Literal["dot", "mermaid"] | None,
-        typer.Option(help="Print the graph in this language instead."),
+        typer.Option(help="Print the graph in this language."),
     ] = None
     every: Annotated[
         bool,
-        typer.Option("--all", help="List the operators of every expert or region, not of one."),
+        typer.Option(
+            "--all", help="List the operators of all experts and regions, not only the first."
+        ),
     ] = False
     json: Json = False
 

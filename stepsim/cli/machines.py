@@ -14,7 +14,9 @@ __all__ = ["machines"]
 def machines(
     show_name: Annotated[
         str | None,
-        typer.Option("--show", metavar="MACHINE", help="Print one as a YAML file to start from."),
+        typer.Option(
+            "--show", metavar="MACHINE", help="Print this machine as a YAML file to start from."
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -25,7 +27,7 @@ def machines(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the machines that come with stepsim, or print one."""
+    """List the built-in machines, or print one."""
     from stepsim.errors import ArgError
     from stepsim.machine import list_machines, load_machine, machine_json_schema, parse_overrides
 

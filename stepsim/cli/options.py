@@ -27,9 +27,9 @@ __all__ = [
 
 _MOST_BITS = 40
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, no tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 _MODEL = typer.Option(
-    "--model", metavar="MODEL", help="Name, YAML file or config.json; a wrong name lists all."
+    "--model", metavar="MODEL", help="Name, YAML file or config.json; an unknown name lists all."
 )
 ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
@@ -44,7 +44,7 @@ Counting = Annotated[
 ]
 Config = Annotated[
     Literal["published"] | None,
-    typer.Option(help="Set what is not given as the published experiment of this point did."),
+    typer.Option(help="Take values that are not given from the published experiment."),
 ]
 
 

@@ -25,7 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 _FETCH_HELP = "Use the recorded traces, and fetch those that are missing; see `stepsim data`."
 _Jobs = Annotated[
-    int | None, typer.Option(metavar="N", help="Processes. (default: one for each core)")
+    int | None, typer.Option(metavar="N", help="Number of processes. (default: one for each core)")
 ]
 
 
@@ -37,18 +37,21 @@ def reproduce(
             help="Numbers of figures, all, or FILE.py with figures of your own.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")],
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Recorded traces; without it or --fetch they are synthetic.",
+            help="Folder of recorded traces; without it or --fetch they are synthetic.",
         ),
     ] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
     jobs: _Jobs = None,
     closure_slack: Annotated[
-        int, typer.Option(metavar="N", min=0, max=16, help="Of the machine; 0 is canonical.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=16, help="Closure slack of the machine; 0 is canonical."
+        ),
     ] = 0,
 ) -> None:
     """Simulate figures of the STeP paper or of your own, compare, draw and report.
@@ -74,15 +77,15 @@ def reproduce(
 
 
 def validate(
-    out: Annotated[Path, typer.Option(metavar="FILE.md", help="Where to write the page.")],
+    out: Annotated[Path, typer.Option(metavar="FILE.md", help="Markdown file to write.")],
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Recorded traces."),
+        typer.Option(metavar="FOLDER", help="Folder of recorded traces."),
     ] = None,
     fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
     jobs: _Jobs = None,
 ) -> None:
-    """Simulate every recorded point, with several closure slacks, and write a page on it."""
+    """Simulate every recorded point with several closure slacks, and write a report page."""
     from stepsim.cli.heartbeat import Heartbeat
     from stepsim.cli.options import check_output
 

@@ -21,18 +21,18 @@ _INTERRUPTED = 130
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What to run.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the sweep.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
     backend: Annotated[
-        Literal["local", "dask", "ray"], typer.Option(help="Where the runs are computed.")
+        Literal["local", "dask", "ray"], typer.Option(help="Backend that computes the runs.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of a running dask scheduler or ray cluster.")
+        str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue in DIR.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check, count and estimate only.")
+        bool, typer.Option("--dry-run", help="Only check, count the runs and estimate the time.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -116,9 +116,7 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
     lost = list(summary.unfinished.items())
     unfinished = "".join(f"\n  chunk {key}: {why}" for key, why in lost[:_SHOWN_FAILURES])
     well = summary.runs - left - summary.failures
-    ends = f"{well:,} ended well, {summary.failures:,} failed" + (
-        f", {left:,} left" if left else ""
-    )
+    ends = f"{well:,} succeeded, {summary.failures:,} failed" + (f", {left:,} left" if left else "")
     before = "" if summary.computed == summary.runs else ", the others earlier"
     show(
         f"{summary.runs:,} runs: {ends}" + (f" (table failures):{kinds}" if kinds else ""),
@@ -126,11 +124,11 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
         f"results in {out}",
     )
     if summary.failures:
-        note(f'for the reasons: stepsim query {out} "SELECT design, message FROM failures"')
+        note(f'to see the reasons: stepsim query {out} "SELECT design, message FROM failures"')
     if summary.damaged:
         note(
             f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "
-            f"look after the disk:{listing(summary.damaged, _SHOWN_FAILURES)}"
+            f"check the disk:{listing(summary.damaged, _SHOWN_FAILURES)}"
         )
     if lost:
-        note(f"{len(lost)} chunks lost their worker again and again; try --resume:{unfinished}")
+        note(f"{len(lost)} chunks killed their worker every time; try --resume:{unfinished}")

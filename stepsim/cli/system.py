@@ -47,7 +47,7 @@ def environment() -> dict[str, Any]:
 
 
 def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print versions, plugins and settings: what a bug report needs."""
+    """Print versions, plugins and settings for bug reports."""
     found = environment()
     if json:
         print_json(found)
@@ -66,7 +66,7 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
 
 
 def warmup() -> None:
-    """Compile the engine now, so that the next run starts at once."""
+    """Compile the engine now, so that the next run starts immediately."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     start = time.perf_counter()

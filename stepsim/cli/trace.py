@@ -16,9 +16,7 @@ from stepsim.cli.trace_show import show_tables, table_record
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Look at traces of expert routing and of requests, convert them, make synthetic ones."
-)
+app = typer.Typer(help="Inspect, convert and generate traces of expert routing and of requests.")
 
 app.command(name="import")(import_)
 app.command()(info)

@@ -38,14 +38,16 @@ Experts = Annotated[int | None, typer.Option(help="Number of experts, if no --mo
 TopK = Annotated[int | None, typer.Option("--k", help="Experts per token, if no --model.")]
 Layers = Annotated[int | None, typer.Option(help="Layers of the model; sglang may need it.")]
 Column = Annotated[
-    str | None, typer.Option(help="Column to read, of Parquet or of lengths in CSV.")
+    str | None, typer.Option(help="Column to read in Parquet, or of lengths in CSV.")
 ]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out tokens without recorded experts.")
 ]
 Ranks = Annotated[
     list[int] | None,
-    typer.Option("--rank", metavar="N", help="Only this rank of a Megatron folder; repeatable."),
+    typer.Option(
+        "--rank", metavar="N", help="Read only this rank of a Megatron folder; repeatable."
+    ),
 ]
 FormatName = Annotated[
     str | None,

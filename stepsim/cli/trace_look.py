@@ -30,7 +30,7 @@ def info(
     reading: TraceReading,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check a trace, and show how it loads the experts or what its requests are like.
+    """Check a trace and summarize its expert loads or its requests.
 
     A short routing table is listed by layer and step, anything else by layer.
     """
@@ -55,13 +55,14 @@ def info(
         print_json({**record, "tables": rows})
         return
     if reading.experts_are_guessed(summary):
-        note("number of experts not given: taken as the highest id + 1; --model or --experts tells")
+        note("number of experts not given, using the highest id + 1; give --model or --experts")
     if rows:
         show_tables(rows)
     else:
         show(load_table(summary))
         if len(summary.layers) > MAX_ROWS:
-            note(f"{len(summary.layers) - MAX_ROWS} more layers; --layer chooses, --json shows all")
+            more = len(summary.layers) - MAX_ROWS
+            note(f"{more} more layers; --layer selects one, --json shows all")
     show("", *routing_lines(summary))
 
 
@@ -69,9 +70,11 @@ def info(
 def plot(
     reading: TraceReading,
     out: Annotated[Path, typer.Option(help="PNG, SVG or PDF file to write.")],
-    title: Annotated[str | None, typer.Option(help="By default the name of the file.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title of the plot; by default the file name.")
+    ] = None,
 ) -> None:
-    """Draw the load of the experts, or the lengths of the requests."""
+    """Plot the expert loads or the request lengths."""
     from stepsim.report import draw_requests, draw_routing
     from stepsim.report.saving import check_picture
 

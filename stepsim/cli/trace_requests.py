@@ -25,42 +25,44 @@ _BLOCK_STEPS = 4096
 def select(
     file: Annotated[Path, typer.Argument(help="A request trace of any format, or a data set.")],
     size: Annotated[int, typer.Option(help="Requests per window.")],
-    by: Annotated[Literal["stdev"], typer.Option(help="What to choose by.")] = "stdev",
-    count: Annotated[int, typer.Option(help="Windows per class, without common requests.")] = 3,
-    requests: Annotated[int, typer.Option(help="Requests from the start; 0 takes all.")] = 5000,
-    stride: Annotated[int, typer.Option(help="Requests from window to window.")] = 2,
-    share: Annotated[float, typer.Option(help="Part of the windows in each class.")] = 0.1,
+    by: Annotated[Literal["stdev"], typer.Option(help="Measure to select by.")] = "stdev",
+    count: Annotated[int, typer.Option(help="Windows per class; no two share a request.")] = 3,
+    requests: Annotated[
+        int, typer.Option(help="Requests to use from the start; 0 uses all.")
+    ] = 5000,
+    stride: Annotated[int, typer.Option(help="Requests between the starts of two windows.")] = 2,
+    share: Annotated[float, typer.Option(help="Fraction of the windows in each class.")] = 0.1,
     at: Annotated[
         list[int] | None,
         typer.Option(
             metavar="FIRST",
-            help="The window that begins with this request, counted from 1; repeatable. With this "
-            "or --near no classes are made.",
+            help="Select the window that begins with this request, counted from 1, and no classes; "
+            "repeatable.",
         ),
     ] = None,
     near: Annotated[
         list[float] | None,
         typer.Option(
             metavar="STDEV",
-            help="The --count windows whose deviation is nearest to this one; repeatable.",
+            help="Select the --count windows of the nearest deviation, and no classes; repeatable.",
         ),
     ] = None,
     format: FormatName = None,
     column: Column = None,
-    prefix: Annotated[str, typer.Option(help="Begin of the names of windows.")] = "conv",
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the window files.")] = "conv",
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write each window as a .npy file.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Choose windows of a request trace whose lengths spread little, as usual, or much."""
+    """Select windows of a request trace by the standard deviation of their lengths."""
     from stepsim.errors import ArgError
     from stepsim.trace_io import load_requests
 
     if set(prefix) & set("/\\"):
         raise ArgError(
-            f"--prefix: expected the begin of a name, found '{prefix}' with a folder in it; name "
-            "the folder with --out"
+            f"--prefix: expected the beginning of a name, found '{prefix}' with a folder in it; "
+            "name the folder with --out"
         )
     _check_count(requests)
     lengths = load_requests(file, format=format, column=column).context_tokens
@@ -97,17 +99,17 @@ def replay(
     file: Annotated[
         Path, typer.Argument(help="A request trace with generated tokens, or a data set.")
     ],
-    batch: Annotated[int, typer.Option(help="Most requests of a step.")],
+    batch: Annotated[int, typer.Option(help="Maximum batch size in requests.")],
     step_seconds: Annotated[
         float | None,
-        typer.Option(help="Duration of a step; without it all requests wait from the start."),
+        typer.Option(help="Duration of a step; without it, all requests wait from the start."),
     ] = None,
-    requests: Annotated[int, typer.Option(help="Requests from the start; 0 takes all.")] = 0,
-    every: Annotated[int, typer.Option(help="Keep one step in so many.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Parquet file of the steps to write.")] = None,
+    requests: Annotated[int, typer.Option(help="Requests to use from the start; 0 uses all.")] = 0,
+    every: Annotated[int, typer.Option(help="Keep one of every N steps.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Parquet file to write the steps to.")] = None,
     json: Json = False,
 ) -> None:
-    """Serve a request trace with continuous batching: KV-cache lengths step by step."""
+    """Serve a request trace with continuous batching, and list the KV lengths of each step."""
     from stepsim.errors import ArgError, TraceError
     from stepsim.trace_io import ParquetStream, load_requests, replay_rows
     from stepsim.trace_io import replay as steps_of

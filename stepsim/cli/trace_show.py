@@ -157,7 +157,7 @@ def show_tables(rows: list[dict[str, Any]]) -> None:
         )
     show(table)
     if len(rows) > MAX_ROWS:
-        note(f"{len(rows) - MAX_ROWS} more tables; --layer and --step choose, --json shows all")
+        note(f"{len(rows) - MAX_ROWS} more tables; --layer and --step select one, --json shows all")
 
 
 def request_record(trace: RequestTrace) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _Json(Reader):
                 problem.lineno,
                 problem.colno,
                 f"not valid JSON: {problem.msg[0].lower()}{problem.msg[1:]}; "
-                "write it as the standard has it, without comments and trailing commas",
+                "write standard JSON, without comments and trailing commas",
             )
         except RecursionError:
             # The walk finds the place; what is behind it does not matter.
@@ -59,7 +59,7 @@ class _Json(Reader):
                 line,
                 column,
                 f"expected an integer of at most {MOST_DIGITS} digits, found "
-                f"{shortened(digits)!r}; write a number that can be meant",
+                f"{shortened(digits)!r}; write a smaller number",
             )
         return int(digits)
 

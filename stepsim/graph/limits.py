@@ -46,6 +46,6 @@ def shown(value: object) -> str:
     return repr(value)
 
 
-FIFO_DEPTH = Range(2**40, "elements that a queue can hold")
+FIFO_DEPTH = Range(2**40, "elements that a FIFO can hold")
 PAR_DISPATCH = Range(4096, "off-chip requests that one operator issues in one cycle")
 COMPUTE_BW = Range(2**50, "FLOPs that one operator executes in a cycle")

@@ -181,21 +181,21 @@ class ImageBuilder:
                 for c in used:
                     if not 0 <= c < count:
                         raise LoweringError(
-                            f"{spec.op} '{spec.name}': there is no channel {c}; "
+                            f"{spec.op} '{spec.name}': there is no FIFO {c}; "
                             f"the network has {count}, numbered from 0"
                         )
                     if ends[role][c] >= 0:
                         other = self._network.units[ends[role][c]].name
                         channel = self._network.channels[c].name
                         raise LoweringError(
-                            f"channel '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
+                            f"FIFO '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
                             "use a Broadcast or a merge"
                         )
                     ends[role][c] = u
         for role, units in ends.items():
             for c, unit in enumerate(units):
                 if unit < 0:
-                    raise LoweringError(f"channel '{self._network.channels[c].name}' has no {role}")
+                    raise LoweringError(f"FIFO '{self._network.channels[c].name}' has no {role}")
         return ends["producer"], ends["consumer"]
 
     def _encode(self, u: int, spec: UnitSpec, port: int) -> None:
@@ -256,11 +256,11 @@ class ImageBuilder:
             capacity = INFINITY if spec.capacity is None else int(spec.capacity)
             if capacity < 1:
                 raise LoweringError(
-                    f"channel '{spec.name}' has depth {capacity}; a FIFO needs at least 1 slot"
+                    f"FIFO '{spec.name}' has depth {capacity}; it needs at least 1 slot"
                 )
             if spec.capacity is not None and capacity > _MAX_DEPTH:
                 raise LoweringError(
-                    f"channel '{spec.name}' has depth {capacity}; up to {_MAX_DEPTH} slots are "
+                    f"FIFO '{spec.name}' has depth {capacity}; up to {_MAX_DEPTH} slots are "
                     "supported, None is unbounded"
                 )
             ring = 1

@@ -286,7 +286,7 @@ def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> _Encoder:
         costs = [int(cost) for cost in spec.params["switch"]]
         if len(costs) != ports(spec):
             raise LoweringError(
-                f"{spec.op} '{spec.name}': {len(costs)} switch costs for {ports(spec)} ports"
+                f"{spec.op} '{spec.name}': {len(costs)} switch costs, expected {ports(spec)}"
             )
         flags = {"write_back": int(spec.params["wb"])} if wb else {}
         return {"rank": _rank(spec, 0), **flags, "switch_cycles": costs}

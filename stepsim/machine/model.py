@@ -54,7 +54,7 @@ class OnChip(_Section):
 
 
 class Fifo(_Section):
-    """The queues between operators."""
+    """The FIFOs between operators."""
 
     depth: _Depth | None = Field(
         default=None,
@@ -68,14 +68,14 @@ class Machine(_Section):
 
     name: _Text = Field(description="short name, shown in results")
     description: Annotated[str, Field(strict=True)] = Field(
-        default="", description="what the machine stands for"
+        default="", description="what the machine describes"
     )
     hbm: Hbm = Field(description="off-chip memory")
     onchip: OnChip = Field(description="on-chip memory")
-    fifo: Fifo = Field(default=Fifo(), description="queues between operators")
+    fifo: Fifo = Field(default=Fifo(), description="FIFOs between operators")
     closure_slack: Annotated[int, Field(strict=True, ge=0, le=16)] = Field(
         default=0,
-        description="cycles by which the end of a stream is noticed early; 0 is canonical",
+        description="cycles how much earlier the end of a stream is noticed; 0 is canonical",
     )
 
     @property

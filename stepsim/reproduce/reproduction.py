@@ -132,7 +132,7 @@ def check_inputs(data: Path | None, runs: Iterable[Run]) -> Inputs:
     """
     inputs = Inputs(data)
     if data is not None and not data.is_dir():
-        raise TraceError(f"{data}: is no folder; name one with a folder of recorded traces")
+        raise TraceError(f"{data}: is not a folder; name one with a folder of recorded traces")
     missing = list(dict.fromkeys(path for run in runs for path in inputs.missing(run)))
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""

@@ -1,4 +1,4 @@
-"""Why a run did not end well: the units that failed, and the FIFOs that blocked units wait on."""
+"""Why a run did not succeed: the units that failed, and the FIFOs that blocked units wait on."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Case:
         return self.prepared.run(self._bindings(data), limits=limits)
 
     def run_with_units(self, data: Data, *, limits: Limits | None = None) -> tuple[Totals, Any]:
-        """As `run`, with the Arrow table of the accounts of every unit."""
+        """As `run`, with the Arrow table of the stall breakdown of every unit."""
         return self.prepared.run_with_units(self._bindings(data), limits=limits)
 
     def result(

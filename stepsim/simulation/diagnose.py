@@ -1,4 +1,4 @@
-"""Find out why a run did not end well, from the state the engine left."""
+"""Find out why a run did not succeed, from the state the engine left."""
 
 from __future__ import annotations
 

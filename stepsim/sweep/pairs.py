@@ -78,8 +78,8 @@ def _by_step(routing: Sequence[Trace], lengths: Sequence[Trace]) -> Iterator[Pai
     for batch in lengths:
         if batch.step is None and batch.error:
             raise SweepError(
-                f"pairs: the steps of {batch.label} are not known: {batch.error}; mend the file, "
-                "take it out of lengths, or pair with all or order"
+                f"pairs: the steps of {batch.label} are not known: {batch.error}; correct the "
+                "file, take it out of lengths, or pair with all or order"
             )
         if batch.step is None:
             raise SweepError(

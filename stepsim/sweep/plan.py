@@ -287,7 +287,8 @@ def _usable(traces: list[Trace]) -> list[Trace]:
     bad = [trace.error for trace in traces if trace.error]
     if len(bad) == len(traces):
         raise SweepError(
-            f"traces: none of {len(traces)} can be used; mend them or choose others:" + listing(bad)
+            f"traces: none of {len(traces)} can be used; correct them or choose others:"
+            + listing(bad)
         )
     return traces
 

@@ -79,7 +79,7 @@ class SyntheticTraces(_Section):
     tokens: _Count = Field(description="rows of every table: the batch")
     layers: _Count = Field(default=1, description="number of layers")
     steps: _Count = Field(default=1, description="number of forward passes")
-    seed: _Index = Field(description="seed of the tables")
+    seed: _Index = Field(description="seed of the synthetic tables")
     skew: Annotated[float, Field(ge=0, le=64)] = Field(
         default=1.0, description="Zipf exponent of the experts' popularity"
     )
@@ -91,22 +91,22 @@ class TraceSelection(_Section):
     files: list[str] = Field(
         default=[], description="files of traces, relative to the spec, or data sets"
     )
-    synthetic: SyntheticTraces | None = Field(default=None, description="drawn tables")
+    synthetic: SyntheticTraces | None = Field(default=None, description="synthetic tables")
     column: str | None = Field(default=None, description="column of lengths in CSV files")
     layers: _Indices | None = Field(default=None, description="layers to run; all if absent")
     steps: _Indices | None = Field(default=None, description="steps to run; all if absent")
     tokens: _Count | None = Field(
         default=None,
-        description="rows every batch must have, others become failures; with windows, their size",
+        description="rows every batch must have, else it is a failure; with windows, their size",
     )
     min_tokens: _Count | None = Field(
         default=None, description="batches of fewer rows are left out; all are run if absent"
     )
     windows: Literal["all"] | int | list[int] | None = Field(
         default=None,
-        description="batches of so many consecutive tokens to run: 'all', the first N, or a list",
+        description="windows of that many rows to run: 'all', the first N, or a list",
     )
-    sample: _Count | None = Field(default=None, description="how many of the selected to draw")
+    sample: _Count | None = Field(default=None, description="number of selected traces to draw")
     seed: _Index = Field(default=0, description="seed of the sample")
 
     @field_validator("windows", mode="plain")
@@ -166,8 +166,10 @@ class SweepSpec(_Section):
         description="how bytes and FLOPs are counted; executed if absent, published for points "
         "with config published",
     )
-    units: bool = Field(default=False, description="keep the accounts of every unit as well")
-    limits: SweepLimits = Field(default=SweepLimits(), description="when to give a run up")
+    units: bool = Field(default=False, description="keep the stall breakdown of every unit as well")
+    limits: SweepLimits = Field(
+        default=SweepLimits(), description="limits at which a run is stopped"
+    )
     chunk: _Count = Field(default=20, description="runs that are computed and saved together")
 
     def common(self) -> dict[str, Any]:

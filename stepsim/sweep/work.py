@@ -36,7 +36,7 @@ class ChunkRows:
     ----------
     runs, failures : rows as in the schemas; plain values, so that workers need not load what only
         the one who writes needs.
-    units : tables of the accounts, one per run, empty unless asked for.
+    units : tables of the stall breakdown, one per run, empty unless asked for.
     timing : where the time went; not part of the results.
     versions : of the software that computed the rows.
     """

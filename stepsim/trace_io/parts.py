@@ -370,7 +370,7 @@ def _check_numbers(name: str, key: Key, tokens: Tokens) -> None:
     if here == there:
         raise TraceError(
             f"{name}: {places} ({key}) both hold token {here}, expected each token once; "
-            "tell forward passes apart with a column `step`"
+            "distinguish forward passes by a column `step`"
         )
     raise TraceError(
         f"{name}: {places} ({key}) hold tokens {here} and {there}, expected consecutive "

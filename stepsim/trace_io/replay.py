@@ -85,7 +85,9 @@ def replay_schema() -> pa.Schema:
     integers = pa.list_(pa.field("item", pa.int64(), nullable=False))
     fields = [
         described("step", pa.int64(), "index of the decode step, from 0"),
-        described("seconds", pa.float64(), "begin of the step after the first request", unit="s"),
+        described(
+            "seconds", pa.float64(), "start of the step, in time since the first request", unit="s"
+        ),
         described("requests", integers, "indices of the requests, in order of admission"),
         described("kv_lengths", integers, "KV-cache length of each request", unit="tokens"),
     ]

@@ -251,8 +251,8 @@ def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> Reque
         name, kind = str(path), detect_format(path)
         if kind is None or kind not in ARROW_KINDS:
             raise TraceError(
-                f"{path}: is no Arrow file ({kind or 'no known first bytes'}), expected Parquet or "
-                "Arrow IPC in the request schema; convert it with: stepsim trace import"
+                f"{path}: is not an Arrow file ({kind or 'unknown first bytes'}), expected Parquet "
+                "or Arrow IPC in the request schema; convert it with: stepsim trace import"
             )
         return _from_pieces(open_pieces(path, kind), name, columns)
     name = type(source).__name__

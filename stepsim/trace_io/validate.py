@@ -162,7 +162,7 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
         )
     if kind == "O":
         raise TraceError(
-            f"{head}; rows of different lengths or None make an object array, mend them"
+            f"{head}; rows of different lengths or None make an object array, correct them"
         )
     raise TraceError(f"{head}; convert them to int32 before saving")
 
@@ -244,4 +244,4 @@ def _more(bad: npt.NDArray[np.bool_]) -> str:
     rows = int(bad.reshape(bad.shape[0], -1).any(axis=1).sum()) - 1
     if rows == 0:
         return ""
-    return f" (and so in {rows} more row{'s' if rows > 1 else ''})"
+    return f" (and in {rows} more row{'s' if rows > 1 else ''})"

@@ -109,7 +109,7 @@ def nearest_windows(windows: Iterable[Window], stdev: float) -> list[Window]:
         ArgError: ``stdev`` is negative or not finite.
     """
     if not 0 <= stdev < math.inf:
-        raise ArgError(f"windows: the deviation asked for is {stdev}, expected a number from 0")
+        raise ArgError(f"windows: the requested deviation is {stdev}, expected a number from 0")
     return sorted(windows, key=lambda window: abs(window.stdev - stdev))
 
 

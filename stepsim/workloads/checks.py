@@ -30,7 +30,7 @@ def divides(name: str, value: int, whole: int, what: str) -> Iterator[tuple[str,
 def sharing(name: str, strategy: str, regions: int, requests: int) -> Iterator[tuple[str, str]]:
     """A problem unless ``requests`` can be shared out to ``regions`` by the strategy."""
     if strategy == "interleaved":
-        what = f"the {requests} requests that are dealt in turn"
+        what = f"the {requests} requests that are assigned round-robin"
         yield from divides(name, regions, requests, what)
     elif strategy == "dynamic" and regions > requests:
         yield (

@@ -77,7 +77,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
         "--tile: missing (rows per tile); expected a whole "
         "number from 1, or 'dynamic'\n",
     ),
-    "missing model": ({"model": None}, "--model: missing (model whose experts it has); "),
+    "missing model": ({"model": None}, "--model: missing (model whose experts are used); "),
     "missing trace": (
         {"routing": None}, "--routing: missing; workload moe needs a trace in a file\n",
     ),
@@ -115,7 +115,7 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "regions that do not divide": (
         {"strategy": "interleaved", "regions": 3},
-        "--regions: expected a divisor of the 8 requests that are dealt in turn, found 3; the "
+        "--regions: expected a divisor of the 8 requests that are assigned round-robin, found 3; the "
         "nearest is 8\n",
     ),
     "more regions than requests, and blocks": (
@@ -163,7 +163,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
         {"variant": None},
         "--tile: missing (rows per tile); expected a whole "
         "number from 1, or 'dynamic'\n"
-        "--strategy: missing (how requests are dealt to regions); expected one of interleaved, "
+        "--strategy: missing (how requests are assigned to regions); expected one of interleaved, "
         "dynamic\n",
     ),
     "coarse": (

@@ -64,7 +64,7 @@ def test_info_without_the_number_of_experts_says_what_it_took(cli: Cli, tmp_path
     path = tmp_path / "r.npy"
     np.save(path, np.array([[0, 5]]))
     outcome = cli("trace", "info", path)
-    assert "taken as the highest id + 1" in outcome.err
+    assert "using the highest id + 1" in outcome.err
     assert cli("trace", "info", path, "--json").json()["tables"][0]["experts"] == 6
 
 
@@ -72,7 +72,7 @@ def test_long_listings_are_cut_with_a_remark(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "r.parquet"
     outcome = cli("trace", "synth", "--out", path, "--experts", 4, "--k", 1, "--layers", 45)
     assert len(outcome.out.splitlines()) == 41
-    assert outcome.err.startswith("5 more tables; --layer and --step choose")
+    assert outcome.err.startswith("5 more tables; --layer and --step select one")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_import_prints_json_and_notes(cli: Cli, tmp_path: Path) -> None:
     record = outcome.json()
     assert (record["format"], record["rows"]) == ("llamacpp", 21)
     assert record["routing"]["k"] == 4
-    assert record["notes"] == ["k = 4, from the lengths of the runs of a layer; --k says otherwise"]
+    assert record["notes"] == ["k = 4, from the lengths of the runs of a layer; --k overrides it"]
     assert outcome.err == record["notes"][0] + "\n"
 
 
@@ -63,8 +63,8 @@ def test_import_tells_the_number_of_steps(cli: Cli, tmp_path: Path) -> None:
 def test_columns_without_names_are_remarked(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("100,20\n300,40\n")
     remark = (
-        "no header says what the two columns are, they were taken for layer,expert; --format "
-        "llamacpp confirms it\n"
+        "the file has no header, so its two columns are read as layer,expert; --format llamacpp "
+        "confirms this\n"
     )
     arguments = ("trace", "import", tmp_path / "x.csv", tmp_path / "o")
     assert remark in cli(*arguments).err
@@ -243,7 +243,7 @@ def test_select_by_first_request_and_by_deviation(cli: Cli, tmp_path: Path) -> N
 
     for wrong, says in (
         (("--at", 18), "begins at 18, expected 1..17, since the trace has 20 requests"),
-        (("--near", "nan"), "the deviation asked for is nan, expected a number from 0"),
+        (("--near", "nan"), "the requested deviation is nan, expected a number from 0"),
         (("--near", 1, "--requests", -3), "--requests -3: expected at least 1, or 0 for all"),
     ):
         outcome = cli("trace", "select", path, *wrong, *options)
@@ -272,7 +272,7 @@ def test_windows_stay_in_their_folder(cli: Cli, tmp_path: Path, prefix: str) -> 
     outcome = cli("trace", "select", path, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        f"error: --prefix: expected the begin of a name, found '{prefix}' with a folder in it; "
+        f"error: --prefix: expected the beginning of a name, found '{prefix}' with a folder in it; "
         "name the folder with --out\n"
     )
     assert list(tmp_path.iterdir()) == [path]

@@ -16,7 +16,7 @@ from stepsim.trace_io import RoutingTable, read_origin, synthetic_routing, write
 from tests.cli.conftest import Cli
 from tests.trace_io import foreign
 
-GUESSED = "number of experts not given: taken as the highest id + 1; --model or --experts tells\n"
+GUESSED = "number of experts not given, using the highest id + 1; give --model or --experts\n"
 
 
 def uneven(path: Path) -> Path:
@@ -223,7 +223,7 @@ def outcomes(cli: Cli, path: Path, *options: object) -> list[tuple[int, str]]:
     ("options", "says"),
     [
         (("--layers", 5), "`experts` has 3 layers (shape (6, 3, 4)), expected 5; check"),
-        (("--format", "parquet"), "is no Parquet file (npy), expected Parquet or Arrow IPC"),
+        (("--format", "parquet"), "is not a Parquet file (npy), expected Parquet or Arrow IPC"),
     ],
 )
 def test_what_import_refuses(cli, tmp_path, options, says) -> None:
@@ -237,7 +237,9 @@ def test_a_parquet_file_is_no_numpy_file(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_routing([synthetic_routing(4, 8, 2, seed=0)], path)
     for code, err in outcomes(cli, path, "--format", "numpy"):
-        assert (code, "is no NumPy file (parquet), expected .npy or .npz" in err) == (2, True), err
+        assert (code, "is not a NumPy file (parquet), expected .npy or .npz" in err) == (2, True), (
+            err
+        )
 
 
 @pytest.mark.parametrize("form", ["npy", "parquet"])

@@ -127,7 +127,7 @@ def test_the_context_is_left_after_an_error():
     ("what", "top", "why"),
     [
         ("compute_bw", 2**50, "FLOPs that one operator executes in a cycle"),
-        ("fifo_depth", 2**40, "elements that a queue can hold"),
+        ("fifo_depth", 2**40, "elements that a FIFO can hold"),
         ("par_dispatch", 4096, "off-chip requests that one operator issues in one cycle"),
     ],
 )

@@ -95,7 +95,7 @@ def test_every_channel_has_one_writer_and_one_reader():
 
 
 def cyclic():
-    """Dynamic parallelisation in small: a region asks for work by a signal."""
+    """Dynamic parallelization in small: a region asks for work by a signal."""
     with st.Program("cyclic", compute_bw=1) as p:
         u64 = st.Tile.of("u64", 1, 1)
         work = st.linear_load(SPEC, (1, 64), shape=(8, 2), stride=(1, 0), label="work")

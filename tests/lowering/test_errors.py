@@ -33,7 +33,7 @@ def refused(network: Network) -> str:
 @pytest.mark.parametrize("depth", [0, -1])
 def test_depth(depth: int) -> None:
     assert refused(load_store(depth=depth)) == (
-        f"channel 't' has depth {depth}; a FIFO needs at least 1 slot"
+        f"FIFO 't' has depth {depth}; it needs at least 1 slot"
     )
 
 
@@ -43,7 +43,7 @@ def test_two_producers() -> None:
     b.unit("other", "Gen", [], ["x"], tokens=[{"tile": TILE, "level": 0}])
     b.unit("end", "Consumer", ["x"], [])
     assert refused(b.network()) == (
-        "channel 'x' has two producers, 'src_x' and 'other'; use a Broadcast or a merge"
+        "FIFO 'x' has two producers, 'src_x' and 'other'; use a Broadcast or a merge"
     )
 
 
@@ -53,19 +53,19 @@ def test_two_consumers() -> None:
     b.unit("first", "Consumer", ["x"], [])
     b.unit("second", "Consumer", ["x"], [])
     assert refused(b.network()) == (
-        "channel 'x' has two consumers, 'first' and 'second'; use a Broadcast or a merge"
+        "FIFO 'x' has two consumers, 'first' and 'second'; use a Broadcast or a merge"
     )
 
 
 def test_dangling_channels() -> None:
     b = NetBuilder()
     source(b, "x")
-    assert refused(b.network()) == "channel 'x' has no consumer"
+    assert refused(b.network()) == "FIFO 'x' has no consumer"
     b = NetBuilder()
     b.unit("end", "Consumer", ["x"], [])
-    assert refused(b.network()) == "channel 'x' has no producer"
+    assert refused(b.network()) == "FIFO 'x' has no producer"
     unused = replace(load_store(), channels=(*load_store().channels, ChannelSpec("spare", 2)))
-    assert refused(unused) == "channel 'spare' has no producer"
+    assert refused(unused) == "FIFO 'spare' has no producer"
 
 
 def test_names_are_unique() -> None:
@@ -246,7 +246,7 @@ def test_selector_outside_its_width(chosen: list[int]) -> None:
 def test_switch_costs(op: str, costs: list[int]) -> None:
     inputs, outputs, params = PARAMS[op]
     text = refused(one_unit(op, inputs, outputs, **{**params, "switch": costs}))
-    assert text == f"{op} 'u': {len(costs)} switch costs for 2 ports"
+    assert text == f"{op} 'u': {len(costs)} switch costs, expected 2"
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_unknown_memory_model() -> None:
 def test_a_channel_index_that_does_not_exist(index: int) -> None:
     units = (UnitSpec("end", "Consumer", (index,), ()),)
     assert refused(Network(units, (ChannelSpec("x", 2),))) == (
-        f"Consumer 'end': there is no channel {index}; the network has 1, numbered from 0"
+        f"Consumer 'end': there is no FIFO {index}; the network has 1, numbered from 0"
     )
 
 

@@ -155,7 +155,7 @@ CASES = {
     "slack out of range": (
         GOOD + "closure_slack: 17\n",
         "machine file FILE, line 10, closure_slack: expected an integer from 0 to 16 "
-        "(cycles by which the end of a stream is noticed early; 0 is canonical), found 17",
+        "(cycles how much earlier the end of a stream is noticed; 0 is canonical), found 17",
     ),
 }
 

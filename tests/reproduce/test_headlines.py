@@ -116,7 +116,7 @@ def test_published_values_give_the_published_headlines() -> None:
         expected = quoted_numbers(table[headline.figure, headline.claim].recomputed)
         deviation = headline.deviation(values, expected)
         assert deviation is not None
-        # Some tilings have no hardware cycles in the table; utilisations are rounded.
+        # Some tilings have no hardware cycles in the table; utilizations are rounded.
         assert abs(deviation) < (0.04 if headline.figure == "8" else 0.005), headline.claim
         checked += 1
     assert checked > 25

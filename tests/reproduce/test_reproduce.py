@@ -126,7 +126,7 @@ def test_missing_trace_is_named(tmp_path: Path) -> None:
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(ArgError, match="jobs: expected a whole number from 1, found 0"):
         reproduce(["8"], tmp_path, jobs=0)
-    with pytest.raises(TraceError, match="nowhere: is no folder; name one with a folder of rec"):
+    with pytest.raises(TraceError, match="nowhere: is not a folder; name one with a folder of rec"):
         reproduce(["8"], tmp_path, data=tmp_path / "nowhere")
     with pytest.raises(ArgError, match="--data and --fetch both say where the traces are"):
         reproduce(["8"], tmp_path, data=tmp_path, fetch=True)

@@ -58,7 +58,7 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = tmp_path / "out"
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     assert code == 0
-    assert "24 runs: 24 ended well, 0 failed\n" in out
+    assert "24 runs: 24 succeeded, 0 failed\n" in out
     assert "24 runs computed in" in out
     assert "left to do" not in err
     assert open_table(folder).count_rows() == 24
@@ -153,7 +153,7 @@ def test_pareto_tells_which_design_points_are_left_out(
     code, out, err = stepsim(capsys, "pareto", folder)
     assert (code, len(out.splitlines())) == (0, 2)
     assert "machine.hbm.latency=2 " in out
-    assert "1 of 2 design points are left out: no run of theirs succeeded" in err
+    assert "1 of 2 design points are left out: none of their runs succeeded" in err
 
 
 def test_analyses_tell_which_runs_are_not_there_yet(
@@ -162,7 +162,7 @@ def test_analyses_tell_which_runs_are_not_there_yet(
     folder = tmp_path / "out"
     stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     next((folder / "runs").rglob("part.parquet")).unlink()
-    remark = re.compile(rf"^{folder}: \d+ runs are not there yet; continue the sweep", re.M)
+    remark = re.compile(rf"^{folder}: \d+ runs are not done yet; continue the sweep", re.M)
     for command in (("pareto", folder), ("compare", folder, folder)):
         code, _, err = stepsim(capsys, *command)
         assert code == 0
@@ -244,8 +244,8 @@ def test_pareto_names_design_points_that_lost_too_much(
     monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
     code, out, err = stepsim(capsys, "pareto", "out")
     assert code == 0
-    assert "1 of 4 design points are left out: no run of theirs" in err
-    assert "1 of 4 design points are left out: they lost so many runs" in err
+    assert "1 of 4 design points are left out: none of their runs" in err
+    assert "1 of 4 design points are left out: with them, too few traces" in err
     assert "\n  tile=2: 5 of 6 lost\n" in err
     assert "tile=2" not in out
 
@@ -255,7 +255,7 @@ def test_failures_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture
     code, out, err = stepsim(capsys, "sweep", spec, "--out", tmp_path / "out")
     assert code == 1
     assert 'out "SELECT design, message FROM failures"' in err
-    assert "24 runs: 0 ended well, 24 failed (table failures):\n  24 x limit" in out
+    assert "24 runs: 0 succeeded, 24 failed (table failures):\n  24 x limit" in out
 
 
 def test_traces_that_cannot_be_used_are_named_before_the_first_run(
@@ -294,7 +294,7 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
     monkeypatch.setattr("stepsim.sweep.run_sweep", run_all_but_one)
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     assert code == 1
-    assert "24 runs: 18 ended well, 0 failed, 6 left\n" in out
+    assert "24 runs: 18 succeeded, 0 failed, 6 left\n" in out
     assert "1 chunks lost their worker again and again" in err
     assert "chunk 0003-00000: its worker died" in err
     assert "1 chunks of an earlier start were damaged and ran again" in err

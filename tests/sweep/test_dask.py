@@ -136,7 +136,7 @@ def test_a_wrong_address_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.5)
-    with pytest.raises(SweepError, match=f"dask: no scheduler answers at {address} .*tcp://host"):
+    with pytest.raises(SweepError, match=f"dask: no scheduler responds at {address} .*tcp://host"):
         run_sweep(tiny(), tmp_path, backend="dask", address=address)
 
 

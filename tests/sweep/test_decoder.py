@@ -127,11 +127,11 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
     [
         ({"lengths": None}, "lengths: missing; workload decoder needs files of cache lengths"),
         ({"traces": None}, "traces: missing; workload decoder needs files or synthetic"),
-        ({"model": None}, "model: missing (model whose layer it is)"),
+        ({"model": None}, "model: missing (model whose layer is built)"),
         ({"model": "mixtral"}, "did you mean 'mixtral-8x7b'?"),
         ({"model": {"model_dim": 64, "experts": 3}}, "experts: expected keys and values, found 3"),
         ({"parameters": {"variant": "dynamic"}}, "variant: the published figure has no tiny, only"),
-        ({"parameters": {}}, "strategy: missing (how requests are dealt to regions)"),
+        ({"parameters": {}}, "strategy: missing (how requests are assigned to regions)"),
         (
             {"parameters": {"strategy": "coarse"}},
             "parameters.strategy: expected one of interleaved, dynamic, found 'coarse'",
@@ -182,7 +182,7 @@ def test_steps_of_lengths_that_cannot_be_read(files: Path) -> None:
     both = {"files": [str(files / "steps.parquet"), str(files / "bad.parquet")]}
     text = message(spec(files, lengths=both))
     assert "pairs: the steps of bad.parquet are not known: " in text
-    assert "; mend the file, take it out of lengths, or pair with all or order" in text
+    assert "; correct the file, take it out of lengths, or pair with all or order" in text
     assert "has no steps" not in text
 
 

@@ -117,10 +117,10 @@ def test_a_scheduler_that_does_not_answer_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(jobs: int, address: str) -> None:
-        raise SweepError(f"no scheduler answers at {address}")
+        raise SweepError(f"no scheduler responds at {address}")
 
     monkeypatch.setattr("stepsim.sweep.run.DaskBackend", silent)
-    with pytest.raises(SweepError, match="no scheduler answers at tcp://nowhere:1"):
+    with pytest.raises(SweepError, match="no scheduler responds at tcp://nowhere:1"):
         run_sweep(tiny(), tmp_path / "out", backend="dask", address="tcp://nowhere:1")
     assert not (tmp_path / "out").exists()
 

@@ -260,7 +260,7 @@ def test_a_wrong_address_is_named(tmp_path: Path, address: str) -> None:
     command = sweep_command(tiny(), tmp_path / "ray", "--backend", "ray", "--address", address)
     process = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert process.returncode == 2
-    assert f"error: ray: no cluster answers at {address} (" in process.stderr
+    assert f"error: ray: no cluster responds at {address} (" in process.stderr
     assert "check the address, as in host:6379" in process.stderr
     assert "Traceback" not in process.stderr
 

@@ -68,7 +68,7 @@ IDS = TABLE.experts.astype(np.int64)
         (
             [[0, 1], [2, 0], [1, 3], [4, 5]],
             {"experts": 2},
-            f"row 1 (layer 0, step 0, token 1): expert id 2 {OUT} (and so in 2 more rows); the "
+            f"row 1 (layer 0, step 0, token 1): expert id 2 {OUT} (and in 2 more rows); the "
             "model has 2 experts (ids 0..1); check that the trace belongs to this model",
         ),
         ([[0, 1], [3, 1]], {"experts": 3}, f"row 1 (layer 0, step 0, token 1): expert id 3 {OUT};"),
@@ -351,7 +351,7 @@ def test_tokens_that_are_missing_or_there_twice():
     ) in message(pa.concat_tables([table.slice(0, 10), table.slice(13)]))
     assert (
         "rows 7 and 40 (model 'qwen' layer 3 step 0) both hold token 7, expected each token once; "
-        "tell forward passes apart with a column `step`"
+        "distinguish forward passes by a column `step`"
     ) in message(pa.concat_tables([table, table.slice(7, 1)]))
 
 

@@ -89,7 +89,7 @@ def test_numpy_shapes_and_types(tmp_path):
     np.savez(tmp_path / "x.npz", experts=A, weights=np.ones((6, 3, 2)))
     assert "weights have shape (6, 3, 2), the expert ids (6, 3, 4)" in message(tmp_path / "x.npz")
     path.write_text("x")
-    assert "FILE: is no NumPy file (no known first bytes), expected" in message(
+    assert "FILE: is not a NumPy file (unknown first bytes), expected" in message(
         path, format="numpy"
     )
 
@@ -103,13 +103,13 @@ def test_numpy_shapes_and_types(tmp_path):
         (
             '{"timestamp": 1, "inp',
             "line 2: is not JSON (Unterminated string starting at column 18), expected one "
-            "object per line; the file may be cut off, mend or drop the line",
+            "object per line; the file may be cut off, correct or drop the line",
         ),
         (
             "[1, 2]",
-            "line 2: is [1, 2], expected a JSON object or a list of them; mend or drop the line",
+            "line 2: is [1, 2], expected a JSON object or a list of them; correct or drop the line",
         ),
-        ("7", "line 2: is 7, expected a JSON object or a list of them; mend or drop the line"),
+        ("7", "line 2: is 7, expected a JSON object or a list of them; correct or drop the line"),
         (
             '{"timestamp": 1, "output_length": 1, "hash_ids": []}',
             "line 2: has no field `input_length` (found `timestamp`, `output_length`, `hash_ids`), "
@@ -117,16 +117,16 @@ def test_numpy_shapes_and_types(tmp_path):
         ),
         (
             '{"timestamp": 900, "input_length": -4, "output_length": 1, "hash_ids": []}',
-            "line 2: `input_length` is -4, expected a whole number from 0; mend or drop the line",
+            "line 2: `input_length` is -4, expected a whole number from 0; correct or drop the",
         ),
         (
             '{"timestamp": 900, "input_length": 4, "output_length": 1.5, "hash_ids": []}',
-            "line 2: `output_length` is 1.5, expected a whole number from 0; mend or drop the line",
+            "line 2: `output_length` is 1.5, expected a whole number from 0; correct or drop the",
         ),
         (
             '{"timestamp": "x", "input_length": 4, "output_length": 1, "hash_ids": []}',
-            "line 2: `timestamp` is 'x', expected milliseconds since the start of the trace; mend "
-            "or drop the line",
+            "line 2: `timestamp` is 'x', expected milliseconds since the start of the trace; "
+            "correct or drop the line",
         ),
         (
             '{"timestamp": 250, "input_length": 4, "output_length": 1, "hash_ids": []}',
@@ -140,7 +140,7 @@ def test_numpy_shapes_and_types(tmp_path):
         ),
         (
             '{"timestamp": 900, "input_length": 4, "output_length": 1, "hash_ids": [1, "a"]}',
-            "line 2: `hash_ids` is [1, 'a'], expected a list of whole numbers; mend or drop the "
+            "line 2: `hash_ids` is [1, 'a'], expected a list of whole numbers; correct or drop the "
             "line",
         ),
     ],
@@ -159,7 +159,7 @@ def test_numbers_beyond_their_columns(tmp_path):
         least = 1 if field == "topk" else 0
         assert message(path) == (
             f"FILE: line 1: `{field}` is 1000000000000, expected a whole number from {least} to "
-            "2147483647; mend or drop the line"
+            "2147483647; correct or drop the line"
         )
     foreign.lines(path, [foreign.MOONCAKE[0] | {"input_length": 10**12}])
     assert import_trace(path, tmp_path / "o").rows == 1
@@ -176,7 +176,7 @@ def test_lists_nested_too_deep(tmp_path, begin, line):
     path.write_text(begin + "[" * 100_000 + "\n")
     assert message(path, format="vllm") == (
         f"FILE: line {line}: is not JSON (lists or objects are nested too deep), expected one "
-        "object per line; the file may be cut off, mend or drop the line"
+        "object per line; the file may be cut off, correct or drop the line"
     )
     assert message(path).startswith("FILE: ")
 
@@ -219,7 +219,7 @@ def test_azure_times(tmp_path, time):
     path.write_text(f"{foreign.AZURE}{time},3,1\n")
     assert message(path) == (
         f"FILE: line 4: `TIMESTAMP` is '{time}', expected a date and time in UTC as 2023-11-16 "
-        "18:15:46.6805900; mend or drop the line"
+        "18:15:46.6805900; correct or drop the line"
     )
 
 
@@ -396,7 +396,7 @@ def test_megatron(tmp_path):
         "step"
     )
     assert found(layer=True) == (
-        "FILE: line 2: `layer` is true, expected a whole number from 0; mend or drop the line"
+        "FILE: line 2: `layer` is true, expected a whole number from 0; correct or drop the line"
     )
     assert found(num_tokens=5) == (
         "FILE: line 2: `top_indices` has shape (6, 4), expected (5, 4) by `num_tokens` and "
@@ -428,15 +428,15 @@ def test_llamacpp(tmp_path):
     for text, says in (
         (
             "layer,expert\n0,1\n0,x\n",
-            "line 3: the expert is 'x', expected a whole number that int32 holds; mend or",
+            "line 3: the expert is 'x', expected a whole number that int32 holds; correct or",
         ),
         (
             "layer,expert\n0,1\n0,1,2\n",
-            "line 3: 3 fields '0,1,2', expected 2; the file may be cut off, mend or drop",
+            "line 3: 3 fields '0,1,2', expected 2; the file may be cut off, correct or drop",
         ),
         (
             "layer,expert\n0,1\n-1,2\n",
-            "line 3: the layer is '-1', expected a whole number that int32 holds; mend or",
+            "line 3: the layer is '-1', expected a whole number that int32 holds; correct or",
         ),
         ("layer,expert\n", "the trace is empty, it has 0 rows; record it again"),
     ):

@@ -230,7 +230,7 @@ def test_megatron_folder(tmp_path):
     folder = megatron_folder(tmp_path / "t")
     out = tmp_path / "out"
     summary = import_trace(folder, out)
-    assert summary.notes == ("skipped 1 records of other blocks than the decoder",)
+    assert summary.notes == ("skipped 1 records of blocks other than the decoder",)
     found = {(t.layer, t.step): t.experts.tolist() for t in read_routing_batches(out)}
     assert found == {
         (3, 0): [*A[:, 0].tolist(), *B[:, 1].tolist()],
@@ -250,8 +250,8 @@ def test_megatron_ranks_with_the_same_records(tmp_path):
     summary = import_trace(tmp_path, tmp_path / "out")
     assert summary.rows == 4 * len(A) + 4 * len(B) + 2 * len(C)
     assert summary.notes == (
-        "some ranks have the same records (0, 1; 2, 3), as those of a tensor parallel group have: "
-        "their tokens are counted as often; take one of each with --rank 0 --rank 2 --rank 10",
+        "some ranks have the same records (0, 1; 2, 3), as those of a tensor-parallel group have: "
+        "their tokens are counted several times; read one of each with --rank 0 --rank 2 --rank 10",
     )
     summary = import_trace(tmp_path, tmp_path / "out", ranks=[10, 2, 0])
     assert (summary.rows, summary.notes) == (2 * (len(A) + len(B) + len(C)), ())
@@ -299,11 +299,11 @@ def test_llamacpp(tmp_path, header):
     check(imported(path, k=K), A, C, B)
     # A pass with a single token tells k.
     check(imported(path), A, C, B)
-    note = f"k = {K}, from the lengths of the runs of a layer; --k says otherwise"
+    note = f"k = {K}, from the lengths of the runs of a layer; --k overrides it"
     found = import_trace(path, tmp_path / "o").notes
     assert found[0] == note
-    assert [text.split(",")[0] for text in found[1:]] == (
-        [] if header else ["no header says what the two columns are"]
+    assert [text.split(" are")[0] for text in found[1:]] == (
+        [] if header else ["the file has no header, so its two columns"]
     )
 
 

@@ -97,7 +97,10 @@ def test_text_round_trip(tmp_path_factory, lengths, header):
         ("1\n٣\n", "line 2: the KV length is '٣', expected"),
         ("n\n1\n9999999999999999999\n", "line 3: the KV length is '9999999999999999999', exp"),
         ("1\n\n2\n", "line 2: the KV length is '', expected"),
-        ("1\n2,3\n", "line 2: 2 fields '2,3', expected 1; the file may be cut off, mend or drop"),
+        (
+            "1\n2,3\n",
+            "line 2: 2 fields '2,3', expected 1; the file may be cut off, correct or drop",
+        ),
         ("1\n-7\n", "line 2: KV length -7 is out of range, expected at least 0 tokens"),
         ("n\n", "the trace is empty, it has 0 rows"),
         ("\n", "the trace is empty, it has 0 rows"),
@@ -134,7 +137,7 @@ def test_not_text(tmp_path):
 @pytest.mark.parametrize(
     ("values", "options", "says"),
     [
-        (np.array([1, -2, -3]), {}, "row 1: KV length -2 is out of range (and so in 1 more), "),
+        (np.array([1, -2, -3]), {}, "row 1: KV length -2 is out of range (and in 1 more), "),
         (np.array([1, 0]), {"minimum": 1}, "row 1: KV length 0 is out of range, expected at least"),
         (np.array([9, 5]), {"maximum": 8}, "row 0: KV length 9 is out of range, expected 0..8 to"),
         (np.array([2**64 - 1], dtype=np.uint64), {}, "row 0: KV length 18446744073709551615 is"),

@@ -158,7 +158,9 @@ def test_other_tables_are_refused(tmp_path):
     with pytest.raises(TraceError, match="the trace is empty, it has 0 requests"):
         read_requests(path)
     path.write_text("TIMESTAMP\n")
-    with pytest.raises(TraceError, match=r"is no Arrow file .* convert it with: stepsim trace imp"):
+    with pytest.raises(
+        TraceError, match=r"is not an Arrow file .* convert it with: stepsim trace imp"
+    ):
         read_requests(path)
     with pytest.raises(TraceError, match="int: is not an Arrow table"):
         read_requests(3)

@@ -229,7 +229,7 @@ def test_a_given_size_of_caches_needs_no_published_one():
         ({"kv_tile": 2.0}, r"kv_tile: expected a whole number from 1, found 2\.0"),
         (
             {"strategy": "interleaved", "regions": 3},
-            "regions: expected a divisor of the 8 requests that are dealt in turn, found 3",
+            "regions: expected a divisor of the 8 requests that are assigned round-robin, found 3",
         ),
         ({"strategy": "dynamic", "regions": 9}, "regions: .*at most the 8 requests, found 9"),
         ({"strategy": "dynamic", "block": 2}, "block: dynamic deals out single requests, only"),

@@ -102,7 +102,7 @@ _TIME: Final = (
     ),
     excess(
         "12a", "static tile 32: cycle overhead at 32 regions", "f12_static_32", "f12_static_128",
-        note="hangs on who wins a race at the end of a stream: closure slack 1 gives 0.76",
+        note="depends on who wins a race at the end of a stream: closure slack 1 gives 0.76",
     ),
     utilization_gain("12b", "dynamic tile: compute utilisation gain (32 regions vs 128)", "dyn"),
     excess("12b", "dynamic tile: cycle overhead at 32 regions", "f12_dyn_32", "f12_dyn_128"),

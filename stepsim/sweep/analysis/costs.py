@@ -202,6 +202,6 @@ def _comparable(
         raise SweepError(
             f"{folder}: the design points with the fewest failures finished no trace in common, so "
             f"their means cannot be compared; of {len(costs[kept[0]]) + lost[kept[0]]:,} traces"
-            f"{listing(finished)}\nmend what makes runs fail, or look at single runs with query"
+            f"{listing(finished)}\nfix what makes runs fail, or examine single runs with query"
         )
     return kept, list(common)

@@ -36,7 +36,7 @@ class DaskBackend:
             if self._cluster is not None:
                 self._cluster.close()
             raise SweepError(
-                f"dask: no scheduler answers at {address or 'this machine'} ({error}); check the "
+                f"dask: no scheduler responds at {address or 'this machine'} ({error}); check the "
                 "address, as in tcp://host:8786"
             ) from error
         self._address = self._client.scheduler.address

@@ -100,7 +100,7 @@ class _Seat:
 
     Attributes
     ----------
-    design : number of the design point it was given last.
+    design : index of the design point it was given last.
     """
 
     def __init__(self, work: Work) -> None:

@@ -61,7 +61,7 @@ class RayBackend:
                     )  # fmt: skip
             # Of many kinds, some of them plain exceptions.
             except Exception as error:
-                where = f"no cluster answers at {address}" if address else "cannot start here"
+                where = f"no cluster responds at {address}" if address else "cannot start here"
                 cure = (
                     "check the address, as in host:6379, set RAY_AUTH_MODE=token if the cluster "
                     "asks for one, and run this on one of its nodes"

@@ -77,7 +77,7 @@ def _layers(
 def _check_k(job: ImportJob, ids: npt.NDArray[np.int32], where: str, field: str) -> None:
     """Refuse layers that are parts of layers, because k is larger than was given.
 
-    The ids of a token in a layer are all distinct. If those of neighbouring layers are as well, all
+    The ids of a token in a layer are all distinct. If those of neighboring layers are as well, all
     through the sequence, they are the ids of one layer.
     """
     tokens, layers, k = ids.shape

@@ -105,7 +105,7 @@ def check_lengths(
             where = f"step {step}, request {first_row + index}"
         bound = f"at least {minimum}" if maximum is None else f"{minimum}..{maximum}"
         others = int(bad.sum()) - 1
-        more = f" (and so in {others} more)" if others else ""
+        more = f" (and in {others} more)" if others else ""
         raise TraceError(
             f"{name}: {where}: KV length {int(values[index])} is out of range{more}, expected "
             f"{bound} tokens; drop the request or record it again"

@@ -51,11 +51,11 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     inferred = job.k is None
     k = job.k if job.k is not None else _infer_k(job.path)
     if inferred:
-        job.notes.append(f"k = {k}, from the lengths of the runs of a layer; --k says otherwise")
+        job.notes.append(f"k = {k}, from the lengths of the runs of a layer; --k overrides it")
     if not job.format_given and first_fields(job.path) != _HEADER:
         job.notes.append(
-            "no header says what the two columns are, they were taken for layer,expert; "
-            "--format llamacpp confirms it"
+            "the file has no header, so its two columns are read as layer,expert; "
+            "--format llamacpp confirms this"
         )
     step, token, last, rest = 0, 0, None, None
     for now in _stretches(job):

@@ -98,7 +98,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
                 yield table
         job.done(sum(read_bytes.values()))
     if skipped:
-        job.notes.append(f"skipped {skipped} records of other blocks than the decoder")
+        job.notes.append(f"skipped {skipped} records of blocks other than the decoder")
     job.notes.extend(_replicas(recorded))
 
 
@@ -129,8 +129,8 @@ def _replicas(recorded: dict[int, _Recorded]) -> Iterator[str]:
         listed = "; ".join(", ".join(map(str, ranks)) for ranks in same)
         choice = " ".join(f"--rank {ranks[0]}" for ranks in groups.values())
         yield (
-            f"some ranks have the same records ({listed}), as those of a tensor parallel group "
-            f"have: their tokens are counted as often; take one of each with {choice}"
+            f"some ranks have the same records ({listed}), as those of a tensor-parallel group "
+            f"have: their tokens are counted several times; read one of each with {choice}"
         )
 
 

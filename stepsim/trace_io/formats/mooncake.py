@@ -73,7 +73,7 @@ def _milliseconds(record: dict[str, Any], path: Path, line: int) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TraceError(
             f"{path}: line {line}: `timestamp` is {value!r}, expected milliseconds since the "
-            "start of the trace; mend or drop the line"
+            "start of the trace; correct or drop the line"
         )
     return float(value)
 
@@ -96,7 +96,7 @@ def _hashes(
     except (TypeError, OverflowError):
         raise TraceError(
             f"{path}: line {line}: `hash_ids` is {str(value)[:40]}, expected a list of whole "
-            "numbers; mend or drop the line"
+            "numbers; correct or drop the line"
         ) from None
     ids.flags.writeable = False  # so that it is not copied again
     return ids

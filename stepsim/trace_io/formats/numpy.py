@@ -24,7 +24,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     kind = detect_format(job.path)
     if kind not in ("npy", "npz"):
         raise TraceError(
-            f"{job.path}: is no NumPy file ({kind or 'no known first bytes'}), expected .npy or "
+            f"{job.path}: is not a NumPy file ({kind or 'unknown first bytes'}), expected .npy or "
             ".npz; check --format"
         )
     name = str(job.path)

@@ -72,7 +72,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     name, kind = str(job.path), detect_format(job.path)
     if kind is None or kind not in ARROW_KINDS:
         raise TraceError(
-            f"{name}: is no Parquet file ({kind or 'no known first bytes'}), expected Parquet or "
+            f"{name}: is not a Parquet file ({kind or 'unknown first bytes'}), expected Parquet or "
             "Arrow IPC; check --format"
         )
     schema = read_schema(job.path, kind)

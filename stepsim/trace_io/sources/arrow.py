@@ -202,7 +202,7 @@ def _check_data(table: pa.Table, source: str) -> None:
 def _check_rows(found: int, announced: int, first_row: int, source: str) -> None:
     if found != announced:
         raise TraceError(
-            f"{source}: the file is damaged, {announced} rows from row {first_row} are announced, "
+            f"{source}: the file is damaged, {announced} rows from row {first_row} are declared, "
             f"found {found}; write or copy it again"
         )
 

@@ -44,7 +44,7 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
                     if not isinstance(record, dict):
                         raise TraceError(
                             f"{path}: line {number}: is {_shown(value)}, expected a JSON object "
-                            "or a list of them; mend or drop the line"
+                            "or a list of them; correct or drop the line"
                         )
                     yield number, record, read
     except OSError as error:
@@ -86,7 +86,7 @@ def integer(
         top = f" to {maximum}" if isinstance(value, int) and value > maximum else ""
         raise TraceError(
             f"{path}: line {line}: `{name}` is {_shown(value)}, expected a whole number from "
-            f"{minimum}{top}; mend or drop the line"
+            f"{minimum}{top}; correct or drop the line"
         )
     return value
 
@@ -123,7 +123,7 @@ def _not_json(path: Path, line: int, error: ValueError | RecursionError) -> Trac
         reason = str(error)
     return TraceError(
         f"{path}: line {line}: is not JSON ({reason}{where}), expected one object per line; the "
-        "file may be cut off, mend or drop the line"
+        "file may be cut off, correct or drop the line"
     )
 
 

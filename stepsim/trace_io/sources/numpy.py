@@ -141,7 +141,7 @@ def open_array(path: Path, kind: str, name: str | None = None) -> Array:
     if header.dtype.hasobject:
         raise TraceError(
             f"{path}: holds Python objects (object array), expected integers; rows of "
-            "different lengths or None make one, mend them and save again"
+            "different lengths or None make one, correct them and save again"
         )
     # Before memory is taken for what a damaged header says.
     if found < header.file_bytes or min(header.shape, default=0) < 0:

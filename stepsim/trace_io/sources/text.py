@@ -80,7 +80,7 @@ class Lines:
         found = self.columns[column][index].as_py()
         return TraceError(
             f"{self.path}: line {self.numbers[index]}: {name} is {found!r}, expected {expected}; "
-            "mend or drop the line"
+            "correct or drop the line"
         )
 
 

@@ -47,7 +47,7 @@ class BuiltAttention(Built):
         if len(lanes) < workload.regions:
             notes.append(
                 f"{len(lanes)} of {workload.regions} regions built: {len(lengths)} requests make "
-                f"no more blocks of {workload.requests_per_block}; a smaller block makes more"
+                f"no more blocks of {workload.requests_per_block}; choose a smaller block for more"
             )
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))
@@ -131,7 +131,7 @@ def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
 
 
 def coarse_lanes(groups: Sequence[int], regions: int, block: int) -> tuple[tuple[int, ...], ...]:
-    """Requests of each region: blocks are dealt to the regions, anew for each group."""
+    """Requests of each region: blocks are dealt out, from the first region in each group."""
     lanes: list[list[int]] = [[] for _ in range(regions)]
     first = 0
     for size in groups:

@@ -37,19 +37,20 @@ class Attention(Workload):
     name: ClassVar = "attention"
     inputs: ClassVar = (KV_LENGTHS,)
 
-    model: Annotated[Model, Param("model whose attention it is")]
+    model: Annotated[Model, Param("model whose attention is used")]
     strategy: Annotated[
-        Literal["coarse", "interleaved", "dynamic"], Param("how requests are dealt to regions")
+        Literal["coarse", "interleaved", "dynamic"], Param("how requests are assigned to regions")
     ] = "dynamic"
     regions: Annotated[int, Param("regions that work in parallel", "regions")] = 4
     kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
     block: Annotated[
-        int | None, Param("requests of a block of coarse", "requests", otherwise=str(_BLOCK))
+        int | None,
+        Param("requests per block of the coarse strategy", "requests", otherwise=str(_BLOCK)),
     ] = None
     micro_batches: Annotated[
         tuple[int, ...] | None,
         Param(
-            "sizes of joined micro-batches; blocks of coarse start anew in each", "requests",
+            "sizes of joined micro-batches; coarse blocks restart in each", "requests",
             otherwise="one",
         ),
     ] = None  # fmt: skip
@@ -57,7 +58,7 @@ class Attention(Workload):
         int | None,
         Param(
             "tokens reserved in the cache of each request", "tokens",
-            otherwise="what the longest needs",
+            otherwise="what the longest request needs",
         ),
     ] = None  # fmt: skip
     compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 2048
@@ -68,7 +69,7 @@ class Attention(Workload):
     kv_dtype: Annotated[
         DType | None, Param("element type of the KV cache", otherwise="that of the model")
     ] = None
-    shape: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
+    shape: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
@@ -106,7 +107,7 @@ class Attention(Workload):
 
     @property
     def heads(self) -> Model:
-        """The model whose heads are taken."""
+        """The model whose heads are used."""
         return self.shape or self.model
 
     @property

@@ -46,14 +46,17 @@ class Decoder(Workload):
     name: ClassVar = "decoder"
     inputs: ClassVar = (ROUTING, KV_LENGTHS)
 
-    model: Annotated[Model, Param("model whose layer it is")]
+    model: Annotated[Model, Param("model whose layer is built")]
     variant: Annotated[
         Literal["memory-matched", "performance-matched", "dynamic"] | None,
-        Param("variant of the published figure; it sets what is not given", otherwise="none"),
+        Param(
+            "variant of the published figure; it sets all values that are not given",
+            otherwise="none",
+        ),
     ] = None
     tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
     strategy: Annotated[
-        Literal["interleaved", "dynamic"], Param("how requests are dealt to regions")
+        Literal["interleaved", "dynamic"], Param("how requests are assigned to regions")
     ]
     tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
     expert_regions: Annotated[
@@ -68,7 +71,7 @@ class Decoder(Workload):
         int | None,
         Param(
             "tokens reserved in the cache of each request", "tokens",
-            otherwise="what the longest needs",
+            otherwise="what the longest request needs",
         ),
     ] = None  # fmt: skip
     moe_bw: Annotated[
@@ -90,7 +93,7 @@ class Decoder(Workload):
     kv_dtype: Annotated[
         DType | None, Param("element type of the KV cache", otherwise="that of the model")
     ] = None
-    attention: Annotated[Model | None, Param("model whose heads are taken", like="model")] = None
+    attention: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -136,7 +139,7 @@ class Decoder(Workload):
 
     @property
     def heads(self) -> Model:
-        """The model whose heads are taken."""
+        """The model whose heads are used."""
         return self.attention or self.model
 
     @property

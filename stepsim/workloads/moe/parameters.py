@@ -35,7 +35,7 @@ class Moe(Workload):
     name: ClassVar = "moe"
     inputs: ClassVar = (ROUTING,)
 
-    model: Annotated[Model, Param("model whose experts it has")]
+    model: Annotated[Model, Param("model whose experts are used")]
     tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
     regions: Annotated[
         int | None,

@@ -35,7 +35,7 @@ class Swiglu(Workload):
     intermediate: Annotated[int, Param("inner dimension", "columns")]
     compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
     par_dispatch: Annotated[
-        int, Param("requests that a memory operator makes", "requests/cycle")
+        int, Param("requests that a memory operator issues", "requests/cycle")
     ] = 4
     fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
     weight_dtype: Annotated[DType, Param("element type of the weights")] = DType.f32
