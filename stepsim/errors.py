@@ -1,4 +1,4 @@
-"""The error hierarchy. Every message says where, what was expected and found, how to mend it."""
+"""The error hierarchy. Every message says where, what was expected and found, and how to fix it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LoweringError(StepSimError, ValueError):
 
 
 class EvaluationError(StepSimError, ValueError):
-    """A program cannot be evaluated on values: a tensor is missing, or an operator got stuck."""
+    """A program cannot be evaluated on values: a tensor is missing, or an operator is blocked."""
 
 
 class AssumptionError(StepSimError, ValueError):
@@ -92,11 +92,11 @@ class SweepError(StepSimError, ValueError):
 
 
 class WorkloadError(StepSimError, ValueError):
-    """There is no such workload, or what a file or plugin offers as one cannot be used."""
+    """A workload does not exist, or that of a file or plugin cannot be used."""
 
 
 class UserCodeError(StepSimError, RuntimeError):
-    """The code of a user's workload raised; the message has its traceback."""
+    """The code of a user's workload raised an exception; the message has its traceback."""
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ class WorkerProcesses:
         return self._first.done() and self._first.exception() is not None
 
     def stop(self) -> None:
-        """End the processes at once, with whatever they are doing."""
+        """End the processes immediately, whatever they are doing."""
         self._stopped = True
         busy = bool(self._under_way) or not self._first.done()
         self._executor.shutdown(wait=True, kill_workers=busy)
@@ -125,7 +125,7 @@ def _begin(parent: int, module: str, folder: str) -> None:
 
 
 def _end_with(parent: int, folder: str) -> None:
-    """A process whose parent was killed hears nothing of it and would wait for work forever."""
+    """A process is not told that its parent was killed, and would wait for work forever."""
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
     shutil.rmtree(folder, ignore_errors=True)

@@ -20,7 +20,7 @@ _LEAST_FOLDED = 24
 
 
 def show(*renderables: RenderableType) -> None:
-    """Print for people on stdout, in color where the terminal has it and NO_COLOR is unset.
+    """Print text for people on stdout, in color where the terminal has it and NO_COLOR is unset.
 
     Plain text is printed as it is: no line is folded and brackets are no markup.
     """
@@ -32,7 +32,7 @@ def show(*renderables: RenderableType) -> None:
 def show_table(
     names: Sequence[str], rows: Sequence[Sequence[object]], *, folding: str | None = None
 ) -> None:
-    """Print a table of results on stdout, of which nothing is ever cut.
+    """Print a table of results on stdout without truncating anything.
 
     On a terminal the column ``folding`` takes as many lines as it needs to leave room for the
     others. Elsewhere, and where that does not help, lines are as long as they are.

@@ -26,7 +26,7 @@ _LOG_SECONDS = 5.0
 
 
 class Heartbeat:
-    """Says what is going on: a line that renews itself on a terminal, else a line now and then.
+    """Reports progress: a line that is updated on a terminal, else a line from time to time.
 
     Use it as a context manager, call `phase` when another step begins, and give `progress` to
     ``simulate``. A thread does the printing, so long steps that report nothing are covered too.

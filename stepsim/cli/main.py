@@ -1,6 +1,6 @@
 """The ``stepsim`` command: its parts, and how errors become messages and exit codes.
 
-Nothing heavy is imported before a command runs, so that ``--help`` and mistakes answer at once.
+Nothing heavy is imported before a command runs, so that ``--help`` and errors return quickly.
 """
 
 from __future__ import annotations

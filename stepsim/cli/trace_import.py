@@ -138,7 +138,7 @@ def router_of(
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[ImportProgress], None]]:
-    """Show how far a reading is: a bar on a terminal, else a line now and then."""
+    """Show the progress of reading: a bar on a terminal, else a line from time to time."""
     if not sys.stderr.isatty():
         yield _Lines(what)
         return

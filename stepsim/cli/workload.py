@@ -180,7 +180,7 @@ def _option(field: Field) -> Any:
 
 
 def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
-    """The parameters that were given, as values; all that cannot be read is told at once."""
+    """The parameters that were given, as values; all that cannot be read are listed."""
     found: dict[str, Any] = {}
     problems: list[tuple[str, str]] = []
     for name, field in known.items():

@@ -21,7 +21,7 @@ _BLOCK: Final = 1 << 13
 
 
 class WrongContent(Exception):
-    """A server gave something else than was published; the text says what."""
+    """A server returned something other than what was published; the text says what."""
 
 
 class ResumingDownloader:

@@ -30,12 +30,12 @@ def data_folder() -> Path:
 
 
 def place(dataset: Dataset) -> Path:
-    """Where the file of a data set lies once it is fetched."""
+    """The path of the file of a data set once it is fetched."""
     return data_folder() / "traces" / dataset.file
 
 
 def locate(source: str | os.PathLike[str]) -> Path:
-    """The file that is meant where a trace may stand: a path, or the name of a data set.
+    """The file of a trace that is given as a path or as the name of a data set.
 
     A path that exists is always meant as one. Names are ``group/name``; anything else is returned
     as a path, there or not. Data sets are never fetched here.

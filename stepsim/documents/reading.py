@@ -51,7 +51,7 @@ def read_text(path: Path, where: str, error: type[StepSimError], most: int) -> s
 
 
 class Reader:
-    """What both readers share: the text, and how errors and limits are told."""
+    """What both readers share: the text, and how errors and limits are reported."""
 
     most_values: int
 

@@ -137,7 +137,7 @@ class Node:
 
 
 def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError]:
-    """Run until nothing can go on; the failures, first one first.
+    """Run until nothing can proceed; the failures, first one first.
 
     An operator that fails leaves its outputs open, the others go on as far as they can.
     """

@@ -158,7 +158,7 @@ def _checked(op: _Access, given: Any, dtype: DType) -> Array:
 
 
 def assembled(op: LinearStore, tokens: list[Token], scalar: DType | None = None) -> Array:
-    """The tensor that a stream of tiles spells.
+    """The tensor that the tiles of a stream make up.
 
     A rank-0 stream stacks its tiles: ``[D_0 * rows, cols]``; with more dims the two inner ones form
     a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. Where the inner dims vary there is no

@@ -17,7 +17,7 @@ __all__ = ["Feedback", "FeedbackSource", "feedback"]
 
 @dataclass(eq=False, kw_only=True)
 class FeedbackSource(Operator):
-    """Stands for a stream that is made later; vanishes in wiring."""
+    """Placeholder of a stream that is made later; wiring removes it."""
 
     name: ClassVar[str] = "feedback"
     connected: Stream | None = None

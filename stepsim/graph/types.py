@@ -90,7 +90,7 @@ class IndexSelector:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The acknowledge of a random store: a plain bool."""
+    """The acknowledgment of a random store: a plain bool."""
 
     def __str__(self) -> str:
         return "Ack"

@@ -36,7 +36,7 @@ def load_machine(
     Raises
     ------
     MachineError : no such machine; the file is unreadable or not YAML; an unknown, duplicate,
-        missing, mistyped or out-of-range key. All wrong keys are listed at once.
+        missing, mistyped or out-of-range key. All wrong keys are listed together.
     """
     where, data, lines = _source(machine)
     if overrides:
@@ -50,7 +50,7 @@ def load_machine(
 
 
 def list_machines() -> tuple[str, ...]:
-    """Names of the machines that come with stepsim, sorted."""
+    """Names of the built-in machines, sorted."""
     return tuple(sorted(_presets()))
 
 

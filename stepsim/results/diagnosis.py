@@ -40,7 +40,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A unit that gave up, and why."""
+    """A unit that failed, and why."""
 
     unit: str
     operator: str

@@ -101,7 +101,7 @@ def _circular_wait(edges: dict[int, list[tuple[int, Wait]]]) -> list[Wait]:
 def diagnose(
     image: Image, execution: Any, status: str, limit: str, source: Callable[[int], str]
 ) -> Diagnosis:
-    """Who waits for whom and what failed.
+    """Find which units wait for which, and what failed.
 
     ``limit`` names the limit that ended the run; ``source`` gives the user's line for a unit
     number.

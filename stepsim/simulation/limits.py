@@ -1,4 +1,4 @@
-"""Limits of a run and what is heard of it while it goes on."""
+"""Limits of a run and its progress reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Limits", "Progress"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A run that passes a limit ends with status "limit" and what is known so far.
+    """Limits of a run; one that reaches a limit ends with status "limit" and what is known so far.
 
     Attributes
     ----------
@@ -33,15 +33,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One heartbeat of a running simulation.
+    """Progress of a running simulation.
 
     Attributes
     ----------
     cycle : simulated time reached.
     steps : unit firings so far.
     steps_per_second : rate so far.
-    fraction : done part of the run in 0..1, None when it cannot be told.
-    eta_seconds : estimate of what is left, None when it cannot be told.
+    fraction : done part of the run in 0..1, None when it is unknown.
+    eta_seconds : estimate of what is left, None when it is unknown.
     """
 
     cycle: int

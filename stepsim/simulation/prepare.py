@@ -37,7 +37,7 @@ __all__ = ["Prepared", "prepare"]
 def prepare(
     program: Program, *, machine: Machine | str = "sda-1024", fifo_depth: int | None = None
 ) -> Prepared:
-    """Wire and lay out a finished program for runs that differ in their routing only.
+    """Prepare a finished program for runs that differ only in their routing.
 
     Parameters are those of :func:`stepsim.simulation.simulate`.
 
@@ -123,7 +123,7 @@ class Prepared:
         progress: Callable[[Progress], None] | None = None,
         seed: int | None = None,
     ) -> Result:
-        """Run once, for all that is known of it; parameters as in :func:`simulate`."""
+        """Run once and return the whole `Result`; parameters as in :func:`simulate`."""
         indices = check_bindings(self.program, bindings)
         done = self._execute(indices, limits, progress)
         about = {

@@ -159,7 +159,7 @@ def make_plan(draft: Draft) -> Plan:
     Raises
     ------
     SweepError
-        Something does not exist or fit. All that can be told is told at once, and nothing has run.
+        Something does not exist or fit. All errors are listed together, and nothing has run.
     UserCodeError
         The file of a user's workload raises.
     """
@@ -173,7 +173,7 @@ def make_plan(draft: Draft) -> Plan:
     if source is None:
         raise draft.refusal(problems.listed())
     workload = source.load()
-    # What depends on keys that are wrong is left alone: nobody knows what they should say.
+    # What depends on keys that are wrong is left alone: what they should be is unknown.
     designs: list[Design] = []
     if not draft.wrong & {"grid", "points", "parameters", "model"}:
         designs = read_designs(spec, workload, problems, machine_known="machine" not in draft.wrong)

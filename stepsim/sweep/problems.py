@@ -24,7 +24,7 @@ class SeveralProblems(SweepError):
 
 
 class Problems:
-    """Collects what is wrong with a specification, for all of it to be told at once."""
+    """Collects what is wrong with a specification, so that all errors are listed together."""
 
     def __init__(self) -> None:
         self._general: list[str] = []
@@ -35,7 +35,7 @@ class Problems:
         self._general.append(text)
 
     def add_of_point(self, where: str, text: str) -> None:
-        """Add what is wrong with a design point; the same of several is told once."""
+        """Add what is wrong with a design point; the same of several is listed once."""
         self._of_points.setdefault(text, []).append(where)
 
     @contextmanager

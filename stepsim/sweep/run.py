@@ -35,7 +35,7 @@ _OF_THIS_START = ("damaged", "computed", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """What is known while a sweep runs.
+    """Progress of a running sweep.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class SweepProgress:
 
 @dataclass(frozen=True, slots=True)
 class SweepSummary:
-    """How a sweep ended.
+    """Outcome of a sweep.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
     Raises
     ------
     SweepError
-        What is wrong, all of it at once.
+        The specification is invalid; all errors are listed together.
     """
     return make_plan(read_spec(spec))
 
@@ -171,7 +171,7 @@ def run_sweep(
         check_backend(backend, address)
     store = Store(Path(out), plan)
     store.check(resume=resume)
-    # The folder is touched only once there is something that computes: a scheduler may not answer.
+    # The folder is touched only once there is something that computes: a scheduler may not respond.
     engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
     try:
         ensure_compiled()

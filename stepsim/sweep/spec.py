@@ -123,7 +123,7 @@ class TraceSelection(_Section):
 
 
 class SweepLimits(_Section):
-    """When a run is given up; it then has the status 'limit'. Both count simulated work."""
+    """Limits at which a run is stopped with the status 'limit'. Both count simulated work."""
 
     max_cycles: _Count | None = Field(default=None, description="simulated cycles")
     max_steps: _Count | None = Field(default=None, description="unit firings")
@@ -264,7 +264,7 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     Raises
     ------
     SweepError
-        The file is unreadable, or keys are unknown, missing or mistyped; all are listed at once.
+        The file is unreadable, or keys are unknown, missing or mistyped; all are listed together.
     """
     draft = read_spec(source)
     if draft.problems or draft.spec is None:
@@ -273,7 +273,7 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
 
 
 def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
-    """As :func:`load_spec`, but what is wrong with the keys is kept, to be told with the rest.
+    """As :func:`load_spec`, but what is wrong with the keys is kept, to be listed with the rest.
 
     Raises
     ------

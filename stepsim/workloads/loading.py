@@ -81,7 +81,7 @@ class Source:
 
 
 def find_workload(text: str, folder: Path | None = None) -> Source:
-    """Look a workload up; a file is looked for in ``folder``, by default where the process runs.
+    """Look up a workload; a file is looked for in ``folder``, by default where the process runs.
 
     Raises
     ------

@@ -41,7 +41,7 @@ DEFAULT_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What is known of a parameter beside its type and default.
+    """What a declaration says of a parameter beside its type and default.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Field:
 
 
 class ParameterError(ArgError):
-    """Parameters are wrong or do not go together.
+    """Parameters are wrong or do not fit together.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class ParameterError(ArgError):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A trace that a workload is fed with; ``name`` is that of its attribute of `Data`."""
+    """A trace that a workload needs; ``name`` is that of its attribute of `Data`."""
 
     name: str
     what: str
@@ -162,7 +162,7 @@ KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What a workload is fed with.
+    """The traces of a workload.
 
     Attributes
     ----------

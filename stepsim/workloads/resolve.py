@@ -40,7 +40,7 @@ class Resolved(Generic[W]):
 def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is wrong with single parameters: unknown ones, and values out of range.
 
-    Missing ones are not told of: a configuration may set them.
+    Missing ones are not reported: a configuration may set them.
     """
     known = fields_of(workload)
     problems = []
@@ -74,7 +74,7 @@ def resolve(
     Raises
     ------
     ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
-        experiment, or there are several for the data; all that can be told is told.
+        experiment, or there are several for the data; all errors that can be found are listed.
     """
     known = fields_of(workload)
     problems = parameter_problems(workload, given)

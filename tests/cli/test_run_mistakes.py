@@ -115,8 +115,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "regions that do not divide": (
         {"strategy": "interleaved", "regions": 3},
-        "--regions: expected a divisor of the 8 requests that are assigned round-robin, found 3; the "
-        "nearest is 8\n",
+        "--regions: expected a divisor of the 8 requests that are assigned round-robin, found 3; "
+        "the nearest is 8\n",
     ),
     "more regions than requests, and blocks": (
         {"regions": 9, "block": 4},
@@ -173,7 +173,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
     "expert regions": (
         {"expert_regions": 3},
         "--expert-regions: expected a divisor of the 8 experts of mixtral-8x7b, found 3; the "
-        "nearest is 8\n",
+        "the nearest is 8\n",
     ),
     "attention regions": (
         {"attention_regions": 3},

@@ -196,7 +196,7 @@ def test_remarks_of_the_reading(cli: Cli, tmp_path: Path) -> None:
     for rank in range(2):
         record = foreign.megatron_record(foreign.routing(6)[:, 0], 0, 0, rank)
         foreign.lines(tmp_path / f"router_trace_rank{rank}.jsonl", [record])
-    says = "some ranks have the same records (0, 1), as those of a tensor parallel group have: "
+    says = "some ranks have the same records (0, 1), as those of a tensor-parallel group have: "
     outcome = cli("trace", "info", tmp_path, "--experts", foreign.EXPERTS, "--json")
     assert outcome.err.startswith(says)
     assert outcome.json()["summary"]["rows"] == 12

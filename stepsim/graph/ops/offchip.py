@@ -331,7 +331,7 @@ def random_store(
     par_dispatch: int | None = None,
     label: str | None = None,
 ) -> Stream:
-    """Write each tile of ``data`` to the tile index paired with it. Returns the acknowledges.
+    """Write each tile of ``data`` to the tile index paired with it. Returns the acknowledgments.
 
     ``depth`` is the number of tiles the operator can hold (on-chip memory only), ``ack`` says whose
     shape and levels the acknowledge takes: ``addr`` or ``data``.

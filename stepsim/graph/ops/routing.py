@@ -83,7 +83,7 @@ class Reassemble(_Router):
 
 @dataclass(eq=False, kw_only=True)
 class EagerMerge(Operator):
-    """Merges streams in order of arrival; the second output tells where each chunk came from."""
+    """Merges streams in order of arrival; the second output says where each chunk came from."""
 
     name: ClassVar[str] = "eager_merge"
     unit_kind: ClassVar[str] = "EagerMerge"

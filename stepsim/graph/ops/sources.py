@@ -81,21 +81,21 @@ class _Sink(Operator):
 
 @dataclass(eq=False, kw_only=True)
 class Consume(_Sink):
-    """Takes and drops a stream."""
+    """Discards a stream."""
 
     name: ClassVar[str] = "consume"
 
 
 @dataclass(eq=False, kw_only=True)
 class Print(_Sink):
-    """Shows a stream in functional runs and drops it."""
+    """Shows a stream in functional runs and discards it."""
 
     name: ClassVar[str] = "print"
 
 
 @dataclass(eq=False, kw_only=True)
 class Broadcast(Operator):
-    """Copies a stream, in lock step."""
+    """Copies a stream in lockstep."""
 
     name: ClassVar[str] = "broadcast"
     unit_kind: ClassVar[str] = "Broadcast"
@@ -144,7 +144,7 @@ def metadata(values: Any, *, label: str | None = None) -> Stream:
 
 
 def consume(x: Stream, *, label: str | None = None) -> None:
-    """Take and drop a stream that no other operator reads."""
+    """Discard a stream that no other operator reads."""
     Site("consume", (x,), label, ("in",)).add(Consume(), [])
 
 
@@ -154,7 +154,7 @@ def printer(x: Stream, *, label: str | None = None) -> None:
 
 
 def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream]:
-    """Explicit copies. Streams that are read several times get one without asking."""
+    """Copy a stream explicitly. Streams that are read several times are copied automatically."""
     site = Site("broadcast", (x,), label, ("in",))
     site.require(
         isinstance(count, int) and count >= 1,

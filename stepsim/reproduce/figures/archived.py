@@ -15,7 +15,7 @@ __all__ = ["archived_points"]
 
 
 def archived_points() -> list[Point]:
-    """Recorded settings that no figure shows: shallow queues, two regions, extreme KV lengths."""
+    """Recorded settings that no figure shows: shallow FIFOs, two regions, extreme KV lengths."""
     shallow = [
         replace(p, figure="", point_id=f"d2_{p.point_id}", run=_with(p.run, fifo_depth=2))
         for p in tiling_points("10")

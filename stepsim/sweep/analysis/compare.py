@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewFailure:
-    """A run that succeeded before and fails after; ``error`` is its kind or status."""
+    """A run that succeeded before and fails after; ``error`` is its error's type, or its status."""
 
     run: str
     label: str

@@ -100,7 +100,7 @@ def count_missing(folder: str | Path) -> int:
 
 
 def why_none_succeeded(folder: str | Path) -> str:
-    """Why there is nothing to look at."""
+    """Why there is nothing to analyze."""
     kinds = Counter(read_failures(folder, ["error"])["error"].to_pylist())
     if not kinds:
         return "no run is finished yet; continue the sweep with --resume"

@@ -98,7 +98,7 @@ class Manifest:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """What the sweep in a folder is about.
+    """What the sweep in a folder runs.
 
     Raises
     ------

@@ -107,7 +107,7 @@ class DaskBackend:
             ) from error
 
     def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
-        """Ask for as long as there are workers that could bring the answer."""
+        """Ask for as long as there are workers that could return the result."""
         seen = time.monotonic()
         while True:
             with self._connected():

@@ -56,7 +56,7 @@ class LocalBackend:
             handle.set_result(self._work(chunk))
         self._hand_out()
         done = wait(handles, return_when=FIRST_COMPLETED).done
-        # At once, so that nobody waits while these are saved.
+        # Immediately, so that no worker waits while these are saved.
         self._hand_out()
         return done
 
@@ -115,7 +115,7 @@ class _Seat:
         return len(self._under_way)
 
     def take(self, chunk: Chunk, future: Future[ChunkRows]) -> None:
-        """Compute a chunk; the future hears of it."""
+        """Compute a chunk; the future gets the outcome."""
         if self._process is None:
             self._process = self._started()
         try:

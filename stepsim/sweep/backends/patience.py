@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ANSWER_SECONDS = 10.0
-"""Within which a scheduler at an address is to answer."""
+"""Within which a scheduler at an address is to respond."""
 
 LOOK_SECONDS = 5.0
 """Between looks at whether a scheduler still has workers."""

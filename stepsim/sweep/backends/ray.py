@@ -138,7 +138,7 @@ def _lost_ray(error: Exception) -> SweepError:
 
 
 def _knock(address: str) -> None:
-    """Fail at once where ray would try for minutes: nobody listens at ``host:port``."""
+    """Fail immediately where ray would try for minutes: nothing listens at ``host:port``."""
     host, colon, port = address.rpartition(":")
     if colon and "://" not in address and port.isdigit():
         socket.create_connection((host, int(port)), timeout=patience.ANSWER_SECONDS).close()

@@ -23,7 +23,7 @@ GROUP = "stepsim.trace_formats"
 
 
 def trace_formats() -> Mapping[str, Format]:
-    """All formats by name, in the order in which they are asked whether they recognize a file.
+    """All formats by name, in the order in which auto-detection tries them.
 
     Formats of plugins come after the built-in ones, but before those that are asked last.
     """
@@ -35,7 +35,7 @@ def trace_formats() -> Mapping[str, Format]:
 
 
 def format_names() -> str:
-    """The names of all formats for a message, and what is wrong with plugins that have none."""
+    """The names of all formats for a message, and why plugins without one cannot be used."""
     wrong = [
         f"; the plugin `{plugin.name}` of package {plugin.package} cannot be used "
         f"({problem}), repair or uninstall the package"

@@ -1,4 +1,4 @@
-"""Reading numbers by key from a mapping that a user wrote, with all problems told at once."""
+"""Reading numbers by key from a mapping that a user wrote, with all problems listed together."""
 
 from __future__ import annotations
 

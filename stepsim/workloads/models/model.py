@@ -78,7 +78,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known of a model.
+    """The dimensions and element types of a model.
 
     Attributes
     ----------

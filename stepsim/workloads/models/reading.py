@@ -20,7 +20,7 @@ _YAML = (".yaml", ".yml")
 
 
 def read_model(text: str) -> Model:
-    """The model that a text stands for.
+    """The model that a text names.
 
     Parameters
     ----------
