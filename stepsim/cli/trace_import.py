@@ -35,7 +35,7 @@ _QUIET_SECONDS = 2.0
 _LOG_SECONDS = 5.0
 
 Experts = Annotated[int | None, typer.Option(help="Number of experts, if no --model is given.")]
-TopK = Annotated[int | None, typer.Option("--k", help="Experts per token, if no --model.")]
+TopK = Annotated[int | None, typer.Option("--k", help="Experts per token, if no --model is given.")]
 Layers = Annotated[int | None, typer.Option(help="Layers of the model; sglang may need it.")]
 Column = Annotated[
     str | None, typer.Option(help="Column to read in Parquet, or of lengths in CSV.")

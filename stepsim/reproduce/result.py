@@ -26,7 +26,7 @@ class Reproduction:
     elapsed : seconds that it all took, with ``jobs`` processes.
     runs : number of different runs.
     compared : whether published values were at hand for the figures of the paper.
-    problems : runs that did not end well, with the reason.
+    problems : runs that did not succeed, with the reason.
     """
 
     figures: Mapping[str, Sequence[Row]]
