@@ -172,7 +172,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "expert regions": (
         {"expert_regions": 3},
-        "--expert-regions: expected a divisor of the 8 experts of mixtral-8x7b, found 3; the "
+        "--expert-regions: expected a divisor of the 8 experts of mixtral-8x7b, found 3; "
         "the nearest is 8\n",
     ),
     "attention regions": (

@@ -61,7 +61,7 @@ def test_headlines_but_those_of_the_unknown_graph_are_met() -> None:
 
 
 def test_without_data(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="is no folder"):
+    with pytest.raises(TraceError, match="is not a folder"):
         write_validation(tmp_path / "page.md", tmp_path / "nowhere")
     with pytest.raises(ArgError, match="recorded traces are needed"):
         write_validation(tmp_path / "page.md")

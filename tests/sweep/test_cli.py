@@ -67,7 +67,7 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (code, json.loads(out)["computed"]) == (0, 0)
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder, "--resume")
     assert "4 design points x 6 traces; 0 of them left to do, about 0 s with 1 worker" in err
-    assert "24 runs: 24 ended well" in out
+    assert "24 runs: 24 succeeded" in out
     assert "0 runs computed" in out
 
     code, out, _ = stepsim(capsys, "pareto", folder, "--x", "onchip_bytes", "--y", "cycles")
@@ -295,7 +295,7 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     assert code == 1
     assert "24 runs: 18 succeeded, 0 failed, 6 left\n" in out
-    assert "1 chunks lost their worker again and again" in err
+    assert "1 chunks killed their worker every time" in err
     assert "chunk 0003-00000: its worker died" in err
     assert "1 chunks of an earlier start were damaged and ran again" in err
     assert "x.parquet: is damaged" in err

@@ -117,11 +117,13 @@ def test_numpy_shapes_and_types(tmp_path):
         ),
         (
             '{"timestamp": 900, "input_length": -4, "output_length": 1, "hash_ids": []}',
-            "line 2: `input_length` is -4, expected a whole number from 0; correct or drop the",
+            "line 2: `input_length` is -4, expected a whole number from 0; "
+            "correct or drop the line",
         ),
         (
             '{"timestamp": 900, "input_length": 4, "output_length": 1.5, "hash_ids": []}',
-            "line 2: `output_length` is 1.5, expected a whole number from 0; correct or drop the",
+            "line 2: `output_length` is 1.5, expected a whole number from 0; "
+            "correct or drop the line",
         ),
         (
             '{"timestamp": "x", "input_length": 4, "output_length": 1, "hash_ids": []}',

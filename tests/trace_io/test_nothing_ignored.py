@@ -161,7 +161,7 @@ def test_a_format_declares_options_that_exist():
         Format("x", "routing", print, print, options=("colum",))
     assert str(caught.value) == (
         "format x: options has 'colum', expected names among column, layers, drop_missing, ranks; "
-        "mend or drop it"
+        "correct or drop it"
     )
 
 

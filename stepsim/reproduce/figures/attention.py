@@ -224,7 +224,7 @@ _BATCH_GAINS: Final = (
     ratio("15", "dynamic vs coarse at batch 16", lambda n: over_coarse(n, 16)),
     ratio("15", "dynamic vs coarse at batch 64", lambda n: over_coarse(n, 64)),
     Headline(
-        "14;15", "speedup range of dynamic parallelization quoted in the introduction", "x",
+        "14;15", "speedup range of dynamic parallelisation quoted in the introduction", "x",
         _every_gain,
     ),
 )  # fmt: skip

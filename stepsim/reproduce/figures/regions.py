@@ -98,13 +98,13 @@ def utilization_gain(figure: str, claim: str, series: str) -> Headline:
 
 _TIME: Final = (
     utilization_gain(
-        "12a", "static tile 32: compute utilization gain (32 regions vs 128)", "static"
+        "12a", "static tile 32: compute utilisation gain (32 regions vs 128)", "static"
     ),
     excess(
         "12a", "static tile 32: cycle overhead at 32 regions", "f12_static_32", "f12_static_128",
         note="depends on who wins a race at the end of a stream: closure slack 1 gives 0.76",
     ),
-    utilization_gain("12b", "dynamic tile: compute utilization gain (32 regions vs 128)", "dyn"),
+    utilization_gain("12b", "dynamic tile: compute utilisation gain (32 regions vs 128)", "dyn"),
     excess("12b", "dynamic tile: cycle overhead at 32 regions", "f12_dyn_32", "f12_dyn_128"),
     ratio(
         "12", "total FLOPs of static tile 32 relative to dynamic (padding)",

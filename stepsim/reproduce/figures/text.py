@@ -19,9 +19,9 @@ def _setting(section: str, claim: str, machine: str, value: Callable[[Any], floa
 
 HEADLINES: Final = (
     ratio(
-        "abstract", "dynamic parallelization latency improvement", lambda n: over_coarse(n, 16)
+        "abstract", "dynamic parallelisation latency improvement", lambda n: over_coarse(n, 16)
     ),
-    utilization_gain("abstract", "time-multiplexing utilization improvement", "static"),
+    utilization_gain("abstract", "time-multiplexing utilisation improvement", "static"),
     _setting(
         "setup", "on-chip memory unit bandwidth", "sda-1024", lambda m: m.onchip.bytes_per_cycle
     ),

@@ -65,7 +65,7 @@ class Format:
             if option not in IMPORT_OPTIONS:
                 raise ArgError(
                     f"format {self.name}: options has {option!r}, expected names among "
-                    f"{', '.join(IMPORT_OPTIONS)}; mend or drop it"
+                    f"{', '.join(IMPORT_OPTIONS)}; correct or drop it"
                 )
 
     @property

@@ -149,8 +149,8 @@ def read_lines(
             row = refused[0]
             raise TraceError(
                 f"{path}: line {row.number}: {row.actual_columns} fields "
-                f"{row.text[:_SHOWN]!r}, expected {width}; the file may be cut off, mend or drop "
-                "the line"
+                f"{row.text[:_SHOWN]!r}, expected {width}; the file may be cut off, correct or "
+                "drop the line"
             ) from None
         raise TraceError(
             f"{path}: is not readable as UTF-8 text of {width} comma-separated columns ({error}); "
