@@ -149,7 +149,7 @@ def test_workloads_page(
     """A new user's workload is written, run, inspected and swept as the page says."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "workloads.md").read_text(encoding="utf-8")
-    gemm, layer, declared = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    gemm, layer, declared, traced = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     (specification,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
     (tmp_path / "gemm.py").write_text(gemm)
     (tmp_path / "tiles.yaml").write_text(specification)
@@ -172,10 +172,11 @@ def test_workloads_page(
     assert (tmp_path / "tiles.png").exists()
 
     # A dataclass needs a module to read its annotations in.
-    (tmp_path / "gemm_class.py").write_text(declared)
+    (tmp_path / "gemm_class.py").write_text(declared + traced)
     monkeypatch.syspath_prepend(tmp_path)
     page: Any = importlib.import_module("gemm_class")
     assert page.row["cycles"] == page.result.cycles
+    assert page.done.status == "ok"
     assert page.Gemm(m=2048, tile=32).build(st.Data()).program.name == "gemm"
     with pytest.raises(ArgError, match="tile: expected a divisor of m = 2048, found 33"):
         page.Gemm(m=2048, tile=33).build(st.Data())

@@ -30,7 +30,7 @@ def test_two_commands_set_up_and_go() -> None:
 
 def test_python_example(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = blocks("python")
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(example, "README.md", "exec"), {"__name__": "__main__"})
     memory, result = capsys.readouterr().out.splitlines()
     assert int(memory) > 0
     assert result.startswith("Result('linear': ok, ")
