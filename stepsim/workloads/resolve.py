@@ -118,23 +118,28 @@ def _value(
 def _presets(
     workload: type[Workload], given: Mapping[str, Any], data: Sequence[Data], config: str | None
 ) -> Mapping[str, Any]:
-    found = [dict(workload.presets(given, one, config)) for one in data]
-    first = found[0]
-    differing = {
-        name: {str(one.get(name)) for one in found}
-        for name in first
-        if name not in given and any(one.get(name) != first[name] for one in found)
-    }
-    if differing:
-        raise ParameterError(
-            (
-                name,
-                f"the published experiments with these batches have different values, "
-                f"{' and '.join(sorted(values))}; give one, or select batches of one size",
+    """The settings that hold for all data; none may depend on which of them comes first."""
+    known = fields_of(workload)
+    found = [workload.presets(given, one, config) for one in data]
+    settings: dict[str, Any] = {}
+    problems = []
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one.get(name) for one in found]
+        settings[name] = values[0]
+        if name not in given and any(value != values[0] for value in values):
+            shown = sorted({_shown(known[name], value) for value in values})
+            text = (
+                "the published experiments with these batches have different values, "
+                f"{' and '.join(shown)}; give one, or select batches of one size"
             )
-            for name, values in differing.items()
-        )
-    return first
+            problems.append((name, text))
+    if problems:
+        raise ParameterError(problems)
+    return settings
+
+
+def _shown(field: Field, value: Any) -> str:
+    return "none" if value is None else str(field.column_value(value))
 
 
 def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:

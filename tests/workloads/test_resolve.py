@@ -147,6 +147,15 @@ def test_batches_with_different_settings_need_a_choice():
     check(chosen, {"fifo_depth": (4, "given")})
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_settings_of_some_batches_need_a_choice_in_any_order(order):
+    batches = [Data(rows=64, whole=64), Data(rows=80, whole=80)][::order]
+    given = {"model": "qwen3-30b-a3b", "strategy": "coarse", "max_length": 8000}
+    message = "^micro_batches: .* have different values, 64[+]16 and none; give one"
+    with pytest.raises(ParameterError, match=message):
+        resolve(Attention, given, config="published", data=batches)
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "missing"),
     [
