@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stepsim.errors import did_you_mean
+from stepsim.errors import WorkloadError, did_you_mean
 from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def resolve(
     ------
     ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
         experiment, or there are several for the data; all errors that can be found are listed.
+    WorkloadError : the presets of the workload set what is none of its parameters.
     """
     known = fields_of(workload)
     problems = parameter_problems(workload, given)
@@ -120,7 +121,7 @@ def _presets(
 ) -> Mapping[str, Any]:
     """The settings that hold for all data; none may depend on which of them comes first."""
     known = fields_of(workload)
-    found = [workload.presets(given, one, config) for one in data]
+    found = [_settings(workload, workload.presets(given, one, config)) for one in data]
     settings: dict[str, Any] = {}
     problems = []
     for name in dict.fromkeys(name for one in found for name in one):
@@ -138,15 +139,35 @@ def _presets(
     return settings
 
 
+def _settings(workload: type[Workload], settings: Any) -> Mapping[str, Any]:
+    """What presets return, with nothing in it that would be ignored."""
+    known = fields_of(workload)
+    where = f"workload {workload.name}: presets"
+    if not isinstance(settings, Mapping):
+        raise WorkloadError(
+            f"{where}: expected a mapping of parameters to values, found {settings!r}; return {{}} "
+            "where there are none"
+        )
+    for name in settings:
+        if name not in known:
+            raise WorkloadError(
+                f"{where}: expected names of parameters, found {name!r}"
+                f"{did_you_mean(str(name), known)} Its parameters: {_listed(known)}"
+            )
+    return settings
+
+
 def _shown(field: Field, value: Any) -> str:
     return "none" if value is None else str(field.column_value(value))
 
 
 def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
-    listed = ", ".join(known) or "none"
-    return (
-        f"{workload.name} has no such parameter{did_you_mean(name, known)} Its parameters: {listed}"
-    )
+    near = did_you_mean(name, known)
+    return f"{workload.name} has no such parameter{near} Its parameters: {_listed(known)}"
+
+
+def _listed(known: Mapping[str, Field]) -> str:
+    return ", ".join(known) or "none"
 
 
 def _missing(field: Field) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from stepsim.errors import WorkloadError
 from stepsim.machine import load_machine
 from stepsim.workloads import (
     Attention,
@@ -170,3 +172,32 @@ def test_all_that_is_missing_is_told(kind, given, missing):
         resolve(kind, given)
     assert [name for name, _ in caught.value.problems] == missing
     assert all(text.startswith("missing (") for _, text in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"rows": 3, "colums": 5},
+            "workload odd: presets: expected names of parameters, found 'colums'; did you mean "
+            "'columns'? Its parameters: rows, columns",
+        ),
+        ({1: 5}, "workload odd: presets: expected names of parameters, found 1. Its parameters: "),
+        (None, "workload odd: presets: expected a mapping of parameters to values, found None; "),
+    ],
+)
+def test_presets_set_parameters(settings, message):
+    @dataclass(frozen=True, kw_only=True)
+    class Odd(Workload):
+        rows: int = 1
+        columns: int = 1
+
+        name = "odd"
+
+        @classmethod
+        def presets(cls, given, data, config):
+            return settings
+
+    with pytest.raises(WorkloadError) as caught:
+        resolve(Odd, {"rows": 2})
+    assert str(caught.value).startswith(message)
