@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+
+from stepsim.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["divides", "reserved_tokens", "sharing"]
+__all__ = ["built_in_name", "divides", "reserved_tokens", "sharing", "unlike"]
 
 _SHOWN = 3
 _TINY = 8
@@ -54,3 +57,22 @@ def reserved_tokens(
             f"{longest} tokens and the new one, found {max_length}; the smallest is "
             f"{-(-(longest + 1) // kv_tile) * kv_tile}",
         )
+
+
+def built_in_name(model: Model, names: Iterable[str]) -> str | None:
+    """Which of these built-in models it is, whatever it is called; None for none of them."""
+    return next((name for name in names if replace(MODELS[name], name=model.name) == model), None)
+
+
+def unlike(model: Model, names: Iterable[str]) -> str:
+    """What distinguishes it from that of these built-in models that has its name, if one has."""
+    if model.name not in names:
+        return ""
+    other = MODELS[model.name]
+    differing = [
+        field.name
+        for field in fields(Model)
+        if field.compare and getattr(model, field.name) != getattr(other, field.name)
+    ]
+    where = f" of {model.source}" if model.source else ""
+    return f"; the one{where} has the name, but another {', '.join(differing)}"

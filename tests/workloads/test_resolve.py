@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from stepsim.workloads import (
     Workload,
     resolve,
 )
+from stepsim.workloads.models import MODELS
 
 DEEP = load_machine("sda-1024", {"fifo.depth": 7})
 PLAIN = load_machine("sda-1024")
@@ -156,6 +157,20 @@ def test_settings_of_some_batches_need_a_choice_in_any_order(order):
     message = "^micro_batches: .* have different values, 64[+]16 and none; give one"
     with pytest.raises(ParameterError, match=message):
         resolve(Attention, given, config="published", data=batches)
+
+
+@pytest.mark.parametrize("name", ["moe", "attention", "decoder"])
+def test_published_settings_are_those_of_the_model_whatever_its_name(name):
+    kind, given = WORKLOADS[name]
+    model = MODELS["qwen3-30b-a3b"]
+    renamed = given | {"model": replace(model, name="mine", source="mine/config.json")}
+    check(found(name, given=renamed, config="published"), PUBLISHED[name])
+    small = replace(model, model_dim=64, layers=2, source="mine/config.json")
+    with pytest.raises(ParameterError) as caught:
+        resolve(kind, given | {"model": small}, config="published", data=[DATA])
+    assert "qwen3-30b-a3b" in str(caught.value)
+    reason = "; the one of mine/config.json has the name, but another model_dim, layers"
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize(

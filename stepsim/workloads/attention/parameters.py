@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.dtypes import DType
-from stepsim.workloads.checks import reserved_tokens, sharing
+from stepsim.workloads.checks import built_in_name, reserved_tokens, sharing, unlike
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
@@ -21,6 +21,7 @@ __all__ = ["Attention"]
 _BLOCK = 16
 
 _PUBLISHED = "qwen3-30b-a3b"
+_PUBLISHED_HEADS = "qwen3-30b-a3b-step"
 _RESERVED = {16: (4672, 6528, 8000), 80: (6528,)}
 """Cache tokens of a request by batch, for ever longer traces; other batches: 6464."""
 
@@ -80,13 +81,14 @@ class Attention(Workload):
         """
         if config is None or "model" not in given:
             return {}
-        name = given["model"].name
-        if name.removesuffix("-step") != _PUBLISHED:
-            text = f"there is no published experiment of {name}; there is one of {_PUBLISHED}"
-            raise ParameterError([("config", text)])
+        model = given["model"]
+        names = _PUBLISHED, _PUBLISHED_HEADS
+        if built_in_name(model, names) is None:
+            text = f"there is no published experiment of {model.name}; there is one of {_PUBLISHED}"
+            raise ParameterError([("config", text + unlike(model, names))])
         batch = data.whole or data.rows
         found: dict[str, Any] = {
-            "shape": Model.parse(f"{_PUBLISHED}-step"),
+            "shape": Model.parse(_PUBLISHED_HEADS),
             "strategy": "dynamic",
             "regions": 4,
             "kv_tile": 32,

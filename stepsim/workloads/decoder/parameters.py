@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.dtypes import DType
-from stepsim.workloads.checks import divides, reserved_tokens, sharing
+from stepsim.workloads.checks import built_in_name, divides, reserved_tokens, sharing, unlike
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LatentHeads, Model
 from stepsim.workloads.moe.parameters import check_experts
@@ -117,9 +117,11 @@ class Decoder(Workload):
             raise ParameterError([("config", text + ", ".join(VARIANTS))])
         if "model" not in given:
             return {}
-        model = given["model"].name
-        if model not in _PUBLISHED_TILES:
-            text = f"the published figure has no {model}, only {' and '.join(_PUBLISHED_TILES)}"
+        own = given["model"]
+        model = built_in_name(own, _PUBLISHED_TILES)
+        if model is None:
+            text = f"the published figure has no {own.name}, only {' and '.join(_PUBLISHED_TILES)}"
+            text += unlike(own, _PUBLISHED_TILES)
             raise ParameterError([("variant", f"{text}; give tile and strategy instead")])
         qwen, dynamic = model == "qwen3-30b-a3b", variant == "dynamic"
         return {

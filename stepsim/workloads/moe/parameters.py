@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from stepsim.dtypes import DType
-from stepsim.workloads.checks import divides
+from stepsim.workloads.checks import built_in_name, divides, unlike
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
@@ -76,13 +76,14 @@ class Moe(Workload):
         """
         if config is None or "model" not in given:
             return {}
-        model, tile, shared = given["model"].name, given.get("tile"), given.get("regions")
+        own, tile, shared = given["model"], given.get("tile"), given.get("regions")
         models = _PUBLISHED if shared is None else _PUBLISHED_SHARED
-        if model not in models:
+        model = built_in_name(own, models)
+        if model is None:
             how = "" if shared is None else " with shared regions"
             many = "are those" if len(models) > 1 else "is that"
-            text = f"there is no published experiment of {model}{how}; there {many} of "
-            raise ParameterError([("config", text + " and ".join(models))])
+            text = f"there is no published experiment of {own.name}{how}; there {many} of "
+            raise ParameterError([("config", text + " and ".join(models) + unlike(own, models))])
         if shared is not None:
             return {"tile_inter": 48, "compute_bw": 1024, "fifo_depth": 2}
         deep = model == "qwen3-30b-a3b" and data.rows == 1024
