@@ -47,7 +47,7 @@ class Param:
     ----------
     help : a phrase that says what it is, without its unit.
     unit : unit of its values, empty for pure numbers and words.
-    least, most : range of whole numbers.
+    least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
     machine : dotted key of the machine whose value holds when the parameter is not given.
     like : name of the parameter whose value holds when nothing else gives one.
     otherwise : in words, what holds when the value is None.
@@ -56,8 +56,8 @@ class Param:
 
     help: str = ""
     unit: str = ""
-    least: int = 1
-    most: int = 1 << 40
+    least: float | None = None
+    most: float | None = None
     machine: str | None = None
     like: str | None = None
     otherwise: str = ""

@@ -14,6 +14,8 @@ from stepsim.errors import ArgError, did_you_mean
 __all__ = ["Kind", "kind_of"]
 
 _SEPARATORS = "+,"
+_LEAST, _MOST = 1, 1 << 40
+_SHOWN_BITS = 200
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -24,18 +26,34 @@ class Kind:
     ----------
     words : texts that stand for themselves.
     optional : whether None is among the values.
+    least, most : range of its numbers; whole numbers have one unless it is given.
     """
 
-    def __init__(self, parts: Sequence[Any], least: int, most: int) -> None:
+    def __init__(self, parts: Sequence[Any], least: float | None, most: float | None) -> None:
         self.words = tuple(part for part in parts if isinstance(part, str))
         self.optional = type(None) in parts
-        self.least, self.most = least, most
         self._types = [part for part in parts if not isinstance(part, str)]
+        if float in self._types:
+            # A whole number is a number like any other there, or 3 and 3.0 were two values.
+            self._types = [part for part in self._types if part is not int]
+        whole = self.is_whole
+        self.least = _LEAST if least is None and whole else least
+        self.most = _MOST if most is None and whole else most
         self._read_by = next((part for part in self._types if hasattr(part, "parse")), None)
 
     @property
     def is_flag(self) -> bool:
         return bool in self._types
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return int in self._types or tuple in self._types
+
+    @property
+    def is_number(self) -> bool:
+        """Whether numbers are among the values."""
+        return self.is_whole or float in self._types
 
     @property
     def column_type(self) -> str:
@@ -74,7 +92,7 @@ class Kind:
                 if kind is int:
                     return self._in_range(int(text), _Text(text))
                 if kind is float:
-                    return _finite(float(text))
+                    return self._real(float(text), _Text(text))
                 if kind is bool:
                     return self._flag(text)
                 if kind is tuple:
@@ -109,15 +127,21 @@ class Kind:
                 return tuple(self._in_range(operator.index(one), value) for one in value)
         elif (number := _whole(value)) is not None and int in self._types:
             return self._in_range(number, value)
-        elif isinstance(value, Real) and float in self._types and math.isfinite(value):
-            return float(value)
+        elif isinstance(value, Real) and float in self._types:
+            return self._real(value, value)
         raise ValueError(self._refusal_text(value))
 
     def _by_class(self, value: Any) -> Any:
+        assert self._read_by is not None
         try:
-            return self._read_by.parse(value)  # type: ignore[union-attr]
+            return self._read_by.parse(value)
         except ArgError as error:
             raise ValueError(str(error)) from None
+        except Exception as error:
+            raise ValueError(
+                f"{self._read_by.__name__}.parse raised {type(error).__name__}: {error}; let it "
+                f"raise ArgError for values that it cannot read, found {value!r}"
+            ) from error
 
     @staticmethod
     def _flag(text: str) -> bool:
@@ -127,13 +151,27 @@ class Kind:
         return low in _TRUE
 
     def _in_range(self, number: int, found: Any) -> int:
-        if not self.least <= number <= self.most:
-            raise _OutOfRange(self._refusal_text(found, bounded=number > self.least))
+        if not self._is_within(number):
+            raise _OutOfRange(self._refusal_text(found, bounded=number > (self.least or 0)))
         return number
+
+    def _real(self, value: Any, found: Any) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not (math.isfinite(number) and self._is_within(number)):
+            raise _OutOfRange(self._refusal_text(found))
+        return number
+
+    def _is_within(self, number: float) -> bool:
+        return (self.least is None or self.least <= number) and (
+            self.most is None or number <= self.most
+        )
 
     def _refusal_text(self, found: Any, *, bounded: bool = False) -> str:
         bare = not isinstance(found, str) or (isinstance(found, _Text) and _is_number(found))
-        shown = f"{found}" if bare else f"'{found}'"
+        shown = _shown(found) if bare else f"'{found}'"
         near = ""
         if isinstance(found, str) and self.words:
             near = did_you_mean(found, self.words)
@@ -142,13 +180,15 @@ class Kind:
 
     def described(self, *, bounded: bool = False) -> str:
         """The values in words."""
-        top = f" to {_power(self.most)}" if bounded else ""
+        low = "" if self.least is None else f" from {self.least}"
+        high = "" if self.most is None else f" to {_power(self.most)}"
+        top = high if bounded else ""
         texts = {
-            int: f"a whole number from {self.least}{top}",
-            float: "a number",
+            int: f"a whole number{low}{top}",
+            float: f"a number{low}{high}",
             bool: "true or false",
             str: "a text",
-            tuple: f"whole numbers from {self.least}{top} joined by +, for example 64+16",
+            tuple: f"whole numbers{low}{top} joined by +, for example 64+16",
         }
         parts = [texts[kind] for kind in self._types if kind in texts]
         if len(self.words) > 1 and not parts:
@@ -157,7 +197,7 @@ class Kind:
 
 
 class _OutOfRange(ValueError):
-    """A whole number that is none of the values."""
+    """A number that is none of the values."""
 
 
 class _Text(str):
@@ -166,12 +206,12 @@ class _Text(str):
     __slots__ = ()
 
 
-def kind_of(hint: Any, least: int, most: int, where: str) -> Kind:
+def kind_of(hint: Any, least: float | None, most: float | None, where: str) -> Kind:
     """The values of an annotation.
 
     Raises
     ------
-    ArgError : a parameter cannot have this type; ``where`` says which.
+    ArgError : a parameter cannot have this type or this range; ``where`` says which.
     """
     parts: list[Any] = []
     for part in _alternatives(hint):
@@ -188,7 +228,30 @@ def kind_of(hint: Any, least: int, most: int, where: str) -> Kind:
             )
     if not all(isinstance(part, (str, type)) for part in parts):
         raise ArgError(f"{where}: expected texts in Literal, found {parts}")
-    return Kind(parts, least, most)
+    if bool in parts and not {bool, type(None)}.issuperset(parts):
+        raise ArgError(
+            f"{where}: expected bool alone, since it is a flag on the command line, found {hint}; "
+            "use two parameters, or words in Literal"
+        )
+    kind = Kind(parts, least, most)
+    _check_range(kind, least, most, where)
+    return kind
+
+
+def _check_range(kind: Kind, least: Any, most: Any, where: str) -> None:
+    for name, bound in (("least", least), ("most", most)):
+        if bound is None:
+            continue
+        if not kind.is_number:
+            raise ArgError(f"{where}: has no numbers, found {name}={bound!r}; leave it out")
+        is_real = isinstance(bound, float) and math.isfinite(bound)
+        if _whole(bound) is None and (kind.is_whole or not is_real):
+            what = "a whole number" if kind.is_whole else "a number"
+            raise ArgError(f"{where}: expected {what} as {name}, found {bound!r}")
+    if kind.least is not None and kind.most is not None and kind.least > kind.most:
+        raise ArgError(
+            f"{where}: expected a least number up to the most, {kind.most}, found {kind.least}"
+        )
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -210,12 +273,6 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
-def _finite(number: float) -> float:
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
 def _parts(text: str) -> list[str]:
     for separator in _SEPARATORS:
         text = text.replace(separator, " ")
@@ -233,6 +290,19 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _power(number: int) -> str:
+def _power(number: float) -> str:
+    if not isinstance(number, int):
+        return str(number)
     exponent = number.bit_length() - 1
-    return f"2**{exponent}" if number == 1 << exponent and exponent > 9 else str(number)
+    return f"2**{exponent}" if exponent > 9 and number == 1 << exponent else str(number)
+
+
+def _shown(found: Any) -> str:
+    """A value in a message; Python does not write out numbers of thousands of digits."""
+    number = _whole(found)
+    if number is not None and number.bit_length() > _SHOWN_BITS:
+        return f"{'-' if number < 0 else ''}10**{round(number.bit_length() * math.log10(2))}"
+    try:
+        return str(found)
+    except ValueError:
+        return f"a {type(found).__name__} with a number of thousands of digits"

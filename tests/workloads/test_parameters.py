@@ -14,6 +14,14 @@ from stepsim.workloads import Data, Model, Param, ParameterError, Workload
 from stepsim.workloads.parameters import fields_of
 
 
+class Reader:
+    """A value that only reads 'good'."""
+
+    @classmethod
+    def parse(cls, value: object) -> Reader:
+        return {"good": cls}[value]()  # type: ignore[index]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample(Workload):
     """One parameter of every type."""
@@ -29,6 +37,11 @@ class Sample(Workload):
     width: Annotated[int | None, Param(like="rows")] = None
     model: Model | None = None
     share: Annotated[int, Param(text=True)] = 1
+    rate: int | float = 1
+    part: Annotated[float, Param(least=0, most=0.5)] = 0.25
+    cut: float | Literal["none"] = 1.0
+    heat: Annotated[float, Param(least=-2)] = 0.0
+    read: Reader | None = None
 
     name = "sample"
 
@@ -53,6 +66,8 @@ def same(got: Any, expected: Any) -> None:
         ("title", "12", "12"), ("title", "", ""),
         ("sizes", "64+16", (64, 16)), ("sizes", "64,16", (64, 16)), ("sizes", "8", (8,)),
         ("depth", "4", 4),
+        ("rate", "3", 3.0), ("rate", "0.5", 0.5), ("cut", "3", 3.0), ("cut", "none", "none"),
+        ("part", "0.5", 0.5), ("heat", "-2", -2.0),
         ("model", "mixtral-8x7b", Model.parse("mixtral-8x7b")),
     ],
 )  # fmt: skip
@@ -70,6 +85,7 @@ def test_texts_are_read(name, text, expected):
         ("fused", True, True), ("fused", np.bool_(True), True),
         ("title", "x", "x"),
         ("sizes", [64, 16], (64, 16)), ("sizes", (np.int64(8),), (8,)), ("sizes", "4+4", (4, 4)),
+        ("rate", 3, 3.0), ("rate", 0, 0.0), ("cut", 3, 3.0), ("part", 0, 0.0),
         ("sizes", None, None), ("depth", None, None), ("depth", 3, 3),
         ("model", Model.parse("mixtral-8x7b"), Model.parse("mixtral-8x7b")),
     ],
@@ -103,6 +119,13 @@ TEXTS = [
     ("sizes", "", "expected whole numbers from 1 joined by +, for example 64+16, found ''"),
     ("sizes", "8+0", "expected whole numbers from 1 joined by +, for example 64+16, found '8+0'"),
     ("depth", "none", "expected a whole number from 1, found 'none'"),
+    ("part", "0.6", "expected a number from 0 to 0.5, found 0.6"),
+    ("heat", "-3", "expected a number from -2, found -3"),
+    (
+        "read", "bad",
+        "Reader.parse raised KeyError: 'bad'; let it raise ArgError for values that it cannot "
+        "read, found 'bad'",
+    ),
 ]  # fmt: skip
 
 VALUES = [
@@ -119,6 +142,23 @@ VALUES = [
     ("scale", True, "expected a number, found True"),
     ("scale", float("nan"), "expected a number, found nan"),
     ("scale", float("inf"), "expected a number, found inf"),
+    ("scale", 10**400, "expected a number, found 10**400"),
+    pytest.param("scale", -(10**5000), "expected a number, found -10**5000", id="long-float"),
+    pytest.param(
+        "rows", 10**5000, "expected a whole number from 2 to 2**12, found 10**5000", id="long-int"
+    ),
+    pytest.param(
+        "rows", [10**5000],
+        "expected a whole number from 2, found a list with a number of thousands of digits",
+        id="long-list",
+    ),
+    ("part", -0.5, "expected a number from 0 to 0.5, found -0.5"),
+    ("part", 1, "expected a number from 0 to 0.5, found 1"),
+    (
+        "read", [1],
+        "Reader.parse raised TypeError: unhashable type: 'list'; let it raise ArgError for values "
+        "that it cannot read, found [1]",
+    ),
     ("fused", 1, "expected true or false, found 1"),
     ("fused", "true", "expected true or false, found 'true'"),
     ("title", 3, "expected a text, found 3"),
@@ -268,6 +308,48 @@ def test_types_that_no_option_can_have(annotation, found):
     )
     with pytest.raises(ArgError, match=f"^workload Odd, parameter what: expected .*{found}"):
         fields_of(odd)
+
+
+def declared(annotation: Any, **default: Any) -> type[Workload]:
+    """A workload with one parameter, what."""
+    made = type("Odd", (Workload,), {"__annotations__": {"what": annotation}, **default})
+    return dataclass(frozen=True, kw_only=True)(made)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        *(
+            (union, "expected bool alone, since it is a flag on the command line, found ")
+            for union in (bool | int, int | bool | None, bool | float, bool | Literal["auto"])
+        ),
+        (Annotated[int, Param(least="a")], "expected a whole number as least, found 'a'"),
+        (Annotated[int, Param(most=2.5)], "expected a whole number as most, found 2.5"),
+        (Annotated[int, Param(least=True)], "expected a whole number as least, found True"),
+        (Annotated[float, Param(most="9")], "expected a number as most, found '9'"),
+        (Annotated[float, Param(least=float("nan"))], "expected a number as least, found nan"),
+        (Annotated[str, Param(least=3)], "has no numbers, found least=3; leave it out"),
+        (
+            Annotated[float, Param(least=3, most=2)],
+            "expected a least number up to the most, 2, found 3",
+        ),
+        (
+            Annotated[int, Param(most=0)],
+            "expected a least number up to the most, 0, found 1",
+        ),
+    ],
+)
+def test_declarations_that_contradict_themselves(annotation, message):
+    with pytest.raises(ArgError) as caught:
+        fields_of(declared(annotation))
+    assert str(caught.value).startswith(f"workload Odd, parameter what: {message}")
+
+
+def test_numbers_have_a_column_of_numbers():
+    assert FIELDS["rate"].column_type == FIELDS["part"].column_type == "float64"
+    assert FIELDS["cut"].column_type == "string"
+    found = Sample(rows=2, rate=3, cut=3).columns()
+    assert (found["rate"], found["cut"]) == (3.0, "3.0")
 
 
 def test_a_workload_is_a_dataclass():
