@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from stepsim.errors import ArgError
+from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import Kind, kind_of
 
 if TYPE_CHECKING:
@@ -280,7 +281,8 @@ def fields_of(workload: type) -> Mapping[str, Field]:
 
     Raises
     ------
-    ArgError : the class is no dataclass, or a field has a type that no option can have.
+    ArgError : the class is no dataclass, or a field has a type that no option can have, a default
+        that is none of its values, or a `Param` that names what there is not.
     """
     if workload in _fields:
         return _fields[workload]
@@ -298,14 +300,12 @@ def fields_of(workload: type) -> Mapping[str, Field]:
     for field in fields(workload):
         where = f"workload {workload.__name__}, parameter {field.name}"
         param, hint = _annotation(hints[field.name])
-        default = field.default
-        if field.default_factory is not MISSING:
-            default = field.default_factory()
-        required = default is MISSING
-        found[field.name] = Field(
-            field.name, param, kind_of(hint, param.least, param.most, where),
-            None if required else default, required,
-        )  # fmt: skip
+        kind = kind_of(hint, param.least, param.most, where)
+        required = field.default is MISSING and field.default_factory is MISSING
+        default = None if required else default_of(field, kind, where)
+        found[field.name] = Field(field.name, param, kind, default, required)
+    for name, one in found.items():
+        check_names(one, found, f"workload {workload.__name__}, parameter {name}")
     _fields[workload] = found
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Optional
 
 import numpy as np
@@ -312,7 +312,8 @@ def test_types_that_no_option_can_have(annotation, found):
 
 def declared(annotation: Any, **default: Any) -> type[Workload]:
     """A workload with one parameter, what."""
-    made = type("Odd", (Workload,), {"__annotations__": {"what": annotation}, **default})
+    types = {"what": annotation} | ({"other": int} if "other" in default else {})
+    made = type("Odd", (Workload,), {"__annotations__": types, **default})
     return dataclass(frozen=True, kw_only=True)(made)
 
 
@@ -343,6 +344,67 @@ def test_declarations_that_contradict_themselves(annotation, message):
     with pytest.raises(ArgError) as caught:
         fields_of(declared(annotation))
     assert str(caught.value).startswith(f"workload Odd, parameter what: {message}")
+
+
+def broken() -> int:
+    return 1 // 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "message"),
+    [
+        (int, None, "expected a default that is a whole number from 1, found None; add '| None'"),
+        (int, "x", "wrong default: expected a whole number from 1, found 'x'"),
+        (Annotated[int, Param(least=5)], 1, "wrong default: expected a whole number from 5, found"),
+        (Literal["a", "b"], "c", "wrong default: expected one of a, b, found 'c'"),
+        (Model, "mixtrl-8x7b", "wrong default: unknown model 'mixtrl-8x7b'; did you mean"),
+        (Reader, "bad", "wrong default: Reader.parse raised KeyError: 'bad'; "),
+        (
+            tuple[int, ...], field(default_factory=lambda: [1, 2]),
+            "expected a tuple as default, found the list [1, 2]",
+        ),
+        (
+            tuple[int, ...], field(default_factory=lambda: np.arange(3)),
+            "wrong default: expected whole numbers from 1 joined by +, for example 64+16, found [0",
+        ),
+        (
+            int, field(default_factory=broken),
+            "default_factory raised ZeroDivisionError: integer division or modulo by zero; write",
+        ),
+        (
+            Annotated[int, Param(machine="fifo.dept")], 1,
+            "expected a key of machines in Param(machine=...), found 'fifo.dept'; did you mean "
+            "'fifo.depth'? Known: name, ",
+        ),
+        (
+            Annotated[int, Param(machine="fifo")], 1,
+            "expected a key of machines in Param(machine=...), found 'fifo'",
+        ),
+        (
+            Annotated[int | None, Param(like="zz")], None,
+            "expected another parameter in Param(like=...), found 'zz'. Known: other",
+        ),
+        (
+            Annotated[int | None, Param(like="what")], None,
+            "expected another parameter in Param(like=...), found 'what'. Known: other",
+        ),
+        (
+            Annotated[int, Param(like="other")], 3,
+            "expected the default None, in whose place Param(like=...) puts the value of other, "
+            "found 3",
+        ),
+    ],
+)  # fmt: skip
+def test_defaults_and_names_that_do_not_hold(annotation, default, message):
+    odd = declared(annotation, what=default, other=1)
+    with pytest.raises(ArgError) as caught:
+        fields_of(odd)
+    assert str(caught.value).startswith(f"workload Odd, parameter what: {message}")
+
+
+def test_a_default_is_a_value():
+    assert fields_of(declared(float | None, what=1))["what"].default == 1.0
+    assert fields_of(declared(Model, what="mixtral-8x7b"))["what"].default.name == "mixtral-8x7b"
 
 
 def test_numbers_have_a_column_of_numbers():
