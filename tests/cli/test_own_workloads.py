@@ -278,7 +278,10 @@ RAISES = {
         "AttributeError: 'Rows' object has no attribute 'length'\n",
     ),
     "when it chooses settings": (
-        ROWS.replace("def check(self, data):", "@classmethod\n    def presets(cls, *_):"),
+        ROWS.replace(
+            "    def check(",
+            "    @classmethod\n    def presets(cls, *_):\n        return self\n\n    def check(",
+        ),
         "NameError: name 'self' is not defined\n",
     ),
 }
