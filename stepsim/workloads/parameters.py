@@ -191,21 +191,21 @@ class Data:
 
         Raises
         ------
-        ArgError : there are more or fewer tokens than requests, or a length is negative or no
-            whole number.
+        ArgError : an array has a wrong shape, is not of whole numbers from 0, or does not have one
+            row for each row of the others.
         """
-        import numpy as np
+        from stepsim.workloads.arrays import lengths_of, routing_of, rows_of
 
-        ids = None if routing is None else np.asarray(routing)
-        lengths = None if kv_lengths is None else _lengths(kv_lengths)
+        ids = None if routing is None else routing_of(routing)
+        lengths = None if kv_lengths is None else lengths_of(kv_lengths)
         counts = [len(array) for array in (ids, lengths) if array is not None]
         if len(set(counts)) > 1:
             raise ArgError(
                 f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
                 f"found {counts[0]}; take as many of both"
             )
-        found = counts[0] if counts else rows
-        return cls(ids, lengths, found, found if whole is None else whole)
+        found = counts[0] if counts else rows_of("rows", rows, 1)
+        return cls(ids, lengths, found, found if whole is None else rows_of("whole", whole, found))
 
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
         """Those of the inputs that are not given."""
@@ -320,24 +320,3 @@ def _annotation(hint: Any) -> tuple[Param, Any]:
         if isinstance(extra, str):
             return Param(extra), bare
     return Param(), bare
-
-
-def _lengths(kv_lengths: Any) -> np.ndarray[Any, Any]:
-    """A private, read-only array of lengths."""
-    import numpy as np
-
-    array = np.asarray(kv_lengths)
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise ArgError(
-            f"kv_lengths: expected one whole number for each request, found shape {array.shape} of "
-            f"{array.dtype}; pass the cached tokens of every request"
-        )
-    if int(array.min()) < 0:
-        worst = int(array.argmin())
-        raise ArgError(
-            f"kv_lengths[{worst}]: expected a length from 0, found {int(array[worst])}; drop the "
-            "request or correct its length"
-        )
-    lengths = array.astype(np.int64)
-    lengths.flags.writeable = False
-    return lengths

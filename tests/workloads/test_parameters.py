@@ -440,3 +440,45 @@ def test_tokens_and_requests_are_as_many():
     message = "routing: expected one token for each of the 3 requests of kv_lengths, found 2"
     with pytest.raises(ArgError, match=message):
         Data.of(routing=[[0], [1]], kv_lengths=[1, 2, 3])
+
+
+IDS = "routing: expected expert ids [tokens, k], whole numbers from 0, found"
+LENGTHS = "kv_lengths: expected one whole number for each request, found"
+ROWS = "expected a whole number of tokens or requests from"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"routing": 5}, f"{IDS} shape () of int64; pass a row of ids for every token"),
+        ({"routing": [1, 2]}, f"{IDS} shape (2,) of int64; "),
+        ({"routing": [[[1]]]}, f"{IDS} shape (1, 1, 1) of int64; "),
+        ({"routing": []}, f"{IDS} shape (0,) of float64; "),
+        ({"routing": np.zeros((0, 2), int)}, f"{IDS} shape (0, 2) of int64; "),
+        ({"routing": np.zeros((2, 0), int)}, f"{IDS} shape (2, 0) of int64; "),
+        ({"routing": [[0.5, 1]]}, f"{IDS} shape (1, 2) of float64; "),
+        ({"routing": [[True]]}, f"{IDS} shape (1, 1) of bool; "),
+        ({"routing": "x"}, f"{IDS} shape () of <U1; "),
+        ({"routing": [[0], [1, 2]]}, f"{IDS} rows of different lengths: "),
+        (
+            {"routing": [[0, 1], [2, -3]]},
+            "routing[1, 1]: expected an expert id from 0, found -3; drop the token or correct",
+        ),
+        ({"kv_lengths": [[1], [1, 2]]}, f"{LENGTHS} rows of different lengths: "),
+        ({"kv_lengths": [[1], [2]]}, f"{LENGTHS} shape (2, 1) of int64; pass the cached tokens"),
+        ({"kv_lengths": 3}, f"{LENGTHS} shape () of int64; "),
+        ({"kv_lengths": []}, f"{LENGTHS} shape (0,) of float64; "),
+        ({"kv_lengths": [1, -2]}, "kv_lengths[1]: expected a length from 0, found -2; "),
+        ({"rows": "x"}, f"rows: {ROWS} 1, found 'x'"),
+        ({"rows": 0}, f"rows: {ROWS} 1, found 0"),
+        ({"rows": 2.0}, f"rows: {ROWS} 1, found 2.0"),
+        ({"rows": True}, f"rows: {ROWS} 1, found True"),
+        ({"rows": None}, f"rows: {ROWS} 1, found None"),
+        ({"rows": 8, "whole": 7}, f"whole: {ROWS} 8, found 7"),
+        ({"rows": 8, "whole": "x"}, f"whole: {ROWS} 8, found 'x'"),
+    ],
+)
+def test_data_that_are_none(given, message):
+    with pytest.raises(ArgError) as caught:
+        Data.of(**given)
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,87 @@
+"""The arrays that workloads are fed with, checked."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from stepsim.errors import ArgError
+
+__all__ = ["lengths_of", "routing_of", "rows_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+def routing_of(routing: Any) -> Array:
+    """Expert ids ``[tokens, k]``.
+
+    Raises
+    ------
+    ArgError : they are none.
+    """
+    expected = "expected expert ids [tokens, k], whole numbers from 0"
+    array = _array("routing", routing, expected)
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ArgError(
+            f"routing: {expected}, found shape {array.shape} of {array.dtype}; pass a row of ids "
+            "for every token"
+        )
+    if int(array.min()) < 0:
+        token, choice = np.unravel_index(int(array.argmin()), array.shape)
+        raise ArgError(
+            f"routing[{token}, {choice}]: expected an expert id from 0, found "
+            f"{int(array[token, choice])}; drop the token or correct the id"
+        )
+    return array
+
+
+def lengths_of(kv_lengths: Any) -> Array:
+    """A private, read-only array of cached tokens ``[requests]``.
+
+    Raises
+    ------
+    ArgError : they are none.
+    """
+    expected = "expected one whole number for each request"
+    array = _array("kv_lengths", kv_lengths, expected)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise ArgError(
+            f"kv_lengths: {expected}, found shape {array.shape} of {array.dtype}; pass the cached "
+            "tokens of every request"
+        )
+    if int(array.min()) < 0:
+        worst = int(array.argmin())
+        raise ArgError(
+            f"kv_lengths[{worst}]: expected a length from 0, found {int(array[worst])}; drop the "
+            "request or correct its length"
+        )
+    lengths = array.astype(np.int64)
+    lengths.flags.writeable = False
+    return lengths
+
+
+def rows_of(name: str, value: Any, least: int) -> int:
+    """A number of tokens or requests.
+
+    Raises
+    ------
+    ArgError : it is no whole number from ``least``.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least:
+        raise ArgError(
+            f"{name}: expected a whole number of tokens or requests from {least}, found {value!r}"
+        )
+    return number
+
+
+def _array(name: str, values: Any, expected: str) -> Array:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ArgError(f"{name}: {expected}, found rows of different lengths: {error}") from None
