@@ -77,7 +77,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
         "--tile: missing (rows per tile); expected a whole "
         "number from 1, or 'dynamic'\n",
     ),
-    "missing model": ({"model": None}, "--model: missing (model whose experts are used); "),
+    "missing model": ({"model": None}, "--model: missing (model whose layer is built); "),
     "missing trace": (
         {"routing": None}, "--routing: missing; workload moe needs a trace in a file\n",
     ),

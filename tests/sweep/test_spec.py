@@ -36,7 +36,7 @@ def message(spec: Any) -> str:
         ({"traces": None}, "traces: missing"),
         ({"traces": {}}, "expected either files or synthetic, found neither"),
         ({"model": "qwen3-30b-a3"}, "did you mean 'qwen3-30b-a3b'?"),
-        ({"model": None}, "and 3 more: model: missing (model whose experts are used)"),
+        ({"model": None}, "and 3 more: model: missing (model whose layer is built)"),
         ({"model": {"experts": 2, "activ": 1}}, "unknown key 'activ'; known are name, model_dim"),
         ({"grid": {"tyle": [1]}}, "moe has no such parameter; did you mean 'tile'?"),
         ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from stepsim.errors import ArgError
-from stepsim.workloads import Data, Model, Param, ParameterError, Workload
+from stepsim.workloads import (
+    Attention,
+    Data,
+    Decoder,
+    Model,
+    Moe,
+    Param,
+    ParameterError,
+    Swiglu,
+    Workload,
+)
 from stepsim.workloads.parameters import fields_of
 
 
@@ -412,6 +422,15 @@ def test_numbers_have_a_column_of_numbers():
     assert FIELDS["cut"].column_type == "string"
     found = Sample(rows=2, rate=3, cut=3).columns()
     assert (found["rate"], found["cut"]) == (3.0, "3.0")
+
+
+def test_a_parameter_of_several_workloads_is_one():
+    meanings: dict[str, set[tuple[str, str, str | None]]] = {}
+    for kind in (Attention, Decoder, Moe, Swiglu):
+        for name, one in fields_of(kind).items():
+            found = one.param.help, one.param.unit, one.param.machine
+            meanings.setdefault(name, set()).add(found)
+    assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
 
 
 def test_a_workload_is_a_dataclass():

@@ -6,8 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from stepsim.dtypes import DType
 from stepsim.workloads.checks import built_in_name, reserved_tokens, sharing, unlike
+from stepsim.workloads.common import (
+    ActivationType,
+    CacheType,
+    ComputeBandwidth,
+    FifoDepth,
+    KvTile,
+    LayerModel,
+    MaxLength,
+)
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
@@ -38,12 +46,12 @@ class Attention(Workload):
     name: ClassVar = "attention"
     inputs: ClassVar = (KV_LENGTHS,)
 
-    model: Annotated[Model, Param("model whose attention is used")]
+    model: LayerModel
     strategy: Annotated[
         Literal["coarse", "interleaved", "dynamic"], Param("how requests are assigned to regions")
     ] = "dynamic"
     regions: Annotated[int, Param("regions that work in parallel", "regions")] = 4
-    kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
+    kv_tile: KvTile = 32
     block: Annotated[
         int | None,
         Param("requests per block of the coarse strategy", "requests", otherwise=str(_BLOCK)),
@@ -55,21 +63,11 @@ class Attention(Workload):
             otherwise="one",
         ),
     ] = None  # fmt: skip
-    max_length: Annotated[
-        int | None,
-        Param(
-            "tokens reserved in the cache of each request", "tokens",
-            otherwise="what the longest request needs",
-        ),
-    ] = None  # fmt: skip
-    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 2048
-    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
-    activation_dtype: Annotated[
-        DType | None, Param("element type of the activations", otherwise="that of the model")
-    ] = None
-    kv_dtype: Annotated[
-        DType | None, Param("element type of the KV cache", otherwise="that of the model")
-    ] = None
+    max_length: MaxLength = None
+    compute_bw: ComputeBandwidth = 2048
+    fifo_depth: FifoDepth = 1
+    activation_dtype: ActivationType = None
+    kv_dtype: CacheType = None
     shape: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
 
     @classmethod

@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from stepsim.dtypes import DType
 from stepsim.workloads.checks import built_in_name, divides, reserved_tokens, sharing, unlike
+from stepsim.workloads.common import (
+    ActivationType,
+    CacheType,
+    FifoDepth,
+    KvTile,
+    LayerModel,
+    MaxLength,
+    Tile,
+    TileInter,
+    WeightType,
+)
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import LatentHeads, Model
 from stepsim.workloads.moe.parameters import check_experts
@@ -46,7 +56,7 @@ class Decoder(Workload):
     name: ClassVar = "decoder"
     inputs: ClassVar = (ROUTING, KV_LENGTHS)
 
-    model: Annotated[Model, Param("model whose layer is built")]
+    model: LayerModel
     variant: Annotated[
         Literal["memory-matched", "performance-matched", "dynamic"] | None,
         Param(
@@ -54,11 +64,11 @@ class Decoder(Workload):
             otherwise="none",
         ),
     ] = None
-    tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
+    tile: Tile
     strategy: Annotated[
         Literal["interleaved", "dynamic"], Param("how requests are assigned to regions")
     ]
-    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
+    tile_inter: TileInter = 64
     expert_regions: Annotated[
         int | None,
         Param("regions that experts share", "regions", otherwise="one for each expert"),
@@ -66,14 +76,8 @@ class Decoder(Workload):
     attention_regions: Annotated[
         int, Param("regions of QKV generation and attention", "regions")
     ] = 4
-    kv_tile: Annotated[int, Param("cached tokens per tile", "tokens")] = 32
-    max_length: Annotated[
-        int | None,
-        Param(
-            "tokens reserved in the cache of each request", "tokens",
-            otherwise="what the longest request needs",
-        ),
-    ] = None  # fmt: skip
+    kv_tile: KvTile = 32
+    max_length: MaxLength = None
     moe_bw: Annotated[
         int, Param("compute bandwidth of each operator of the experts", "FLOPs/cycle")
     ] = 1024
@@ -83,16 +87,10 @@ class Decoder(Workload):
     qkv_bw: Annotated[
         int, Param("compute bandwidth of each matrix product of QKV generation", "FLOPs/cycle")
     ] = 20480
-    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
-    weight_dtype: Annotated[
-        DType | None, Param("element type of the weights", otherwise="that of the model")
-    ] = None
-    activation_dtype: Annotated[
-        DType | None, Param("element type of the activations", otherwise="that of the model")
-    ] = None
-    kv_dtype: Annotated[
-        DType | None, Param("element type of the KV cache", otherwise="that of the model")
-    ] = None
+    fifo_depth: FifoDepth = 2
+    weight_dtype: WeightType = None
+    activation_dtype: ActivationType = None
+    kv_dtype: CacheType = None
     attention: Annotated[Model | None, Param("model whose heads are used", like="model")] = None
 
     @classmethod

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from stepsim.dtypes import DType
 from stepsim.workloads.checks import built_in_name, divides, unlike
+from stepsim.workloads.common import (
+    ActivationType,
+    ComputeBandwidth,
+    FifoDepth,
+    LayerModel,
+    Tile,
+    TileInter,
+    WeightType,
+)
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import Model, MoEShape
 from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, ParameterError
@@ -35,25 +43,21 @@ class Moe(Workload):
     name: ClassVar = "moe"
     inputs: ClassVar = (ROUTING,)
 
-    model: Annotated[Model, Param("model whose experts are used")]
-    tile: Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
+    model: LayerModel
+    tile: Tile
     regions: Annotated[
         int | None,
         Param("regions that work in parallel", "regions", otherwise="one for each expert"),
     ] = None
-    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")] = 64
-    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
+    tile_inter: TileInter = 64
+    compute_bw: ComputeBandwidth = 4096
     pack_bw: Annotated[
         int | None,
         Param("compute bandwidth of operators that pack rows", "FLOPs/cycle", like="compute_bw"),
     ] = None
-    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 2
-    weight_dtype: Annotated[
-        DType | None, Param("element type of the weights", otherwise="that of the model")
-    ] = None
-    activation_dtype: Annotated[
-        DType | None, Param("element type of the activations", otherwise="that of the model")
-    ] = None
+    fifo_depth: FifoDepth = 2
+    weight_dtype: WeightType = None
+    activation_dtype: ActivationType = None
 
     @property
     def types(self) -> ElementTypes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
+from stepsim.workloads.common import ComputeBandwidth, FifoDepth, TileInter
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.parameters import Data, Param
 from stepsim.workloads.workload import Workload
@@ -29,15 +30,15 @@ class Swiglu(Workload):
     published_machine: ClassVar = "sda-hdl"
 
     tile: Annotated[int, Param("rows per tile", "rows", text=True)]
-    tile_inter: Annotated[int, Param("columns per tile of the inner dimension", "columns")]
+    tile_inter: TileInter
     batch: Annotated[int, Param("rows of the activations", "tokens")]
     hidden: Annotated[int, Param("width of the activations, which is not tiled", "columns")]
     intermediate: Annotated[int, Param("inner dimension", "columns")]
-    compute_bw: Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")] = 4096
+    compute_bw: ComputeBandwidth = 4096
     par_dispatch: Annotated[
         int, Param("requests that a memory operator issues", "requests/cycle")
     ] = 4
-    fifo_depth: Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")] = 1
+    fifo_depth: FifoDepth = 1
     weight_dtype: Annotated[DType, Param("element type of the weights")] = DType.f32
     activation_dtype: Annotated[DType, Param("element type of the activations")] = DType.f32
 

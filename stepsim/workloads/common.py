@@ -1,0 +1,45 @@
+"""The parameters that several workloads have, each declared once; defaults stay with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from stepsim.dtypes import DType
+from stepsim.workloads.models import Model
+from stepsim.workloads.parameters import Param
+
+__all__ = [
+    "ActivationType",
+    "CacheType",
+    "ComputeBandwidth",
+    "FifoDepth",
+    "KvTile",
+    "LayerModel",
+    "MaxLength",
+    "Tile",
+    "TileInter",
+    "WeightType",
+]
+
+LayerModel = Annotated[Model, Param("model whose layer is built")]
+Tile = Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
+TileInter = Annotated[int, Param("columns per tile of the inner dimension", "columns")]
+KvTile = Annotated[int, Param("cached tokens per tile", "tokens")]
+MaxLength = Annotated[
+    int | None,
+    Param(
+        "tokens reserved in the cache of each request", "tokens",
+        otherwise="what the longest request needs",
+    ),
+]  # fmt: skip
+ComputeBandwidth = Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")]
+FifoDepth = Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")]
+WeightType = Annotated[
+    DType | None, Param("element type of the weights", otherwise="that of the model")
+]
+ActivationType = Annotated[
+    DType | None, Param("element type of the activations", otherwise="that of the model")
+]
+CacheType = Annotated[
+    DType | None, Param("element type of the KV cache", otherwise="that of the model")
+]
