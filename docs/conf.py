@@ -55,7 +55,7 @@ class WorkloadTable(Directive):
         for name, field in fields_of(find_workload(self.arguments[0]).load()).items():
             param = field.param
             unit = f", in {param.unit}" if "/" in param.unit else ""
-            rows.append((name, field.kind.metavar, field.default_text, param.help + unit))
+            rows.append((name, field.kind.metavar, field.default_text(), param.help + unit))
         table = nodes.table()
         group = nodes.tgroup(cols=len(rows[0]))
         table += group

@@ -169,7 +169,7 @@ def _option(field: Field) -> Any:
     param = field.param
     text = param.help[:1].upper() + param.help[1:]
     unit = f", in {param.unit}" if "/" in param.unit else ""
-    told = field.default_text
+    told = field.default_text(option_name)
     default = told if not told or field.required else f"default: {told}"
     shown = ". ".join(
         filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))

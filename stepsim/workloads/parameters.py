@@ -6,7 +6,7 @@ Nothing here imports the graph: options and help start fast.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from stepsim.errors import ArgError
@@ -51,7 +51,8 @@ class Param:
     least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
     machine : dotted key of the machine whose value holds when the parameter is not given.
     like : name of the parameter whose value holds when nothing else gives one.
-    otherwise : in words, what holds when the value is None.
+    otherwise : in words, what holds when the value is None, or when a parameter without a default
+        is required.
     text : the column of the results is text, because other workloads have words there.
     """
 
@@ -85,15 +86,20 @@ class Field:
         """Its name on the command line."""
         return "--" + self.name.replace("_", "-")
 
-    @property
-    def default_text(self) -> str:
-        """What holds when it is not given, in words; empty if that goes without saying."""
-        if self.required:
-            return "required"
+    def default_text(self, name: Callable[[str], str] = str) -> str:
+        """What holds when it is not given, in words; empty if that goes without saying.
+
+        ``name`` gives what another parameter is called there.
+        """
         param = self.param
-        text = param.otherwise if self.default is None else str(self.default)
-        if param.like is not None and self.default is None:
-            text = f"that of {param.like}"
+        if self.required:
+            return param.otherwise or "required"
+        if self.default is not None:
+            text = str(self.column_value(self.default))
+        elif param.like is not None:
+            text = f"that of {name(param.like)}"
+        else:
+            text = param.otherwise
         return f"the machine's, or {text}" if param.machine is not None else text
 
     @property
@@ -311,12 +317,17 @@ def fields_of(workload: type) -> Mapping[str, Field]:
 
 
 def _annotation(hint: Any) -> tuple[Param, Any]:
-    """The `Param` of an annotation and the bare type; a text beside the type is its help."""
+    """The `Param` of an annotation and the bare type; a text beside the type is its help.
+
+    A further `Param`, beside a type that has one, adds to it what it says.
+    """
     extras = getattr(hint, "__metadata__", ())
     bare = hint.__origin__ if extras else hint
+    found = Param()
     for extra in extras:
-        if isinstance(extra, Param):
-            return extra, bare
-        if isinstance(extra, str):
-            return Param(extra), bare
-    return Param(), bare
+        if isinstance(extra, (Param, str)):
+            more = Param(extra) if isinstance(extra, str) else extra
+            said = ((one.name, getattr(more, one.name), one.default) for one in fields(Param))
+            changes: dict[str, Any] = {key: value for key, value, usual in said if value != usual}
+            found = replace(found, **changes)
+    return found, bare

@@ -47,6 +47,7 @@ class Sample(Workload):
     width: Annotated[int | None, Param(like="rows")] = None
     model: Model | None = None
     share: Annotated[int, Param(text=True)] = 1
+    pair: tuple[int, ...] = (4, 4)
     rate: int | float = 1
     part: Annotated[float, Param(least=0, most=0.5)] = 0.25
     cut: float | Literal["none"] = 1.0
@@ -431,6 +432,24 @@ def test_a_parameter_of_several_workloads_is_one():
             found = one.param.help, one.param.unit, one.param.machine
             meanings.setdefault(name, set()).add(found)
     assert {name: found for name, found in meanings.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        (Sample, "rows", "required"), (Sample, "tile", "dynamic"), (Sample, "fused", "False"),
+        (Sample, "sizes", ""), (Sample, "pair", "4+4"), (Sample, "width", "that of --rows"),
+        (Moe, "pack_bw", "that of --compute-bw"), (Moe, "tile", "required"),
+        (Moe, "regions", "one for each expert"), (Moe, "fifo_depth", "the machine's, or 2"),
+        (Attention, "shape", "that of --model"), (Decoder, "tile", "required without a variant"),
+        (Decoder, "strategy", "required without a variant"),
+        (Swiglu, "batch", "required without published settings"), (Swiglu, "tile", "required"),
+    ],
+)  # fmt: skip
+def test_what_holds_when_it_is_not_given(kind, name, text):
+    one = fields_of(kind)[name]
+    assert one.default_text(lambda other: "--" + other.replace("_", "-")) == text
+    assert one.default_text() == text.replace("--compute-bw", "compute_bw").replace("--", "")
 
 
 def test_a_workload_is_a_dataclass():

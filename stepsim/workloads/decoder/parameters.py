@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VARIANTS", "Decoder"]
 
+_REQUIRED = "required without a variant"
+
 VARIANTS = ("memory-matched", "performance-matched", "dynamic")
 
 _PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
@@ -64,9 +66,10 @@ class Decoder(Workload):
             otherwise="none",
         ),
     ] = None
-    tile: Tile
+    tile: Annotated[Tile, Param(otherwise=_REQUIRED)]
     strategy: Annotated[
-        Literal["interleaved", "dynamic"], Param("how requests are assigned to regions")
+        Literal["interleaved", "dynamic"],
+        Param("how requests are assigned to regions", otherwise=_REQUIRED),
     ]
     tile_inter: TileInter = 64
     expert_regions: Annotated[

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Swiglu"]
 
+_REQUIRED = "required without published settings"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Swiglu(Workload):
@@ -31,9 +33,11 @@ class Swiglu(Workload):
 
     tile: Annotated[int, Param("rows per tile", "rows", text=True)]
     tile_inter: TileInter
-    batch: Annotated[int, Param("rows of the activations", "tokens")]
-    hidden: Annotated[int, Param("width of the activations, which is not tiled", "columns")]
-    intermediate: Annotated[int, Param("inner dimension", "columns")]
+    batch: Annotated[int, Param("rows of the activations", "tokens", otherwise=_REQUIRED)]
+    hidden: Annotated[
+        int, Param("width of the activations, which is not tiled", "columns", otherwise=_REQUIRED)
+    ]
+    intermediate: Annotated[int, Param("inner dimension", "columns", otherwise=_REQUIRED)]
     compute_bw: ComputeBandwidth = 4096
     par_dispatch: Annotated[
         int, Param("requests that a memory operator issues", "requests/cycle")
