@@ -79,7 +79,8 @@ _OTHERS: Final = (
         "origins",
         _TEXT,
         "JSON",
-        "where the value of each parameter comes from: given, machine, published or default",
+        "where the value of each parameter comes from: given, machine, published, model, default, "
+        "or like NAME, as that of another parameter",
     ),
     ("config", _TEXT, "", "published if settings were taken from the published experiment"),
     ("counting", _TEXT, "", "how bytes and FLOPs are counted: executed, published or paper"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from stepsim.dtypes import DType
@@ -35,11 +36,23 @@ MaxLength = Annotated[
 ComputeBandwidth = Annotated[int, Param("compute bandwidth of each operator", "FLOPs/cycle")]
 FifoDepth = Annotated[int, Param("tokens each FIFO holds", "tokens", machine="fifo.depth")]
 WeightType = Annotated[
-    DType | None, Param("element type of the weights", otherwise="that of the model")
-]
+    DType | None,
+    Param(
+        "element type of the weights",
+        of_model=attrgetter("types.weights"), otherwise="that of the model",
+    ),
+]  # fmt: skip
 ActivationType = Annotated[
-    DType | None, Param("element type of the activations", otherwise="that of the model")
-]
+    DType | None,
+    Param(
+        "element type of the activations",
+        of_model=attrgetter("types.activations"), otherwise="that of the model",
+    ),
+]  # fmt: skip
 CacheType = Annotated[
-    DType | None, Param("element type of the KV cache", otherwise="that of the model")
-]
+    DType | None,
+    Param(
+        "element type of the KV cache",
+        of_model=attrgetter("types.cache"), otherwise="that of the model",
+    ),
+]  # fmt: skip

@@ -49,15 +49,6 @@ class ElementTypes:
             cache or fitting((heads or model).kv_dtype),
         )
 
-    def columns(self, *, weights: bool = True, cache: bool = True) -> dict[str, str]:
-        """Those that a layer has, by column."""
-        found = {"activation_dtype": str(self.activations)}
-        if weights:
-            found["weight_dtype"] = str(self.weights)
-        if cache:
-            found["kv_dtype"] = str(self.cache)
-        return found
-
     def check(self) -> Iterator[tuple[str, str]]:
         """Parameters whose types do not fit, and why."""
         for what, dtype in (("weight_dtype", self.weights), ("kv_dtype", self.cache)):

@@ -51,6 +51,8 @@ class Param:
     least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
     machine : dotted key of the machine whose value holds when the parameter is not given.
     like : name of the parameter whose value holds when nothing else gives one.
+    of_model : gives, of the workload, the value of its model, which holds when nothing else gives
+        one.
     otherwise : in words, what holds when the value is None, or when a parameter without a default
         is required.
     text : the column of the results is text, because other workloads have words there.
@@ -62,6 +64,7 @@ class Param:
     most: float | None = None
     machine: str | None = None
     like: str | None = None
+    of_model: Callable[[Any], Any] | None = None
     otherwise: str = ""
     text: bool = False
 

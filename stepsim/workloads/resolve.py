@@ -95,7 +95,14 @@ def resolve(
     for name, field in known.items():
         if values[name] is None and field.param.like is not None:
             origins[name] = f"like {field.param.like}"
-    return Resolved(workload(**values), origins, config)
+    made = workload(**values)
+    of_model = {
+        name: field.param.of_model(made)
+        for name, field in known.items()
+        if values[name] is None and field.param.of_model is not None
+    }
+    origins |= dict.fromkeys(of_model, "model")
+    return Resolved(workload(**made.values() | of_model), origins, config)
 
 
 def _value(

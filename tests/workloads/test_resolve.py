@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from stepsim.errors import WorkloadError
 from stepsim.machine import load_machine
+from stepsim.simulation.case import make_case
 from stepsim.workloads import (
     Attention,
     Data,
@@ -148,6 +150,35 @@ def test_batches_with_different_settings_need_a_choice():
         resolve(Moe, given, config="published", data=[small, large])
     chosen = resolve(Moe, given | {"fifo_depth": 4}, config="published", data=[small, large])
     check(chosen, {"fifo_depth": (4, "given")})
+
+
+TYPES = {"weight_dtype": "bf16", "activation_dtype": "bf16", "kv_dtype": "bf16"}
+
+
+@pytest.mark.parametrize("name", ["moe", "attention", "decoder"])
+@pytest.mark.parametrize("config", [None, "published"])
+def test_element_types_that_are_not_given_are_those_of_the_model(name, config):
+    given = {} if config else NEEDED.get(name, {})
+    silent = found(name, given=given, config=config)
+    own = {one: text for one, text in TYPES.items() if one in silent.workload.values()}
+    check(silent, {one: (text, "model") for one, text in own.items()})
+    stated = found(name, given=given | own, config=config)
+    check(stated, {one: (text, "given") for one, text in own.items()})
+    assert stated.workload == silent.workload
+    narrow = found(name, given=given | {"activation_dtype": "fp8"}, config=config)
+    check(narrow, {one: ("f8e4m3", "model") for one in own if one != "activation_dtype"})
+    check(narrow, {"activation_dtype": ("f8e4m3", "given")})
+
+
+@pytest.mark.parametrize("name", ["moe", "attention", "decoder"])
+def test_columns_parameters_and_origins_agree_on_element_types(name):
+    _, given = WORKLOADS[name]
+    few = {"routing": DATA.routing} if name == "moe" else {"kv_lengths": DATA.kv_lengths}
+    data = DATA if name == "decoder" else Data.of(**few)
+    row = make_case(name, data, **given | NEEDED.get(name, {})).describe(data)
+    values, origins = json.loads(row["parameters"]), json.loads(row["origins"])
+    for one in TYPES.keys() & values.keys():
+        assert (row[one], values[one], origins[one]) == ("bf16", "bf16", "model")
 
 
 @pytest.mark.parametrize("order", [1, -1])

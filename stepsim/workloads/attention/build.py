@@ -57,7 +57,6 @@ class BuiltAttention(Built):
                 "max_length": reserved(workload.max_length, lengths, workload.kv_tile),
                 "block": workload.requests_per_block if workload.strategy == "coarse" else None,
                 "regions_built": len(lanes),
-                **workload.types.columns(weights=False),
             },
             notes=notes,
         )

@@ -102,8 +102,9 @@ class Attention(Workload):
     @property
     def types(self) -> ElementTypes:
         """Element types of the tensors; there are no weights."""
-        wide = self.activation_dtype
-        return ElementTypes.of(self.model, wide, wide, self.kv_dtype, heads=self.heads)
+        return ElementTypes.of(
+            self.model, None, self.activation_dtype, self.kv_dtype, heads=self.heads
+        )
 
     @property
     def heads(self) -> Model:

@@ -74,8 +74,7 @@ class BuiltDecoder(Built):
                 "projection that it is part of"
             )
         fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
-        decided = {"max_length": fits, **workload.types.columns()}
-        super().__init__(program, parameters=decided, notes=notes)
+        super().__init__(program, parameters={"max_length": fits}, notes=notes)
         self.routing = table
         self.workload = workload
         self.lengths = data.lengths

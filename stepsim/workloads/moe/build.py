@@ -54,7 +54,7 @@ class BuiltMoe(Built):
     def __init__(
         self, program: Program, routing: Routing, workload: Moe, batch: int, *, plain: bool
     ) -> None:
-        super().__init__(program, parameters=workload.types.columns(cache=False))
+        super().__init__(program)
         self.routing = routing
         self.workload = workload
         self.batch = batch
