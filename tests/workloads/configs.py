@@ -116,6 +116,11 @@ CONFIGS: dict[str, Config] = {
         n_shared_experts=1, num_experts_per_tok=8, moe_intermediate_size=1536,
         first_k_dense_replace=3,
     ),
+    "ERNIE-4.5-21B-A3B": transformer(
+        "ernie4_5_moe", 2560, 12288, 28, 20, 4, 103424, head_dim=128, moe_num_experts=64, moe_k=6,
+        moe_num_shared_experts=2, moe_intermediate_size=1536, moe_layer_start_index=1,
+        moe_layer_end_index=27, moe_layer_interval=1,
+    ),
 }  # fmt: skip
 
 

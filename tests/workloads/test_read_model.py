@@ -75,6 +75,10 @@ EXPECTED: dict[str, tuple[Any, Any, Any, int, int, str, str]] = {
         Experts(160, 8, 1536, 1536), GroupedHeads(96, 8, 128), Dense(12288, 3), 92, 151552,
         "bf16", "bf16",
     ),
+    "ERNIE-4.5-21B-A3B": (
+        Experts(64, 6, 1536, 3072), GroupedHeads(20, 4, 128), Dense(12288, 1), 28, 103424,
+        "bf16", "bf16",
+    ),
 }  # fmt: skip
 
 
@@ -148,6 +152,11 @@ def test_quantization(quantization: Any, weights: str, cache: str, tmp_path: Pat
         (changed("Qwen3-30B-A3B", decoder_sparse_step=2), Dense(6144, 24)),
         (changed("DeepSeek-V2-Lite", moe_layer_freq=[0, 0] + [1] * 25), Dense(10944, 2)),
         (changed("DeepSeek-V2-Lite", first_k_dense_replace=...), None),
+        (changed("ERNIE-4.5-21B-A3B", moe_layer_start_index=...), Dense(12288, 1)),
+        (changed("ERNIE-4.5-21B-A3B", moe_layer_end_index=-1), Dense(12288, 1)),
+        (changed("ERNIE-4.5-21B-A3B", moe_layer_start_index=3), Dense(12288, 3)),
+        (changed("ERNIE-4.5-21B-A3B", moe_layer_end_index=23), Dense(12288, 5)),
+        (changed("ERNIE-4.5-21B-A3B", moe_layer_interval=2), Dense(12288, 14)),
     ],
 )
 def test_layers_without_experts(config: Any, dense: Dense | None, tmp_path: Path) -> None:
@@ -193,6 +202,12 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
         changed("Qwen1.5-MoE-A2.7B", shared_expert_intermediate_size=...),
         ": the inner dimension of the shared expert is missing: expected the key "
         "'shared_expert_intermediate_size'.",
+    ),
+    (
+        changed("Qwen3-30B-A3B", num_shared_experts=1, shared_expert_overlap=False),
+        ": num_shared_experts: says something of shared experts that is not understood, expected "
+        "n_shared_experts, moe_num_shared_experts or shared_expert_intermediate_size; describe the "
+        "model in a YAML file, with experts.shared_inner.",
     ),
     (
         changed("DeepSeek-V3", qk_rope_head_dim=...),

@@ -22,6 +22,10 @@ _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
 _HEADS = ("num_attention_heads", "n_head")
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 _ACTIVE = ("num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k")
+_SHARED = ("n_shared_experts", "moe_num_shared_experts")
+_SHARED_INNER = "shared_expert_intermediate_size"
+_FIRST = ("first_k_dense_replace", "moe_layer_start_index")
+_STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
 _DTYPES = ("dtype", "torch_dtype")
 KEYS = (*_HIDDEN, *_LAYERS, *_HEADS, *_EXPERTS, *_ACTIVE, *_DTYPES, *_NESTED)
 """Keys that all families share."""
@@ -110,35 +114,56 @@ def _experts(keys: Keys, family: Family) -> Experts | None:
         shared = keys.number(
             "the inner dimension of the shared expert", *family.shared_inner, least=0
         )
-    elif keys.has("shared_expert_intermediate_size"):
-        shared = keys.number("", "shared_expert_intermediate_size", least=0)
+    elif keys.has(_SHARED_INNER):
+        shared = keys.number("", _SHARED_INNER, least=0)
     else:
-        shared = inner * keys.number("", "n_shared_experts", default=0, least=0)
+        shared = inner * keys.number("", *_SHARED, default=0, least=0)
+    for name in _unread_of_shared(keys.values):
+        keys.problem(
+            f"{keys.path}{name}: says something of shared experts that is not understood, expected "
+            f"{', '.join(_SHARED)} or {_SHARED_INNER}; describe the model in a YAML file, with "
+            "experts.shared_inner"
+        )
     if active > count and not keys.problems:
         keys.problem(f"expected at most the {count} experts for each token, found {active}")
     return Experts(count, active, inner, shared)
+
+
+def _unread_of_shared(values: Mapping[str, Any]) -> list[str]:
+    """Keys on shared experts that nothing reads; 0 and false say that there are none."""
+    read = (*_SHARED, _SHARED_INNER)
+    return [
+        name
+        for name, value in values.items()
+        if "expert" in name.partition("shared")[2] and value and name not in read
+    ]
 
 
 def _dense_layers(keys: Keys, layers: int | None, experts: Experts | None) -> int | None:
     """Layers without experts; None when the file does not say how many layers there are."""
     if experts is None:
         return layers
-    first = keys.number("", "first_k_dense_replace", default=0, least=0, most=_MOST_LAYERS)
+    first = keys.number("", *_FIRST, default=0, least=0, most=_MOST_LAYERS)
+    # -1 is the last layer.
+    last = keys.number("", "moe_layer_end_index", default=-1, least=-1, most=_MOST_LAYERS)
     if layers is None:
         return None
     frequency = keys.values.get("moe_layer_freq", 1)
     if isinstance(frequency, list):
         return sum(1 for flag in frequency[:layers] if not flag)
     every = keys.number("", "moe_layer_freq", default=1)
-    step = keys.number("", "decoder_sparse_step", "interleave_moe_layer_step", default=1)
+    step = keys.number("", *_STEP, default=1)
     plain = keys.values.get("mlp_only_layers", [])
     if not isinstance(plain, list) or not all(type(index) is int for index in plain):
         keys.problem(
             f"{keys.path}mlp_only_layers: expected indices of layers, found {shown(plain)}"
         )
         plain = []
+    inside = range(first, layers if last == -1 else last + 1)
     skipped = set(plain)
-    return sum(1 for i in range(layers) if i < first or i % every or (i + 1) % step or i in skipped)
+    return sum(
+        1 for i in range(layers) if i not in inside or i % every or (i + 1) % step or i in skipped
+    )
 
 
 def _dense(keys: Keys, family: Family, experts: Experts | None, layers: int | None) -> Dense | None:

@@ -62,8 +62,12 @@ FAMILIES: Mapping[str, Family] = {
     "gpt_oss": Family(expert_inner=("intermediate_size",), defaults={"head_dim": 64}),
     **dict.fromkeys(("granitemoeshared", "granitemoehybrid"), _GRANITE_SHARED),
     **dict.fromkeys(
-        ("qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2", "ernie4_5_moe"),
+        ("qwen3_moe", "deepseek_v2", "deepseek_v3", "glm4_moe", "kimi_k2"),
         _OWN_SIZE,
+    ),
+    "ernie4_5_moe": Family(
+        expert_inner=("moe_intermediate_size",),
+        defaults={"moe_num_shared_experts": 2, "moe_layer_start_index": 1},
     ),
     "qwen2_moe": Family(
         expert_inner=("moe_intermediate_size",), shared_inner=("shared_expert_intermediate_size",)
