@@ -191,7 +191,7 @@ def _check(point: Point) -> None:
     run = point.run
     workload = source_of(run).load()
     machine_of(run)
-    counting_of(run.counting, None)
+    counting_of(run.counting, run.config)
     if run.config is not None and run.config not in CONFIGS:
         raise ArgError(f"config: expected {' or '.join(CONFIGS)}, found '{run.config}'")
     problems = parameter_problems(workload, run.parameters)

@@ -65,7 +65,8 @@ class Run:
     machine : name or file.
     changes : values of the machine by dotted key, as ``{"hbm.channels": 16}``.
     config : ``published`` takes parameters that are not given from the published experiment.
-    counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``.
+    counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``; when not
+        given, ``published`` with published parameters and else ``executed``.
     folder : where relative paths start: that of the file that holds the figure. The figures of the
         paper have none: their traces are below the folder of recorded ones, or synthetic.
     """
@@ -80,7 +81,7 @@ class Run:
     machine: str = "sda-1024"
     changes: Mapping[str, Any] = field(default_factory=dict)
     config: str | None = None
-    counting: str = "executed"
+    counting: str | None = None
     folder: str = ""
 
     def __post_init__(self) -> None:

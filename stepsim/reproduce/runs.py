@@ -12,7 +12,7 @@ from typing import Any
 from stepsim.machine import Machine, load_machine
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
-from stepsim.simulation.case import Case
+from stepsim.simulation.case import Case, counting_of
 from stepsim.workloads import resolve
 from stepsim.workloads.loading import Source, find_workload, user_code
 
@@ -88,7 +88,8 @@ def make(run: Run, inputs: Inputs) -> Outcome:
         resolved = resolve(
             source.load(), run.parameters, machine=machine, config=run.config, data=[data]
         )
-    case = Case(source, resolved, data, machine, run.counting)
+    counting = counting_of(run.counting, run.config)
+    case = Case(source, resolved, data, machine, counting)
     result = case.result(data)
     measured = case.measures(result, data)
     return Outcome(

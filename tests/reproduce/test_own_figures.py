@@ -127,6 +127,21 @@ def test_ready_made_workload_on_a_trace(tmp_path: Path) -> None:
     assert row["offchip_bytes"] == measured["offchip_bytes"]
 
 
+@pytest.mark.parametrize(
+    ("more", "counting"),
+    [("", "published"), (', counting="executed"', "executed"), (', counting="paper"', "paper")],
+)
+def test_published_parameters_are_counted_as_published(
+    tmp_path: Path, more: str, counting: str
+) -> None:
+    path = tmp_path / "figs.py"
+    path.write_text(
+        one(f'Run("swiglu", {{"tile": 64, "tile_inter": 64}}, config="published"{more})')
+    )
+    ((row,),) = reproduce([str(path)], tmp_path / "out").figures.values()
+    assert row["counting"] == counting
+
+
 GEMM = 'Run("gemm.py:gemm"'
 WRONG = {
     "no figure": (HEAD, r"figs\.py: holds no Figure; make one"),
