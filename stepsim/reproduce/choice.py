@@ -59,10 +59,13 @@ class Chosen:
         return next(f for f in _figures(module) if f.number == self.number)
 
     @contextmanager
-    def user_code(self) -> Iterator[None]:
-        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
+    def user_code(self, part: str) -> Iterator[None]:
+        """Code of a file may raise anything; ours must not, and is not hidden if it does.
+
+        ``part`` says which code of the figure it is, for the message.
+        """
         if self.file:
-            with user_code(f"{Path(self.file).name}: figure {self.number}"):
+            with user_code(f"{Path(self.file).name}: figure {self.number}, {part}"):
                 yield
         else:
             yield
@@ -79,7 +82,7 @@ class Chosen:
             return points_of(self.number)
         where = f"{self.file}: figure {self.number}"
         found: list[Point] = []
-        with self.user_code():
+        with self.user_code("points"):
             points = list(self.figure.points())
         if not points:
             raise ArgError(f"{where}: has no points; let points() yield at least one")
@@ -97,7 +100,7 @@ class Chosen:
             found.append(replace(point, run=run))
         for point in found:
             try:
-                with self.user_code():
+                with self.user_code(f"point {point.point_id}"):
                     _check(point)
             except (ArgError, MachineError, TraceError, WorkloadError) as error:
                 raise ArgError(f"{where}, point {point.point_id}: {error}") from None

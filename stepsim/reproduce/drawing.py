@@ -18,5 +18,5 @@ def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
     The same rows give the same bytes.
     """
     chosen, rows = task
-    with chosen.user_code():
+    with chosen.user_code("draw"):
         return render(partial(chosen.figure.picture, rows), ("png", "svg"), OPEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from stepsim.reproduce.pool import Pool, workers
 from stepsim.reproduce.published import Published, published
 from stepsim.reproduce.report import report
 from stepsim.reproduce.result import Reproduction
-from stepsim.reproduce.rows import figure_rows
+from stepsim.reproduce.rows import point_rows
 from stepsim.reproduce.runs import Outcome, make, weight_of
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES
 from stepsim.results.writing import write_tables
@@ -99,27 +99,50 @@ def reproduce(
     notice("loading the engine (compiled on first use)")
     with workers(jobs) as pool:
         outcomes = make_runs(pool, runs, inputs, notice)
-        rows = {one: _rows(one, ps, outcomes, known) for one, ps in points.items()}
+        compared = known is not None
+        tables = {
+            one: _Table(
+                out / one.figure.stem,
+                one.schema(ps, compared=compared),
+                sum(outcomes[run].seconds for run in {p.run for p in ps}),
+            )
+            for one, ps in points.items()
+        }
+        rows = {
+            one: point_rows(one.figure, ps, outcomes, None if one.is_own else known)
+            for one, ps in points.items()
+        }
+        # Before code of a figure sees them: if it raises, what was simulated is kept.
+        for one, table in tables.items():
+            table.write(rows[one], one)
+        for one, own in rows.items():
+            summary = _summary(one, own, known)
+            if summary:
+                own += summary
+                tables[one].write(own, one)
         notice("drawing the figures")
-        tasks = list(rows.items())
-        drawn = dict(zip(rows, pool.map(draw, tasks), strict=True))
+        drawn = pool.map(draw, list(rows.items()))
     notice("writing")
-    seconds = {one.number: sum(outcomes[run].seconds for run in {p.run for p in ps})
-               for one, ps in points.items()}  # fmt: skip
+    for one, pictures in zip(rows, drawn, strict=True):
+        for kind, content in pictures.items():
+            write_file(tables[one].stem.with_suffix(f".{kind}"), content)
     result = Reproduction(
         figures={one.number: own for one, own in rows.items()},
         chosen={one.number: one for one in chosen},
         remarks={one.number: _remarks(one, own) for one, own in rows.items()},
         headlines=_headlines(rows, known),
-        seconds=seconds,
+        seconds={one.number: table.seconds for one, table in tables.items()},
         elapsed=time.perf_counter() - begin,
         runs=len(outcomes),
         jobs=jobs,
-        compared=known is not None,
+        compared=compared,
         closure_slack=closure_slack,
         problems=_problems(points, outcomes),
     )
-    _write(result, drawn, points, out)
+    table = _arrow(result.headlines, HEADLINES_SCHEMA)
+    write_tables(out / "headlines.parquet", {"": table})
+    write_file(out / "headlines.csv", csv_of(table))
+    write_file(out / "report.md", report(result).encode())
     return result
 
 
@@ -180,18 +203,13 @@ def _points(chosen: Chosen, slack: int) -> list[Point]:
     return [replace(p, run=p.run.with_slack(slack)) for p in chosen.points()]
 
 
-def _rows(
-    chosen: Chosen,
-    points: Sequence[Point],
-    outcomes: Mapping[Run, Outcome],
-    known: Published | None,
-) -> list[Row]:
-    with chosen.user_code():
-        return figure_rows(chosen.figure, points, outcomes, None if chosen.is_own else known)
+def _summary(chosen: Chosen, rows: Sequence[Row], known: Published | None) -> list[Row]:
+    with chosen.user_code("summary"):
+        return chosen.figure.summary(rows, None if chosen.is_own else known)
 
 
 def _remarks(chosen: Chosen, rows: Sequence[Row]) -> list[str]:
-    with chosen.user_code():
+    with chosen.user_code("remarks"):
         return chosen.figure.remarks(rows)
 
 
@@ -201,7 +219,7 @@ def _headlines(rows: Mapping[Chosen, Sequence[Row]], known: Published | None) ->
     table = headline_rows(paper, known, headlines()) if paper else []
     for one, found in rows.items():
         if one.is_own:
-            with one.user_code():
+            with one.user_code("headlines"):
                 table += headline_rows(found, None, one.figure.headlines)
     return table
 
@@ -221,38 +239,39 @@ def _problems(
 _TIME_NAMES: Final = [field.name for field in TIMES]
 
 
-def _write(
-    result: Reproduction,
-    drawn: Mapping[Chosen, Mapping[str, bytes]],
-    points: Mapping[Chosen, Sequence[Point]],
-    out: Path,
-) -> None:
-    for chosen, pictures in drawn.items():
-        stem = out / chosen.figure.stem
-        schema = chosen.schema(points[chosen], compared=result.compared)
-        table = _table(result.figures[chosen.number], schema, result, chosen)
-        write_tables(stem.with_suffix(".parquet"), {"": table})
-        write_file(stem.with_suffix(".csv"), csv_of(table.drop_columns(_TIME_NAMES)))
-        for kind, content in pictures.items():
-            write_file(stem.with_suffix(f".{kind}"), content)
-    table = _table(result.headlines, HEADLINES_SCHEMA, result)
-    write_tables(out / "headlines.parquet", {"": table})
-    write_file(out / "headlines.csv", csv_of(table))
-    write_file(out / "report.md", report(result).encode())
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The files of the table of a figure.
+
+    Attributes
+    ----------
+    stem : path without suffix.
+    seconds : time of its runs.
+    """
+
+    stem: Path
+    schema: pa.Schema
+    seconds: float
+
+    def write(self, rows: Sequence[Row], chosen: Chosen) -> None:
+        own = {"file": Path(chosen.file).name, "file_sha256": chosen.digest}
+        table = _arrow(rows, self.schema, own if chosen.is_own else {})
+        metadata = {**table.schema.metadata, b"seconds": f"{self.seconds:.3f}".encode()}
+        table = table.replace_schema_metadata(metadata)
+        write_tables(self.stem.with_suffix(".parquet"), {"": table})
+        write_file(self.stem.with_suffix(".csv"), csv_of(table.drop_columns(_TIME_NAMES)))
 
 
-def _table(
-    rows: Sequence[Row], schema: pa.Schema, result: Reproduction, chosen: Chosen | None = None
+def _arrow(
+    rows: Sequence[Row], schema: pa.Schema, source: Mapping[str, str] | None = None
 ) -> pa.Table:
+    """Rows with their provenance, to which ``source`` adds the file of a figure."""
     machines = {row["machine_json"]: None for row in rows if row.get("machine_json")}
     provenance: dict[str, Any] = {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
         "machines": [json.loads(text) for text in sorted(machines)],
+        **(source or {}),
     }
-    if chosen is not None and chosen.is_own:
-        provenance |= {"file": Path(chosen.file).name, "file_sha256": chosen.digest}
     metadata = {**schema.metadata, b"provenance": json.dumps(provenance).encode()}
-    if chosen is not None:
-        metadata[b"seconds"] = f"{result.seconds[chosen.number]:.3f}".encode()
     return pa.Table.from_pylist(list(rows), schema=schema.with_metadata(metadata))

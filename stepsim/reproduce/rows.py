@@ -13,7 +13,7 @@ from stepsim.reproduce.published import Published, PublishedRow
 from stepsim.reproduce.runs import Outcome
 from stepsim.reproduce.schema import MEASURED, PARAMETERS
 
-__all__ = ["SYNTHETIC", "figure_rows"]
+__all__ = ["SYNTHETIC", "figure_rows", "point_rows"]
 
 SYNTHETIC: Final = "synthetic"
 
@@ -24,7 +24,18 @@ def figure_rows(
     outcomes: Mapping[Run, Outcome],
     published: Published | None,
 ) -> list[Row]:
-    """One row for each of the points of a figure, then its summary.
+    """The rows of `point_rows`, then the summary of the figure."""
+    rows = point_rows(figure, points, outcomes, published)
+    return rows + figure.summary(rows, published)
+
+
+def point_rows(
+    figure: Figure,
+    points: Sequence[Point],
+    outcomes: Mapping[Run, Outcome],
+    published: Published | None,
+) -> list[Row]:
+    """One row for each of the points of a figure, without its summary.
 
     Columns are those of :func:`~stepsim.reproduce.schema.points_schema` and, for runs of a user,
     of :func:`~stepsim.reproduce.schema.own_schema`; absent ones are null. ``published`` is None
@@ -43,7 +54,7 @@ def figure_rows(
             row |= _theirs(row, published.plotted(point.figure, point.run), published)
             row |= dict(figure.beside(point, published))
         rows.append(row)
-    return rows + figure.summary(rows, published)
+    return rows
 
 
 def _ours(point: Point, outcome: Outcome, *, recorded: bool) -> Row:

@@ -26,6 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """\
 from stepsim.reproduce import Point, Run
 from stepsim.reproduce.figure import Figure, Ratio
+from stepsim.reproduce.headline import ratio
 
 def draw(rows):
     from matplotlib.figure import Figure as Picture
@@ -195,17 +196,31 @@ RAISES = {
     "when read": "1 / 0",
     "in points": HEAD + 'A = Figure("1", lambda: [1 / 0], draw)',
     "in draw": one(f"{GEMM})").replace("draw)", "lambda rows: 1 / 0)"),
+    "in summary": one(f"{GEMM})", ", summary=lambda rows, published: 1 / 0"),
     "in remarks": one(f"{GEMM})", ", remarks=lambda rows: 1 / 0"),
+    "in headlines": one(
+        f"{GEMM})", ', headlines=(ratio("1", "speedup", lambda n: n.cycles("a") / 0),)'
+    ),
 }
+
+
+AFTER_THE_RUNS = ("draw", "summary", "remarks", "headlines")
 
 
 @pytest.mark.parametrize("where", RAISES)
 def test_a_file_that_raises(cli: Cli, example: Path, where: str) -> None:
     path = example.with_name("figs.py")
     path.write_text(RAISES[where])
-    with pytest.raises(UserCodeError, match=r"(?s)figs\.py.*ZeroDivisionError"):
-        reproduce([str(path)], example.parent / "out")
-    outcome = cli("reproduce", path, "--out", example.parent / "out", "--jobs", 1)
+    out = example.parent / "out"
+    part = where.removeprefix("in ")
+    place = "" if where == "when read" else f": figure 1, {part}: raised an exception"
+    with pytest.raises(UserCodeError, match=rf"(?s)^.*figs\.py{place}.*ZeroDivisionError"):
+        reproduce([str(path)], out)
+    kept = {"fig01.csv", "fig01.parquet"} if part in AFTER_THE_RUNS else set()
+    assert {file.name for file in out.glob("fig01.*")} >= kept
+    if kept:
+        assert pq.read_table(out / "fig01.parquet")["cycles"].to_pylist() > [0]
+    outcome = cli("reproduce", path, "--out", out, "--jobs", 1)
     assert outcome.code == 1
     assert "Traceback" in outcome.err
     assert "ZeroDivisionError" in outcome.err
