@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepsim.reproduce.headline import Headline, MissingNumber, Numbers
+from stepsim.errors import ArgError
+from stepsim.reproduce.headline import Headline, MissingNumber, Numbers, UnknownName
 from stepsim.reproduce.published import Published
 
 __all__ = ["headline_rows", "quoted_numbers"]
@@ -22,10 +23,17 @@ def headline_rows(
     rows: Sequence[Mapping[str, Any]],
     published: Published | None,
     headlines: Iterable[Headline],
+    *,
+    whole: bool,
 ) -> list[dict[str, Any]]:
-    """One row for each of the headlines whose points are all there.
+    """One row for each of the headlines whose numbers are all there.
 
-    Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours.
+    Columns are those of ``HEADLINES_SCHEMA``; without published values, only ours. ``whole`` says
+    that the rows are those of all figures that headlines may be about.
+
+    Raises
+    ------
+    ArgError : the rows are whole, and a headline names a point that is not among them.
     """
     numbers = Numbers(rows)
     printed = {(h.figure, h.claim): h for h in (published.headlines if published else ())}
@@ -33,6 +41,12 @@ def headline_rows(
     for headline in headlines:
         try:
             ours = headline.value(numbers)
+        except UnknownName as error:
+            if whole:
+                raise ArgError(
+                    f"figure {headline.figure}, headline {headline.claim!r}: {error}"
+                ) from None
+            continue
         except MissingNumber:
             continue
         row: dict[str, Any] = {

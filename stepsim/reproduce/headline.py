@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stepsim.errors import did_you_mean
+
 __all__ = [
     "Headline",
     "MissingNumber",
     "Numbers",
+    "UnknownName",
     "correlation",
     "excess",
     "geometric_mean",
@@ -19,9 +22,16 @@ __all__ = [
     "share",
 ]
 
+_LISTED = 40
+"""Names that a message lists."""
+
 
 class MissingNumber(LookupError):
     """A point is not among the rows, or has no such value."""
+
+
+class UnknownName(MissingNumber):
+    """A name that none of the rows has; the text lists those that are there."""
 
 
 class Numbers:
@@ -32,8 +42,19 @@ class Numbers:
         self._prefix = prefix
 
     def of(self, point: str, column: str) -> float:
-        """A value. Raises MissingNumber when there is none."""
-        value = self._rows.get(point, {}).get(self._prefix + column)
+        """A value.
+
+        Raises
+        ------
+        UnknownName : there is no such point, or no such column.
+        MissingNumber : there is no value, for example of a run that failed.
+        """
+        if point not in self._rows:
+            raise UnknownName(_unknown("point", point, self._rows))
+        row = self._rows[point]
+        if not self._prefix and column not in row:
+            raise UnknownName(_unknown(f"column of {point}", column, row))
+        value = row.get(self._prefix + column)
         if value is None:
             raise MissingNumber(f"{point}: {column}")
         return float(value)
@@ -60,6 +81,13 @@ class Numbers:
         return [self.cycles(name) for name in known], [
             float(self._rows[name]["hdl_cycles"]) for name in known
         ]
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    listed = ", ".join(names[:_LISTED]) or "none"
+    return f"no {what} is named '{name}'{did_you_mean(name, names)} Known are {listed}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from stepsim.reproduce.choice import Chosen, choose_figures
 from stepsim.reproduce.compare import headline_rows
 from stepsim.reproduce.drawing import draw
 from stepsim.reproduce.figure import Row
-from stepsim.reproduce.figures import headlines
+from stepsim.reproduce.figures import FIGURES, headlines
 from stepsim.reproduce.files import csv_of, make_folder, write_file
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Point, Run
@@ -216,11 +216,12 @@ def _remarks(chosen: Chosen, rows: Sequence[Row]) -> list[str]:
 def _headlines(rows: Mapping[Chosen, Sequence[Row]], known: Published | None) -> list[Row]:
     """Those of the paper from the points of all its figures, those of a user from the figure's."""
     paper = [row for one, found in rows.items() if not one.is_own for row in found]
-    table = headline_rows(paper, known, headlines()) if paper else []
+    whole = {one.number for one in rows if not one.is_own} == set(FIGURES)
+    table = headline_rows(paper, known, headlines(), whole=whole) if paper else []
     for one, found in rows.items():
         if one.is_own:
             with one.user_code("headlines"):
-                table += headline_rows(found, None, one.figure.headlines)
+                table += headline_rows(found, None, one.figure.headlines, whole=True)
     return table
 
 

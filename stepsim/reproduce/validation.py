@@ -126,7 +126,8 @@ def write_validation(
     with workers(jobs) as pool:
         outcomes = make_runs(pool, needed, inputs, notice)
     rows = {f: figure_rows(FIGURES[f], points, outcomes, table) for f, points in figures.items()}
-    headlines = headline_rows([r for own in rows.values() for r in own], table, paper_headlines())
+    every = [row for own in rows.values() for row in own]
+    headlines = headline_rows(every, table, paper_headlines(), whole=True)
     page = _HEAD.format(
         version=MODEL_VERSION,
         agreement=_agreement_table(rows, recorded, outcomes),

@@ -14,6 +14,7 @@ from stepsim.reproduce.headline import (
     Headline,
     MissingNumber,
     Numbers,
+    UnknownName,
     correlation,
     geometric_mean,
     mean_error,
@@ -68,7 +69,9 @@ def test_values_by_hand() -> None:
         for tile, c in cycles.items()
     ]
     rows.append({"point_id": "f9_mixtral_dyn", "cycles": 11, "onchip_bytes": 16})
-    found = {row["claim"]: row["ours"] for row in headline_rows(rows, None, headlines())}
+    found = {
+        row["claim"]: row["ours"] for row in headline_rows(rows, None, headlines(), whole=False)
+    }
     assert found[
         "Mixtral b=64: speedup of dynamic tiling over tile=16 at equal on-chip memory"
     ] == [pytest.approx(20 / 11)]
@@ -83,15 +86,18 @@ def test_values_by_hand() -> None:
 
 
 def test_all_headlines_have_a_value_once_all_figures_ran() -> None:
-    found = headline_rows(rows_of(FIGURES), None, headlines())
+    found = headline_rows(rows_of(FIGURES), None, headlines(), whole=True)
     hardware = sum(h.figure == "8" for h in headlines())
     assert len(found) == len(headlines()) - hardware
     assert all("published" not in row for row in found)
 
 
 def test_missing_points() -> None:
+    rows = [{"point_id": "f9_qwen_8", "cycles": None}]
     with pytest.raises(MissingNumber, match="f9_qwen_8: cycles"):
-        Numbers([]).cycles("f9_qwen_8")
+        Numbers(rows).cycles("f9_qwen_8")
+    with pytest.raises(UnknownName, match="no point is named 'f9_qwen_9'; did you mean"):
+        Numbers(rows).cycles("f9_qwen_9")
     assert FIGURES["8"].remarks(rows_of(("8",))) == []
 
 
@@ -126,7 +132,11 @@ def test_hardware_is_compared_on_the_same_tilings() -> None:
     rows = rows_of(("8",), published())
     for row in rows:
         row["cycles"] = row.get("published_cycles") or row["cycles"]
-    found = [row for row in headline_rows(rows, published(), headlines()) if row["figure"] == "8"]
+    found = [
+        row
+        for row in headline_rows(rows, published(), headlines(), whole=False)
+        if row["figure"] == "8"
+    ]
     assert [row["deviation"] for row in found] == [0, 0]
     ours, theirs = FIGURES["8"].remarks(rows)
     assert ours.removeprefix("ours") == theirs.removeprefix("published simulator")

@@ -180,6 +180,14 @@ WRONG = {
         one(f"{GEMM})", ', ratio=Ratio("t", None, "t / own")'),
         "no point of series 't' has the same model",
     ),
+    "point of a headline": (
+        one(f"{GEMM})", ', headlines=(ratio("1", "gain", lambda n: n.speedup("a", "aa")),)'),
+        r"^figure 1, headline 'gain': no point is named 'aa'; did you mean 'a'\? Known are a$",
+    ),
+    "column of a headline": (
+        one(f"{GEMM})", ', headlines=(ratio("1", "gain", lambda n: n.of("a", "cycle")),)'),
+        r"headline 'gain': no column of a is named 'cycle'; did you mean 'cycles'\? .* m, ",
+    ),
 }
 
 
