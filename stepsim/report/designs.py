@@ -23,6 +23,11 @@ _NAME_WIDTH = 60
 _NEAR = (0.05, 0.035)
 """Shares of width and height within which numbers would cover each other."""
 
+_ROUNDS, _EXTRA = 20, 1.3
+"""How often an axis is widened, and how much further than a number sticks out: as the points move
+together, a step leaves some of it outside.
+"""
+
 
 class DesignPoint(Protocol):
     """What is drawn of a design point; what `stepsim.sweep.design_costs` returns has all of it.
@@ -77,45 +82,75 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str) -> Figure:
     others = [point for point in points if not point.pareto_optimal]
     # Between two points of the frontier, what one can have is the first one.
     axes.step([p.x for p in best], [p.y for p in best], where="post", color="0.7", zorder=1)
-    for group, color, name in ((best, VERMILION, "Pareto-optimal"), (others, BLUE, "others")):
+    groups = ((best, VERMILION, "Pareto-optimal", 3), (others, BLUE, "others", 2))
+    for group, color, name, order in groups:
         if group:
-            spots = axes.scatter([p.x for p in group], [p.y for p in group], s=16, zorder=2)
+            spots = axes.scatter([p.x for p in group], [p.y for p in group], s=16, zorder=order)
             spots.set(color=color, label=f"{name} ({len(group)})")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.13))
     axes.margins(0.08)
     axes.set_title(remark, fontsize=8, parse_math=False)
-    _name_points(axes, best, others)
+    numbers = _name_points(axes, best, others)
     _label_axis(axes.xaxis, x, max(point.x for point in points))
     _label_axis(axes.yaxis, y, max(point.y for point in points))
+    _make_room(axes, numbers)
     return figure
 
 
-def _name_points(axes: Any, best: Sequence[DesignPoint], others: Sequence[DesignPoint]) -> None:
-    """Numbers at the points and their names to the right."""
+def _name_points(
+    axes: Any, best: Sequence[DesignPoint], others: Sequence[DesignPoint]
+) -> list[Any]:
+    """Numbers at the points, which are returned, and their names to the right.
+
+    Numbers of the frontier are to the lower left of their points: no other point is there.
+    """
     everything = sorted([*best, *others], key=lambda point: (point.x, point.y))
     named = (everything if len(everything) <= _LISTED else best)[:_LISTED]
     spread = [max(getattr(p, k) for p in named) - min(getattr(p, k) for p in named) for k in "xy"]
-    places: dict[tuple[float, float], list[str]] = {}
+    places: dict[tuple[bool, float, float], list[str]] = {}
     lines = []
     for number, point in enumerate(named, start=1):
-        place = next((p for p in places if _near(p, point, spread)), (point.x, point.y))
+        own = (point.pareto_optimal, point.x, point.y)
+        place = next((p for p in places if _near(p, point, spread)), own)
         places.setdefault(place, []).append(str(number))
         lost = f" ({point.lost:,} runs lost)" if point.lost else ""
         text = f"{number}  {point.label}{lost}"
         lines += textwrap.wrap(text, _NAME_WIDTH, subsequent_indent="    ")
-    for place, numbers in places.items():
-        axes.annotate(
-            ", ".join(numbers), place, xytext=(3, 3), textcoords="offset points", fontsize=8
-        )
+    made = [_annotate(axes, *place, ", ".join(numbers)) for place, numbers in places.items()]
     if len(named) < len(everything):
         lines.append(f"{len(everything) - len(named)} more without a name here")
     right = {"transform": axes.transAxes, "verticalalignment": "top", "fontsize": 8}
     axes.text(1.03, 1, "\n".join(lines), parse_math=False, **right)
+    return made
 
 
-def _near(place: tuple[float, float], point: DesignPoint, spread: Sequence[float]) -> bool:
-    far = abs(place[0] - point.x), abs(place[1] - point.y)
-    return all(far[i] <= _NEAR[i] * spread[i] for i in (0, 1))
+def _annotate(axes: Any, best: bool, x: float, y: float, text: str) -> Any:
+    look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
+    if best:
+        look |= {"xytext": (-3, -3), "ha": "right", "va": "top", "color": VERMILION}
+    else:
+        look |= {"xytext": (3, 3)}
+    return axes.annotate(text, (x, y), **look)
+
+
+def _near(place: tuple[bool, float, float], point: DesignPoint, spread: Sequence[float]) -> bool:
+    best, *at = place
+    far = abs(at[0] - point.x), abs(at[1] - point.y)
+    return best is point.pareto_optimal and all(far[i] <= _NEAR[i] * spread[i] for i in (0, 1))
+
+
+def _make_room(axes: Any, numbers: Sequence[Any]) -> None:
+    """Widen the x axis until no number crosses the frame."""
+    frame = axes.get_window_extent()
+    for _ in range(_ROUNDS):
+        low, high = axes.get_xlim()  # first: it applies the margins, which move the numbers
+        boxes = [number.get_window_extent() for number in numbers]
+        left = max(0, frame.x0 - min(box.x0 for box in boxes))
+        right = max(0, max(box.x1 for box in boxes) - frame.x1)
+        if left == right == 0:
+            return
+        step = _EXTRA * (high - low) / frame.width
+        axes.set_xlim(low - step * left, high + step * right)
 
 
 def _label_axis(axis: Any, label: str, largest: float) -> None:

@@ -22,19 +22,25 @@ def many_costs(count: int) -> list[DesignCost]:
     return [DesignCost(i, label.format(i), 10, *pair, i in best) for i, pair in enumerate(pairs)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 20, 60])
-def test_nothing_in_a_plot_covers_another_or_is_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are saved."""
     figure_module = pytest.importorskip("matplotlib.figure")
-    drawn: list[Any] = []
+    found: list[Any] = []
     real = figure_module.Figure.savefig
 
     def savefig(figure: Any, *args: Any, **options: Any) -> None:
-        drawn.append(figure)
+        found.append(figure)
         real(figure, *args, **options)
 
     monkeypatch.setattr(figure_module.Figure, "savefig", savefig)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 20, 60])
+def test_nothing_in_a_plot_covers_another_or_is_cut(
+    tmp_path: Path, drawn: list[Any], count: int
+) -> None:
     costs = many_costs(count)
     draw_designs(costs, "onchip_bytes", "cycles", tmp_path / "p.png")
     (axes,) = drawn[0].axes
@@ -43,13 +49,49 @@ def test_nothing_in_a_plot_covers_another_or_is_cut(
     *numbers, names = axes.texts
     assert not overlapping(numbers)
     frame = axes.get_window_extent()
-    for number in numbers:
-        assert frame.containsx(number.get_window_extent().x1)
-        assert frame.containsy(number.get_window_extent().y1)
+    assert_inside(numbers, frame)
     assert frame.x1 < names.get_window_extent().x0
     text = " ".join(names.get_text().split())
     for cost in costs:
         assert (f" {cost.label}" in text) is (cost.pareto_optimal or count <= 20)
+
+
+NEAR = [
+    (100, 100, True), (101, 100.5, False), (200, 50, True), (200.5, 49.9, True), (203, 50.2, False),
+    (400, 20, True), (400, 100, False), (400.5, 100, False), (401, 100, False), (401.5, 100, False),
+    (402, 100, False), (402.5, 100, False), (403, 100, False), (403.5, 100, False),
+]  # fmt: skip
+
+
+def test_points_of_the_frontier_are_seen_beside_beaten_ones(
+    tmp_path: Path, drawn: list[Any]
+) -> None:
+    costs = [DesignCost(i, f"tile={i}", 10, *cost) for i, cost in enumerate(NEAR)]
+    draw_designs(costs, "onchip_bytes", "cycles", tmp_path / "p.png")
+    (axes,) = drawn[0].axes
+    order = {str(spots.get_label()): spots.get_zorder() for spots in axes.collections}
+    assert order["Pareto-optimal (4)"] > order["others (10)"]
+    *numbers, names = axes.texts
+    best = {
+        line.split()[0] for line, cost in zip(lines_of(names), sorted(NEAR), strict=True) if cost[2]
+    }
+    joined = [set(number.get_text().split(", ")) for number in numbers]
+    assert all(group <= best or not group & best for group in joined)
+    assert {"3", "4"} in joined
+    assert max(map(len, joined)) == 8
+    assert not overlapping(numbers)
+    assert_inside(numbers, axes.get_window_extent())
+
+
+def lines_of(names: Any) -> list[str]:
+    return str(names.get_text()).splitlines()
+
+
+def assert_inside(texts: Sequence[Any], frame: Any) -> None:
+    for text in texts:
+        box = text.get_window_extent()
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+        assert frame.y0 <= box.y0 < box.y1 <= frame.y1
 
 
 def overlapping(texts: Sequence[Any]) -> list[tuple[str, str]]:
