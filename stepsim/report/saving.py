@@ -12,6 +12,7 @@ from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 __all__ = ["check_picture", "render", "require_matplotlib", "save_picture"]
 
@@ -21,6 +22,9 @@ _METADATA: Final[dict[str, dict[str, None]]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
 }
+
+_FOOT = 0.16
+"""Height of the line below a picture, inches."""
 
 
 def require_matplotlib() -> None:
@@ -56,6 +60,7 @@ def render(
     look: Mapping[str, Any],
     *,
     fit: bool = False,
+    foot: str = "",
 ) -> dict[str, bytes]:
     """Draw a picture once: its file contents in the formats ``png``, ``svg`` and ``pdf``.
 
@@ -65,6 +70,7 @@ def render(
     kinds : formats, without dots.
     look : matplotlib settings, one of the looks of `stepsim.report.style`.
     fit : cut or extend the picture to what is drawn, also outside of its axes.
+    foot : a line of text in a strip that is added below the picture, where nothing else can be.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -72,14 +78,24 @@ def render(
     with mpl.rc_context(dict(look)):
         picture = draw()
         FigureCanvasAgg(picture)
+        box = _add_foot(picture, foot) if foot else "tight" if fit else None
         files = {}
         for kind in kinds:
             stream = io.BytesIO()
-            picture.savefig(
-                stream, format=kind, metadata=_METADATA[kind], bbox_inches="tight" if fit else None
-            )
+            picture.savefig(stream, format=kind, metadata=_METADATA[kind], bbox_inches=box)
             files[kind] = stream.getvalue()
     return files
+
+
+def _add_foot(picture: Figure, text: str) -> Bbox:
+    """Write below a picture; what is to be saved then, in inches."""
+    from matplotlib.transforms import Bbox
+
+    width, height = picture.get_size_inches()
+    look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 6}
+    note = picture.text(1 - _FOOT / 2 / width, -_FOOT / 2 / height, text, **look)
+    note.set_in_layout(False)
+    return Bbox([[0, -_FOOT], [width, height]])
 
 
 def save_picture(

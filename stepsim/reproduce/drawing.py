@@ -7,7 +7,7 @@ from functools import partial
 from stepsim.report.saving import render
 from stepsim.report.style import OPEN
 from stepsim.reproduce.choice import Chosen
-from stepsim.reproduce.figure import Rows
+from stepsim.reproduce.figure import Rows, countings
 
 __all__ = ["draw"]
 
@@ -15,8 +15,11 @@ __all__ = ["draw"]
 def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
     """Draw a figure from the rows of its table: the contents of its ``png`` and ``svg`` files.
 
-    The same rows give the same bytes.
+    A line below it says how bytes and FLOPs are counted. The same rows give the same bytes.
     """
     chosen, rows = task
     with chosen.user_code("draw"):
-        return render(partial(chosen.figure.picture, rows), ("png", "svg"), OPEN)
+        return render(
+            partial(chosen.figure.draw, rows), ("png", "svg"), OPEN,
+            foot=f"counting: {countings(rows)}",
+        )  # fmt: skip

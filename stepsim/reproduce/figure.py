@@ -76,18 +76,6 @@ class Figure:
         """Name of its files, without suffix."""
         return f"fig{self.number.zfill(2)}"
 
-    def picture(self, rows: Rows) -> Picture:
-        """What `draw` makes of the rows; it says how bytes and FLOPs are counted."""
-        picture = self.draw(rows)
-        counted = f"counting: {countings(rows)}"
-        look: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 6}
-        if picture.get_suptitle():
-            picture.text(0.995, 0.995, counted, **look)
-        else:
-            # Layouts leave room for a title.
-            picture.suptitle(counted, x=0.995, **look)
-        return picture
-
 
 def countings(rows: Rows) -> str:
     """How bytes and FLOPs of the rows are counted."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stepsim.report.saving import render
 from stepsim.reproduce import FIGURES, points_of
 from stepsim.reproduce.choice import Chosen
 from stepsim.reproduce.drawing import draw
@@ -40,6 +41,20 @@ def test_pictures(figure: str) -> None:
     alone = draw((Chosen(figure), rows_of(figure, compared=False)))["svg"].decode()
     assert ">published<" not in alone
     assert ">HDL<" not in alone
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_the_counting_stands_where_nothing_else_can_be(layout: Any) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    picture = figures.Figure(figsize=(4, 3), layout=layout)
+    picture.subplots().plot([1, 2], label="series")
+    picture.legend(loc="upper right")
+    render(lambda: picture, ("svg",), {}, foot="counting: executed")
+    (note,) = picture.texts
+    box = note.get_window_extent()
+    assert note.get_text() == "counting: executed"
+    assert box.y1 < picture.bbox.y0
+    assert picture.bbox.x0 < box.x0 < box.x1 < picture.bbox.x1
 
 
 def test_the_same_rows_give_the_same_bytes() -> None:
