@@ -68,7 +68,7 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
             }
         )
     else:
-        _show(program, formulas, numbers, options.every)
+        _show(case, formulas, numbers, options.every)
     for sentence in case.built.notes:
         note(sentence)
 
@@ -107,16 +107,17 @@ def _operators(program: Program) -> list[dict[str, Any]]:
 
 
 def _show(
-    program: Program, formulas: dict[str, str], numbers: dict[str, Any] | None, every: bool
+    case: Case, formulas: dict[str, str], numbers: dict[str, Any] | None, every: bool
 ) -> None:
     from rich.table import Table
     from rich.text import Text
 
     if every:
-        typer.echo(str(program))
+        typer.echo(str(case.built.program))
     else:
-        show(_folded_operators(program))
-    table = Table(box=None, pad_edge=False, title="\nmetrics", title_justify="left")
+        show(_folded_operators(case.built.program))
+    title = f"\nmetrics, counted as {case.counting}"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("metric", style="bold")
     table.add_column("formula", overflow="fold")
     if numbers is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,20 @@ def test_formulas_stay_symbolic(cli: Cli) -> None:
     )
     assert found["numbers"] is None
     assert {op["kind"] for op in found["operators"]} >= {"Partition", "Reassemble"}
+
+
+@pytest.mark.parametrize(
+    ("options", "counting"),
+    [
+        ((), "executed"),
+        (("--counting", "paper"), "paper"),
+        (("--config", "published"), "published"),
+    ],
+)
+def test_the_table_names_the_counting(cli: Cli, options: tuple[str, ...], counting: str) -> None:
+    outcome = cli(*MIXTRAL, "--tile", 32, "--tile-inter", 64, "--batch", 16, *options)
+    assert outcome.code == 0, outcome.err
+    assert re.search(rf"^metrics, counted as {counting} *$", outcome.out, re.MULTILINE)
 
 
 def test_inputs_are_those_of_a_run(cli: Cli, tmp_path: Path) -> None:
