@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _MOST_BITS = 40
+_COUNTINGS = ("executed", "published", "paper")  # here, since their module loads pyarrow
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 _MODEL = typer.Option(
@@ -35,11 +36,21 @@ ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Layer = Annotated[int | None, typer.Option(help="Layer of the trace.")]
 Step = Annotated[int | None, typer.Option(help="Forward pass of the trace.")]
+
+
+def _counting(found: str | None) -> str | None:
+    if found is not None and found not in _COUNTINGS:
+        raise ArgError(f"--counting: expected one of {', '.join(_COUNTINGS)}, found '{found}'")
+    return found
+
+
 Counting = Annotated[
-    Literal["executed", "published", "paper"] | None,
+    str | None,
     typer.Option(
+        metavar="|".join(_COUNTINGS),
+        callback=_counting,
         help="How bytes and FLOPs are counted; times do not depend on it. (default: executed, or "
-        "published with --config published)"
+        "published with --config published)",
     ),
 ]
 Config = Annotated[

@@ -339,7 +339,8 @@ def test_output_in_a_protected_folder(run, tmp_path: Path) -> None:
 def test_an_unknown_option_value_is_bad_input(run) -> None:
     outcome = run("--json", "--counting", "exact")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "published" in outcome.err
+    expected = "expected one of executed, published, paper, found 'exact'"
+    assert outcome.err == f"error: --counting: {expected}\n"
 
 
 def test_missing_options_are_bad_input(cli: Cli) -> None:
