@@ -57,7 +57,7 @@ class Point:
     def content(self) -> list[Any]:
         """What it is however it is written: part of the keys of its runs."""
         values = {name: _plain(value) for name, value in self.values.items()}
-        return [self.source.text, self.source.digest, values, self.machine.to_dict()]
+        return [self.source.text, values, self.machine.to_dict()]
 
 
 class Fit(NamedTuple):

@@ -29,7 +29,14 @@ from stepsim.sweep.traces import NO_TRACE, Trace
 from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
 from stepsim.workloads.loading import Source, find_workload
 
-__all__ = ["Chunk", "Plan", "Point", "make_plan"]
+__all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan"]
+
+CODE = "the workload's file"
+"""Part of a plan: the code of a user's workload."""
+
+DESIGN_POINTS = "design points"
+OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces"))
+"""Parts of a plan that have a value for each design point."""
 
 _ONE_EXPERT: Experts = (1, 1)
 """Routing of models whose tokens have no choice; it need not be given."""
@@ -53,10 +60,8 @@ class Chunk:
     limits: Mapping[str, int | None]
 
     def run_key(self, trace: Trace) -> str:
-        """What makes a run what it is, apart from the versions of the software."""
-        content = [*self.point.content, trace.key, dict(self.limits)]
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        """What makes a run what it is, apart from the code of the workload and of stepsim."""
+        return _digest([*self.point.content, trace.key, dict(self.limits)])[:20]
 
 
 @dataclass(frozen=True)
@@ -129,16 +134,47 @@ class Plan:
         """Whether several traces of one size have the same program."""
         return not (self.workload.inputs and self.workload.inputs[0] in self.workload.shaping())
 
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What the rows depend on, apart from versions: SHA-256 of each part, by its name."""
+        points = self.points
+        # The keys of runs know traces by content, the rows name them, too.
+        traces = {
+            point.index: [
+                [trace.key, trace.label, trace.lengths and trace.lengths.label]
+                for trace in self.traces_of[point.index]
+            ]
+            for point in points
+        }
+        contents: dict[str, Any] = {
+            "workload": self.source.text,
+            CODE: self.source.digest,
+            DESIGN_POINTS: [point.label for point in points],
+            "parameters": [point.content[1] for point in points],
+            "machine": [point.machine.to_dict() for point in points],
+            "config": [point.config for point in points],
+            "origins": [dict(point.origins) for point in points],
+            "counting": [point.counting for point in points],
+            "traces": traces,
+            **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
+        }
+        return {name: _digest(content) for name, content in contents.items()}
+
     def digest(self) -> str:
         """Equal plans give equal rows."""
-        keys = [chunk.run_key(trace) for chunk in self.chunks() for trace in chunk.traces]
-        spec = self.spec.model_dump(include={"metrics", "counting", "units", "chunk"})
-        # The keys know traces by content, the rows name them, too.
-        names = [point.label for point in self.points] + [
-            source.label for t in self.traces for source in (t, t.lengths) if source is not None
-        ]
-        content = [keys, spec, versions(), SWEEP_SCHEMA_VERSION, names]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return _digest([self.parts, versions(), SWEEP_SCHEMA_VERSION])
+
+    def differences(self, parts: Mapping[str, str]) -> list[str]:
+        """Names of the parts that are others in another plan."""
+        differing = [name for name, digest in self.parts.items() if parts.get(name) != digest]
+        if DESIGN_POINTS in differing:
+            # Lists of other points differ in everything.
+            differing = [name for name in differing if name not in OF_POINTS]
+        return differing
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -30,7 +30,7 @@ from stepsim.atomic import replacing
 from stepsim.errors import OutputError, SweepError
 from stepsim.simulation.case import parameter_columns
 from stepsim.sweep.parquet import check_footer, check_whole, flush, read_table, write_tables
-from stepsim.sweep.plan import Plan, Point, versions
+from stepsim.sweep.plan import CODE, Plan, Point, versions
 from stepsim.sweep.schema import FAILURES_SCHEMA, TABLES, UNIT_ROWS_SCHEMA, runs_schema
 from stepsim.sweep.work import ChunkRows
 
@@ -90,12 +90,25 @@ class Store:
             ) from error
         mine = self._manifest()
         if found.get("plan") != mine["plan"]:
-            differing = [k for k in ("versions", "spec", "runs") if found.get(k) != mine[k]]
             raise SweepError(
-                f"{self.folder}: holds another sweep, it differs in "
-                f"{', '.join(differing) or 'its traces'}; use the specification, traces and "
-                "versions it was started with, or choose another folder"
+                f"{self.folder}: holds another sweep, {self._differences(found)}; continue with "
+                "what it was started with, or choose another folder"
             )
+
+    def _differences(self, found: Mapping[str, Any]) -> str:
+        """How the plan that the folder holds differs from this one, in words."""
+        parts = found.get("parts")
+        differing = self._plan.differences(parts if isinstance(parts, dict) else {})
+        if found.get("versions") != versions():
+            differing.append("versions")
+        texts = []
+        if CODE in differing:
+            differing.remove(CODE)
+            file = self._plan.source.text.partition(":")[0]
+            texts = [f"{file} has changed since the sweep was started"]
+        if differing:
+            texts.insert(0, f"it differs in {', '.join(differing)}")
+        return " and ".join(texts) or "which another format of tables was made for"
 
     @contextmanager
     def open(self, *, resume: bool) -> Iterator[Store]:
@@ -179,6 +192,7 @@ class Store:
         return {
             "name": spec.name,
             "plan": self._plan.digest(),
+            "parts": self._plan.parts,
             "runs": self._plan.runs,
             "versions": versions(),
             "spec": spec.model_dump(mode="json"),

@@ -90,7 +90,8 @@ class _About:
     def __init__(self, chunk: Chunk) -> None:
         point, known = chunk.point, versions()
         self.resolved = point.resolved()
-        self.key = json.dumps([*point.content, point.counting], sort_keys=True)
+        code = point.source.path, point.source.digest
+        self.key = json.dumps([*point.content, *code, point.counting], sort_keys=True)
         self.columns = {
             "point": point.index,
             **describe(point.source, self.resolved, point.machine, point.counting, None),

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import OutputError, SweepError
-from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep import open_table, plan_sweep, run_sweep
 from tests.sweep.support import (
     MANY,
     assert_as_undisturbed,
@@ -208,14 +208,49 @@ def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
     disturb_after(tmp_path, 1)
     with pytest.raises(SweepError, match="continue it with --resume"):
         run_sweep(tiny(), tmp_path)
-    with pytest.raises(SweepError, match="holds another sweep, it differs in spec"):
+    with pytest.raises(SweepError, match="holds another sweep, it differs in chunk; "):
         run_sweep(tiny(chunk=3), tmp_path, resume=True)
     manifest = tmp_path / "sweep.json"
     content = json.loads(manifest.read_text())
     content |= {"plan": "", "versions": {"numba": "0.1"}}
     manifest.write_text(json.dumps(content))
-    with pytest.raises(SweepError, match="it differs in versions"):
+    with pytest.raises(SweepError, match="it differs in versions; "):
         run_sweep(tiny(), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"counting": "paper"}, "counting"),
+        ({"parameters": {"tile_inter": 32, "fifo_depth": 3}}, "parameters, origins"),
+        ({"parameters": {"tile_inter": 32, "regions": None}}, ""),
+        ({"machine": "sda-1024", "limits": {"max_cycles": 10**9}}, "limits"),
+        ({"grid": {"tile": [2]}}, "design points"),
+        ({"traces": {"synthetic": {"tokens": 12, "layers": 2, "steps": 3, "seed": 2}}}, "traces"),
+    ],
+)
+def test_only_the_same_plan_is_resumed(
+    tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    disturb_after(tmp_path, 1)
+    if not expected:
+        run_sweep(tiny(**changes), tmp_path, resume=True)
+        return
+    with pytest.raises(SweepError, match=f"another sweep, it differs in {expected}; continue"):
+        run_sweep(tiny(**changes), tmp_path, resume=True)
+
+
+def test_published_settings_are_not_mixed_with_equal_given_ones(tmp_path: Path) -> None:
+    common = tiny(model="mixtral-8x7b", grid={"tile": [8]}, traces={
+        "synthetic": {"tokens": 4, "layers": 1, "steps": 2, "seed": 1}
+    })  # fmt: skip
+    published = plan_sweep({**common, "parameters": {"config": "published"}})
+    values = dict(published.points[0].values)
+    equal = {key: values[key] for key in ("tile_inter", "compute_bw")}
+    given = plan_sweep({**common, "parameters": equal})
+    assert given.points[0].values == values
+    assert given.digest() != published.digest()
+    assert given.differences(published.parts) == ["config", "origins", "counting"]
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:

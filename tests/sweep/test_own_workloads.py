@@ -96,13 +96,13 @@ def test_its_arguments_are_axes_and_columns(done: Path, folder: Path) -> None:
         "m": "given", "k": "default", "n": "default", "tile": "given"
     }  # fmt: skip
     assert {row["flops"] for row in rows} == {2 * 128 * 64 * 64}
-    # The same file elsewhere makes the same runs, one with another content does not.
+    # The file elsewhere, or with other code, makes runs of the same keys.
     (folder / "other").mkdir()
-    for text, same in ((FILE, True), (FILE + "\n", False)):
+    for text in (FILE, FILE + "\n"):
         (folder / "other" / "gemm.py").write_text(text)
         plan = plan_sweep(written(folder / "other"))
         keys = {chunk.run_key(trace) for chunk in plan.chunks() for trace in chunk.traces}
-        assert (keys == {row["run"] for row in rows}) is same
+        assert keys == {row["run"] for row in rows}
 
 
 def test_workers_import_the_file(done: Path, folder: Path) -> None:
@@ -146,8 +146,20 @@ def test_a_file_that_changes_after_the_plan_is_refused(folder: Path) -> None:
         run_sweep(plan, folder / "out")
     run_sweep(written(folder), folder / "out2")
     (folder / "gemm.py").write_text(FILE)
-    with pytest.raises(StepSimError, match="another sweep"):
+    expected = r"another sweep, gemm\.py has changed since the sweep was started; continue"
+    with pytest.raises(StepSimError, match=expected):
         run_sweep(written(folder), folder / "out2", resume=True)
+
+
+def test_sweeps_before_and_after_an_edit_are_compared(done: Path, folder: Path) -> None:
+    assert compare(done, done).remark == ""
+    (folder / "gemm.py").write_text(FILE.replace("compute_bw=512", "compute_bw=64"))
+    run_sweep(written(folder), folder / "after")
+    found = compare(done, folder / "after")
+    assert (len(found.changes), found.only_before, found.only_after) == (6, 0, 0)
+    assert found.changes[0].ratio is not None
+    assert found.changes[0].ratio > 1
+    assert found.remark.startswith("the code of the workload differs between A and B, ")
 
 
 def test_points_that_raise_are_failures_with_their_traceback(folder: Path) -> None:

@@ -43,6 +43,8 @@ BETTER: Mapping[str, Direction] = {
 }
 """Which values of a metric are better; of others neither is known to be."""
 
+_CODE = "workload_digest"
+
 _ROWS = pa.schema(
     [
         ("run", pa.string()),
@@ -94,6 +96,7 @@ class Comparison:
     missing_before, missing_after : runs that are not there yet.
     countings_before, countings_after : how bytes and FLOPs are counted in the runs that
         succeeded.
+    codes_before, codes_after : SHA-256 of the code of the workload, for those of users and plugins.
     mean_ratio : geometric mean of the ratios, None without any.
     """
 
@@ -109,6 +112,8 @@ class Comparison:
     missing_after: int
     countings_before: tuple[str, ...]
     countings_after: tuple[str, ...]
+    codes_before: tuple[str, ...]
+    codes_after: tuple[str, ...]
     mean_ratio: float | None
 
     @property
@@ -119,10 +124,21 @@ class Comparison:
 
     @property
     def remark(self) -> str:
-        """Why the metric differs whatever the runs do, empty when nothing is known of that."""
+        """Why the metric differs beside what a key knows, a line each; empty if nothing is known."""
+        texts = []
+        if self.codes_before != self.codes_after:
+            texts.append(
+                "the code of the workload differs between A and B, which is no part of the key of "
+                "a run"
+            )
         before, after = self.countings_before, self.countings_after
-        if self.metric not in COUNTED or not self.changes or before == after:
-            return ""
+        if self.metric in COUNTED and self.changes and before != after:
+            texts.append(self._counted_otherwise)
+        return "\n".join(texts)
+
+    @property
+    def _counted_otherwise(self) -> str:
+        before, after = self.countings_before, self.countings_after
         return (
             f"{self.metric} is counted as {' and as '.join(before)} in A and as "
             f"{' and as '.join(after)} in B, so the ratios compare the countings too; run both "
@@ -182,6 +198,8 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         missing_after=count_missing(after),
         countings_before=first.countings,
         countings_after=second.countings,
+        codes_before=first.codes,
+        codes_after=second.codes,
         mean_ratio=mean,
     )
 
@@ -194,6 +212,7 @@ class _Side:
     labels: Mapping[str, str]
     failures: Mapping[str, tuple[str, str]]
     countings: tuple[str, ...]
+    codes: tuple[str, ...]
 
     @property
     def known(self) -> set[str]:
@@ -201,17 +220,20 @@ class _Side:
 
 
 def _read(folder: str | Path, metric: str) -> _Side:
-    runs, points = read_succeeded(folder, [metric], [*TRACE_COLUMNS, "counting"])
+    runs, points = read_succeeded(folder, [metric], [*TRACE_COLUMNS, "counting", _CODE])
+    codes = set(runs[_CODE].to_pylist())
     if runs.num_rows:
         runs = with_metrics(folder, runs, [metric])
     values = zip(*(runs[name].to_pylist() for name in ("run", metric)), strict=True)
     labels = label_runs(runs.select(["run", "point", *TRACE_COLUMNS]).to_pylist(), points)
-    failures = read_failures(folder, ["run", "error", "message"]).to_pylist()
+    failures = read_failures(folder, ["run", "error", "message", _CODE]).to_pylist()
+    codes |= {row[_CODE] for row in failures}
     return _Side(
         {run: float(value) for run, value in values},
         labels,
         {row["run"]: (row["error"], row["message"]) for row in failures},
         tuple(sorted(runs["counting"].unique().to_pylist())),
+        tuple(sorted(codes - {None})),
     )
 
 

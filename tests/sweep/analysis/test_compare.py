@@ -279,7 +279,7 @@ def test_the_name_of_a_trace_does_not_matter_to_a_comparison(tmp_path: Path) -> 
         run_sweep(tiny(traces={"files": files}, grid=grid), tmp_path / name)
     found = compare(tmp_path / "a", tmp_path / "b")
     assert (len(found.changes), found.only_before, found.only_after) == (2, 0, 0)
-    with pytest.raises(SweepError, match="another sweep, it differs in spec"):
+    with pytest.raises(SweepError, match="another sweep, it differs in traces; "):
         run_sweep(tiny(traces={"files": files}, grid=grid), tmp_path / "a", resume=True)
 
 
