@@ -27,6 +27,7 @@ from stepsim.errors import SweepError
 from stepsim.results.columns import COUNTINGS, MEASURES
 from stepsim.sweep.problems import SeveralProblems, refusal
 from stepsim.wording import describe_problems
+from stepsim.workloads.values import split_target
 
 __all__ = [
     "Draft",
@@ -332,7 +333,8 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
     def located(key: str, value: Any) -> Any:
         if not isinstance(value, str) or key not in _FILES:
             return value
-        return str(folder / value) if value.partition(":")[0].endswith(_FILES[key]) else value
+        file = split_target(value)[0] if key == "workload" else value
+        return str(folder / value) if file and file.endswith(_FILES[key]) else value
 
     for key in ("workload", "model", "machine"):
         changes[key] = located(key, getattr(spec, key))

@@ -24,6 +24,7 @@ from stepsim.plugins import found as found_plugins
 from stepsim.plugins import usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.parameters import fields_of
+from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
 
 __all__ = ["BUILT_IN", "Source", "find_workload", "read_module", "user_code", "workload_names"]
@@ -88,8 +89,8 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
     WorkloadError : there is no such workload or file, or the file holds none, or several.
     UserCodeError : the file raises when it is read.
     """
-    file, _, attribute = text.partition(":")
-    if not file.endswith(".py"):
+    file, attribute = split_target(text)
+    if file is None:
         found = _named(text)
         return Source(text, digest=None if text in BUILT_IN else _digest_of(found))
     path = (folder or Path()) / file

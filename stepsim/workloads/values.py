@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from stepsim.errors import ArgError, did_you_mean
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["Kind", "kind_of", "split_target"]
 
 _SEPARATORS = "+,"
 _LEAST, _MOST = 1, 1 << 40
@@ -204,6 +204,17 @@ class _Text(str):
     """What stands on the command line, where numbers are texts as well."""
 
     __slots__ = ()
+
+
+def split_target(text: str) -> tuple[str | None, str]:
+    """File and name in it of ``folder/gemm.py:gemm``; None and the text where no file is named.
+
+    The name is empty where it is left out. Folders may have colons in their names.
+    """
+    if text.endswith(".py"):
+        return text, ""
+    file, colon, attribute = text.rpartition(".py:")
+    return (f"{file}.py", attribute) if colon else (None, text)
 
 
 def kind_of(hint: Any, least: float | None, most: float | None, where: str) -> Kind:
