@@ -25,7 +25,7 @@ from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import Experts, kv_traces, routing_traces
 from stepsim.sweep.spec import Draft, SweepSpec
-from stepsim.sweep.traces import NO_TRACE, Trace
+from stepsim.sweep.traces import NO_TRACE, Trace, of_traces
 from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
 from stepsim.workloads.loading import Source, find_workload
 
@@ -98,6 +98,14 @@ class Plan:
         return [trace for own in different.values() for trace in own]
 
     @property
+    def size(self) -> str:
+        """``24 runs: 4 design points x 6 traces``: how much there is to do, in words."""
+        counts = [_count(len(self.points), "design point")]
+        if self.workload.inputs:
+            counts.append(_count(len(self.traces), "trace"))
+        return f"{_count(self.runs, 'run')}: {' x '.join(counts)}"
+
+    @property
     def unreadable(self) -> list[str]:
         """Why traces cannot be used; their runs become failures."""
         return [trace.error for trace in self.traces if trace.error]
@@ -132,7 +140,7 @@ class Plan:
     @property
     def shares_programs(self) -> bool:
         """Whether several traces of one size have the same program."""
-        return not (self.workload.inputs and self.workload.inputs[0] in self.workload.shaping())
+        return set(of_traces(self.workload.inputs)).isdisjoint(self.workload.shaping())
 
     @cached_property
     def parts(self) -> dict[str, str]:
@@ -171,6 +179,10 @@ class Plan:
             # Lists of other points differ in everything.
             differing = [name for name in differing if name not in OF_POINTS]
         return differing
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _digest(content: Any) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from stepsim.errors import TraceError
-from stepsim.workloads import Data, Workload
+from stepsim.workloads import KV_LENGTHS, Data, Workload
 from stepsim.workloads.parameters import Input
 
-__all__ = ["NO_TRACE", "Source", "Trace", "read_sources"]
+__all__ = ["NO_TRACE", "Source", "Trace", "of_traces", "read_sources"]
 
 KEPT_BYTES = 64 << 20
 """Bytes of traces that a plan keeps in memory."""
@@ -69,15 +69,17 @@ class Trace:
         ArgError
             Lengths are negative, or there are not as many as tokens.
         """
-        arrays = [self.data, None if self.lengths is None else self.lengths.data]
-        return Data.of(**{one.name: array for one, array in zip(inputs, arrays, strict=False)})
+        parts = {one.name: self._part(one, inputs) for one in inputs}
+        return Data.of(**{name: None if one is None else one.data for name, one in parts.items()})
 
     def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
         """Equal for traces that one program of the workload serves."""
-        of = (self.identity, None if self.lengths is None else self.lengths.identity)
-        shaping = workload.shaping()
-        pairs = zip(workload.inputs, of, strict=False)
-        return self.rows, *(known if one in shaping else None for one, known in pairs)
+        parts = [self._part(one, workload.inputs) for one in workload.shaping()]
+        return self.rows, *(None if one is None else one.identity for one in parts)
+
+    def _part(self, one: Input, inputs: Sequence[Input]) -> Trace | None:
+        """What feeds an input: the lengths, where there is another input beside them."""
+        return self if one in of_traces(inputs) else self.lengths
 
     @property
     def label(self) -> str:
@@ -116,6 +118,11 @@ class Trace:
     def __reduce__(self) -> tuple[Any, ...]:
         whole = self.loaded()
         return Trace, tuple(getattr(whole, name) for name in Trace.__slots__)
+
+
+def of_traces(inputs: Sequence[Input]) -> list[Input]:
+    """Inputs that the key ``traces`` feeds; cache lengths beside a routing have their own key."""
+    return [one for one in inputs if one != KV_LENGTHS or len(inputs) == 1]
 
 
 NO_TRACE = Trace(None, None, None, None, None)

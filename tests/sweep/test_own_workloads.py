@@ -39,6 +39,14 @@ def gemm(m: int = 64, k: int = 64, n: int = 64, *, tile: int) -> st.Program:
     return program
 
 
+def turned(
+    lengths: Annotated[np.ndarray, st.KV_LENGTHS],
+    routing: Annotated[np.ndarray, st.ROUTING],
+    width: int = 16,
+) -> st.Program:
+    return loads(routing, lengths, width)
+
+
 def fragile(tile: int = 16) -> st.Program:
     if tile == 32:
         raise ZeroDivisionError("thirty-two")
@@ -195,7 +203,7 @@ def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFi
     [
         ({"workload": "gemm.py:gem"}, "has no 'gem'; did you mean 'gemm'?"),
         ({"workload": "gem.py:gemm"}, "gem.py: cannot be read: No such file"),
-        ({"workload": "gemm.py"}, "gemm.py: holds 3 workloads, gemm, fragile, loads; name"),
+        ({"workload": "gemm.py"}, "gemm.py: holds 4 workloads, gemm, turned, fragile, loads; n"),
         ({"grid": {"tyle": [4]}}, "tyle: gemm has no such parameter; did you mean 'tile'?"),
         ({"grid": {"tile": [4, "x"]}}, "(tile=x): tile: expected a whole number from 1, found 'x'"),
         ({"parameters": {"m": 2.5}}, "line 3, parameters.m: expected a whole number from 1, found"),
@@ -218,11 +226,12 @@ def test_mistakes(folder: Path, changes: dict[str, Any], expected: str) -> None:
     assert expected in str(caught.value)
 
 
-def test_traces_are_arguments(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["loads", "turned"])
+def test_traces_are_arguments(folder: Path, name: str) -> None:
     np.save(folder / "routing.npy", np.stack([[[0, 1], [0, 2]], [[0, 1], [0, 1]]], axis=1))
     np.save(folder / "lengths.npy", np.array([7, 3]))
     spec = written(
-        folder, workload="gemm.py:loads", parameters={}, grid={"width": [16, 32]},
+        folder, workload=f"gemm.py:{name}", parameters={}, grid={"width": [16, 32]},
         traces={"files": ["routing.npy"]}, lengths={"files": ["lengths.npy"]},
     )  # fmt: skip
     assert run_sweep(spec, folder / "out").failures == 0
@@ -249,3 +258,32 @@ def test_models_are_an_axis(tmp_path: Path) -> None:
     costs = design_costs(tmp_path, "onchip_bytes", "cycles")
     assert [cost.label for cost in costs] == [f"model={name}" for name in models]
     assert costs.traces == 2
+
+
+def test_folders_have_colons(tmp_path: Path) -> None:
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "gemm.py").write_text(FILE)
+    plan = plan_sweep(written(folder))
+    assert plan.source.text == "gemm.py:gemm"
+    assert plan.runs == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "6 runs: 6 design points"),
+        ({"grid": {"tile": [16]}}, "1 run: 1 design point"),
+        (
+            {
+                "workload": "moe", "grid": {}, "model": "mixtral-8x7b", "parameters": {"tile": 4},
+                "traces": {"synthetic": {"tokens": 4, "seed": 1}},
+            },
+            "1 run: 1 design point x 1 trace",
+        ),
+    ],
+)  # fmt: skip
+def test_how_much_there_is_to_do_is_said(
+    folder: Path, changes: dict[str, Any], expected: str
+) -> None:
+    assert plan_sweep(written(folder, **changes)).size == expected
