@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
@@ -25,7 +26,8 @@ __all__ = ["Design", "Fit", "Point", "fit", "read_designs", "resolve_points"]
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
 _FILES = ("machine", "model")
-_PLAIN = (int, float, str, bool, type(None))
+_PLAIN = (int, float, str, bool, NoneType)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,10 @@ class Point:
     Attributes
     ----------
     index, label : number and short text, which names the partition of the results.
-    values : every parameter of the workload.
+    values : the parameters of the workload, to be read by it: values of classes of the user are as
+        they were given, because other processes have not loaded the class; those that are not
+        given are left out.
+    content : what it is however it is written: part of the keys of its runs.
     origins, config : see `Resolved`.
     counting : how bytes and FLOPs are counted.
     """
@@ -48,16 +53,13 @@ class Point:
     config: str | None
     machine: Machine
     counting: str
+    content: list[Any]
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
-        return Resolved(self.source.load()(**self.values), self.origins, self.config)
-
-    @property
-    def content(self) -> list[Any]:
-        """What it is however it is written: part of the keys of its runs."""
-        values = {name: _plain(value) for name, value in self.values.items()}
-        return [self.source.text, values, self.machine.to_dict()]
+        with user_code(self.source.text):
+            workload = self.source.load()(**self.values)
+        return Resolved(workload, self.origins, self.config)
 
 
 class Fit(NamedTuple):
@@ -210,7 +212,8 @@ class Design:
     def check(self, *, machine_known: bool) -> bool:
         """Whether its machine, and each parameter by itself, is sound."""
         self._machine = self._find_machine(known=machine_known)
-        found = parameter_problems(self._workload, self.given)
+        with user_code(self._workload.name):
+            found = parameter_problems(self._workload, self.given)
         for key, text in found:
             self._blame(key, text)
         return not found and self._machine is not None
@@ -229,8 +232,8 @@ class Design:
             The model has no experts.
         """
         known = fields_of(self._workload)
-        given = {name: known[name].checked(value) for name, value in self.given.items()}
         with user_code(self._workload.name):
+            given = {name: known[name].checked(value) for name, value in self.given.items()}
             return self._workload.routing_shape(given)
 
     def resolved(self, source: Source, traces: Sequence[Trace]) -> Point:
@@ -251,16 +254,31 @@ class Design:
             found = resolve(
                 self._workload, self.given, machine=self._machine, config=self._config, data=data
             )
+            values = found.workload.values()
+            plain = {name: _plain(name, value) for name, value in values.items()}
         return Point(
             self.index,
             _label(self.index, self._design),
             source,
-            found.workload.values(),
+            self._portable(values, found.origins),
             found.origins,
             found.config,
             self._machine,
             counting_of(self._spec.counting, found.config),
+            [source.text, plain, self._machine.to_dict()],
         )
+
+    def _portable(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+        """The values without objects of classes that only the user's file knows."""
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, (*_PLAIN, tuple, Model)):
+                found[name] = value
+            elif origins[name] == "given":
+                found[name] = self.given[name]
+            elif origins[name] in ("machine", "published"):
+                found[name] = str(value)
+        return found
 
     def _find_machine(self, *, known: bool) -> Machine | None:
         """The machine with what is changed of it; None if something is wrong with it."""
@@ -320,11 +338,30 @@ class Design:
             self._problems.add(f"{key}: {text}")
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it, which does not depend on how Python shows it."""
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON has it, the same in every process.
+
+    Raises
+    ------
+    ParameterError
+        The text of a user's class is an address in memory, as it is without one of its own.
+    """
     if isinstance(value, Model):
         return value.to_dict()
-    return value if isinstance(value, _PLAIN) else str(value)
+    if isinstance(value, _PLAIN):
+        return value
+    text = str(value)
+    if _ADDRESS.search(text):
+        raise ParameterError(
+            [
+                (
+                    name,
+                    f"class {type(value).__name__} has no text of its own, by which results name "
+                    "its values; define __str__",
+                )
+            ]
+        )
+    return text
 
 
 def _text(design: Mapping[str, Any]) -> str:

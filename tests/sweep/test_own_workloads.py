@@ -269,6 +269,61 @@ def test_folders_have_colons(tmp_path: Path) -> None:
     assert plan.runs == 6
 
 
+CLASSES = FILE + """
+
+from dataclasses import dataclass
+
+
+class Tile:
+    def __init__(self, rows):
+        self.rows = rows
+
+    @classmethod
+    def parse(cls, value):
+        rows = value["rows"] if isinstance(value, dict) else value
+        return value if isinstance(value, cls) else cls(int(rows))
+
+    def __str__(self):
+        return f"{self.rows} rows"
+
+
+class Nameless(Tile):
+    __str__ = object.__str__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classed(st.Workload):
+    tile: Tile
+    other: Tile = Tile(8)
+
+    def build(self, data):
+        return st.Built(gemm(tile=self.tile.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare(st.Workload):
+    tile: Nameless
+
+    def build(self, data):
+        return st.Built(gemm(tile=self.tile.rows))
+"""
+
+
+def test_values_of_classes_of_the_file_reach_workers(folder: Path) -> None:
+    (folder / "gemm.py").write_text(CLASSES)
+    grid = {"tile": [16, {"rows": 32}]}
+    spec = written(folder, workload="gemm.py:Classed", parameters={}, grid=grid)
+    for jobs in (1, 2):
+        assert run_sweep(spec, folder / f"out{jobs}", jobs=jobs).failures == 0
+    assert rows_of(folder / "out1") == rows_of(folder / "out2")
+    rows = open_table(folder / "out2").to_table().to_pylist()
+    assert [(row["tile"], row["other"]) for row in rows] == [
+        ("16 rows", "8 rows"), ("32 rows", "8 rows")
+    ]  # fmt: skip
+    with pytest.raises(StepSimError, match=r"tile: class Nameless has no text of its own, "):
+        plan_sweep(written(folder, workload="gemm.py:Bare", parameters={}, grid={"tile": [16]}))
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
