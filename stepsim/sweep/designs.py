@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
-from stepsim.simulation.case import counting_of
+from stepsim.simulation.case import Case, counting_of
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec
 from stepsim.sweep.traces import Trace
@@ -21,7 +21,15 @@ from stepsim.workloads.loading import Source, user_code
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.resolve import parameter_problems
 
-__all__ = ["Design", "Fit", "Point", "fit", "read_designs", "resolve_points"]
+__all__ = [
+    "Design",
+    "Fit",
+    "Point",
+    "fit",
+    "is_checked_by_building",
+    "read_designs",
+    "resolve_points",
+]
 
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
@@ -133,20 +141,26 @@ def resolve_points(
     return points
 
 
-def fit(point: Point, traces: Sequence[Trace]) -> Fit:
-    """Try a design point against all batches, without building its program."""
+def is_checked_by_building(workload: type[Workload]) -> bool:
+    """Whether sizes that do not go together are found by nothing else."""
+    return workload.check is Workload.check
+
+
+def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
+    """Try a design point against all batches; with ``build`` until its program is built for one."""
     errors: dict[object, str] = {}
     example: Trace | None = None
     misfits: list[Trace] = []
     why = ""
     tried = 0
-    workload = point.resolved().workload
+    resolved = point.resolved()
+    workload = resolved.workload
     for trace in traces:
         if trace.error:
             continue
         size = trace.shape_for(type(workload))
         if size not in errors:
-            errors[size] = _misfit(point, workload, trace)
+            errors[size] = _misfit(point, resolved, trace, build=build and example is None)
         tried += 1
         if not errors[size]:
             example = example or trace
@@ -164,14 +178,22 @@ def fit(point: Point, traces: Sequence[Trace]) -> Fit:
     )
 
 
-def _misfit(point: Point, workload: Workload, trace: Trace) -> str:
+def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: bool) -> str:
+    workload = resolved.workload
     loaded = trace.loaded()
     if loaded.error:
         return ""
     try:
         with user_code(point.source.text):
-            workload.checked(loaded.fed_to(workload.inputs))
+            data = loaded.fed_to(workload.inputs)
+            workload.checked(data)
+            if build:
+                Case(point.source, resolved, data, point.machine, point.counting)
     except ArgError as error:
+        return str(error)
+    except StepSimError as error:
+        if not build:
+            raise
         return str(error)
     return ""
 

@@ -19,7 +19,14 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import ArgError, SweepError
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
-from stepsim.sweep.designs import Design, Point, fit, read_designs, resolve_points
+from stepsim.sweep.designs import (
+    Design,
+    Point,
+    fit,
+    is_checked_by_building,
+    read_designs,
+    resolve_points,
+)
 from stepsim.sweep.pairs import pair_traces, without_routing
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
@@ -37,6 +44,9 @@ CODE = "the workload's file"
 DESIGN_POINTS = "design points"
 OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces"))
 """Parts of a plan that have a value for each design point."""
+
+_BUILT = 64
+"""Design points whose programs are built to see whether they can be, where nothing else tells."""
 
 _ONE_EXPERT: Experts = (1, 1)
 """Routing of models whose tokens have no choice; it need not be given."""
@@ -230,7 +240,8 @@ def make_plan(draft: Draft) -> Plan:
         traces = _traces_of(spec, workload, designs, problems)
     points = resolve_points(designs, source, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
-    fits = {where: fit(point, traces[point.index]) for where, point in points.items()}
+    build = is_checked_by_building(workload) and len(points) <= _BUILT
+    fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}
     for where, found in fits.items():
         if found.misfit and found.example is None:
             problems.add_of_point(where, found.misfit)

@@ -170,17 +170,51 @@ def test_sweeps_before_and_after_an_edit_are_compared(done: Path, folder: Path) 
     assert found.remark.startswith("the code of the workload differs between A and B, ")
 
 
-def test_points_that_raise_are_failures_with_their_traceback(folder: Path) -> None:
-    grid = {"tile": [16, 32, 64]}
+def test_points_that_raise_are_refused_with_their_traceback(folder: Path) -> None:
+    spec: dict[str, Any] = {"workload": "gemm.py:fragile", "parameters": {}}
+    with pytest.raises(StepSimError) as caught:
+        plan_sweep(written(folder, **spec, grid={"tile": [16, 32, 48]}))
+    message = str(caught.value)
+    assert "2 problems\n  design point 1 (tile=32): gemm.py:fragile: raised an exc" in message
+    assert 'gemm.py", line ' in message
+    assert "ZeroDivisionError: thirty-two\n  design point 2 (tile=48): " in message
+    assert "stepsim/" not in message
+    assert plan_sweep(written(folder, **spec, grid={"tile": [16, 64]})).runs == 2
+
+
+def test_points_of_large_sweeps_that_raise_are_failures(folder: Path) -> None:
+    tiles = [1, 2, 4, 8, 16, 32, 64]
+    channels = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    grid = {"tile": tiles, "machine.hbm.channels": channels}
     spec = written(folder, workload="gemm.py:fragile", parameters={}, grid=grid)
     summary = run_sweep(spec, folder / "out")
-    assert (summary.simulated, summary.errors) == (2, {"UserCodeError": 1})
-    (row,) = open_table(folder / "out", "failures").to_table().to_pylist()
-    assert (row["stage"], row["point"], row["error"]) == ("build", 1, "UserCodeError")
-    assert 'gemm.py", line ' in row["message"]
+    assert (summary.simulated, summary.errors) == (60, {"UserCodeError": 10})
+    row = open_table(folder / "out", "failures").to_table().to_pylist()[0]
+    assert (row["stage"], row["point"], row["error"]) == ("build", 50, "UserCodeError")
     assert row["message"].endswith("ZeroDivisionError: thirty-two")
-    assert "stepsim/" not in row["message"]
-    assert open_table(folder / "out").to_table()["tile"].to_pylist() == [16, 64]
+
+
+def test_batches_on_which_a_function_raises_are_misfits(folder: Path) -> None:
+    for name, first in (("a", 9), ("b", 0)):
+        np.save(folder / f"{name}.npy", np.array([first, 3]))
+    (folder / "gemm.py").write_text(
+        FILE
+        + """
+
+def picky(lengths: Annotated[np.ndarray, st.KV_LENGTHS], most: int = 4) -> st.Program:
+    if lengths.max() > most:
+        raise ValueError("too long")
+    return gemm(tile=16)
+"""
+    )
+    spec = written(
+        folder, workload="gemm.py:picky", parameters={}, grid={"most": [4, 9]},
+        traces={"files": ["a.npy", "b.npy"]},
+    )  # fmt: skip
+    plan = plan_sweep(spec)
+    (text,) = plan.misfits
+    assert text.startswith("design point 0 (most=4): does not fit 1 of 2 batches, the first is a.")
+    assert run_sweep(plan, folder / "out").errors == {"UserCodeError": 1}
 
 
 def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
