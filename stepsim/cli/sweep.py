@@ -92,7 +92,8 @@ def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None
     done = "" if left == plan.runs else f"{left:,} of them left to do, "
     workers = "of computing" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
     note(
-        f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}{listing(bad, _SHOWN_FAILURES)}"
+        f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
+        f"{listing(bad, _SHOWN_FAILURES)}"
     )
     if plan.misfits:
         note(f"runs that become failures:{listing(plan.misfits, _SHOWN_FAILURES)}")

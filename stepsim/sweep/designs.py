@@ -237,7 +237,7 @@ class Design:
         with user_code(self._workload.name):
             found = parameter_problems(self._workload, self.given)
         for key, text in found:
-            self._blame(key, text)
+            self._blame(key, text, misnamed=key not in fields_of(self._workload))
         return not found and self._machine is not None
 
     @property
@@ -321,7 +321,7 @@ class Design:
             try:
                 parse_overrides([f"{key}=0"])
             except MachineError as error:
-                self._blame(_MACHINE + key, str(error))
+                self._blame(_MACHINE + key, str(error), misnamed=True)
                 wrong = True
         if not known and "machine" not in self._values:
             return None
@@ -349,8 +349,11 @@ class Design:
                 self._machines[key] = error
         return self._machines[key]
 
-    def _blame(self, key: str, text: str) -> None:
+    def _blame(self, key: str, text: str, *, misnamed: bool = False) -> None:
         """Add a problem where its key stands: in the design point, or once for all of them."""
+        if misnamed and key in self._spec.grid:
+            self._problems.add(f"grid.{key}: {text}")
+            return
         common = key in self._spec.parameters or (key == "model" and self._spec.model is not None)
         if key in self._design or (not common and key != "machine"):
             self._problems.add_of_point(self.where, f"{key}: {text}")

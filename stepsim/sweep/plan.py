@@ -16,7 +16,8 @@ import numba
 import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.errors import ArgError, SweepError
+from stepsim.errors import ArgError, MachineError, SweepError
+from stepsim.machine import load_machine
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
 from stepsim.sweep.designs import (
@@ -224,19 +225,23 @@ def make_plan(draft: Draft) -> Plan:
     spec, problems = draft.spec, Problems()
     if spec is None:
         raise draft.refusal()
-    source: Source | None = None
+    sources: list[Source] = []
     with problems.collected("workload"):
-        source = find_workload(spec.workload)
-        parameter_columns(source.load())
-    if source is None:
+        sources.append(find_workload(spec.workload))
+        parameter_columns(sources[0].load())
+    if not sources:
+        _check_alone(draft, spec, problems)
         raise draft.refusal(problems.listed())
+    (source,) = sources
     workload = source.load()
     # What depends on keys that are wrong is left alone: what they should be is unknown.
     designs: list[Design] = []
     if not draft.wrong & {"grid", "points", "parameters", "model"}:
         designs = read_designs(spec, workload, problems, machine_known="machine" not in draft.wrong)
+    else:
+        _check_alone(draft, spec, problems)
     traces: dict[int, tuple[Trace, ...]] = {}
-    if not draft.wrong & {"traces", "lengths", "pairs", "model"}:
+    if not draft.wrong & {"traces", "lengths", "pairs"}:
         traces = _traces_of(spec, workload, designs, problems)
     points = resolve_points(designs, source, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
@@ -256,6 +261,19 @@ def make_plan(draft: Draft) -> Plan:
         examples={point.index: fits[where].example or NO_TRACE for where, point in points.items()},
         misfits=tuple(f"{where}: {found.misfit}" for where, found in fits.items() if found.misfit),
     )
+
+
+def _check_alone(draft: Draft, spec: SweepSpec, problems: Problems) -> None:
+    """Look at what can be told without design points."""
+    if "grid" not in draft.wrong:
+        for problem in spec.axis_problems():
+            problems.add(problem)
+    if "machine" not in draft.wrong:
+        with problems.collected():
+            try:
+                load_machine(spec.machine)
+            except MachineError as error:
+                problems.add(f"machine: {error}")
 
 
 def _traces_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -309,11 +310,34 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
         problems = tuple(describe_problems(error, SweepSpec, lines))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(SweepSpec.model_fields)
-    # A key with a slip of the pen is not missing besides.
-    wrong = frozenset(keys.union(*(get_close_matches(key, known, n=1) for key in keys)))
+    # A key with a slip of the pen is not missing besides, and its value is looked at as meant.
+    meant = {
+        key: near[0]
+        for key in keys.difference(known).intersection(data)
+        if (near := get_close_matches(key, known, n=1)) and near[0] not in data
+    }
+    problems = tuple(
+        p for p in problems if not p.startswith(tuple(f"{n}: " for n in meant.values()))
+    )
+    wrong = frozenset(keys.difference(meant.values()))
     rest = {key: value for key, value in data.items() if str(key) not in wrong}
-    spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
-    return Draft(spec, where, lines, problems, wrong)
+    try:
+        whole = SweepSpec.model_validate(rest | {near: data[key] for key, near in meant.items()})
+        return Draft(whole, where, _also_as(meant, lines), problems, wrong)
+    except ValidationError:
+        wrong |= frozenset(meant.values())
+        spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
+        return Draft(spec, where, lines, problems, wrong)
+
+
+def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, int]:
+    """The lines of keys, those of misspelled ones also as they are meant."""
+    found = dict(lines)
+    for path, line in lines.items():
+        key = re.split(r"[.\[]", path, maxsplit=1)[0]
+        if key in meant:
+            found[meant[key] + path.removeprefix(key)] = line
+    return found
 
 
 def _file(folder: Path, name: str) -> str:

@@ -70,7 +70,8 @@ class Trace:
             Lengths are negative, or there are not as many as tokens.
         """
         parts = {one.name: self._part(one, inputs) for one in inputs}
-        return Data.of(**{name: None if one is None else one.data for name, one in parts.items()})
+        arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
+        return Data.of(**arrays)
 
     def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
         """Equal for traces that one program of the workload serves."""

@@ -303,7 +303,9 @@ def test_folders_have_colons(tmp_path: Path) -> None:
     assert plan.runs == 6
 
 
-CLASSES = FILE + """
+CLASSES = (
+    FILE
+    + """
 
 from dataclasses import dataclass
 
@@ -341,6 +343,7 @@ class Bare(st.Workload):
     def build(self, data):
         return st.Built(gemm(tile=self.tile.rows))
 """
+)
 
 
 def test_values_of_classes_of_the_file_reach_workers(folder: Path) -> None:

@@ -108,12 +108,12 @@ def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
         f"sweep {path}: 10 problems",
         "  line 2, chunk: expected an integer from 1 to",
         "  line 9, grid.tile: holds a value twice",
+        "  line 10, grid.machine.hbm.chanels: machine override: unknown key",
         "  line 6, machine: unknown machine 'sda-9999'",
         "  line 7, parameters.compute_bw: expected a whole number from 1, found -1",
         "  line 7, parameters.foo: moe has no such parameter",
         f"  line 5, traces.files[0]: {tmp_path / 'absent.npy'}: ",
         f"  line 5, traces.files[2]: {tmp_path / 'gone.npy'}: ",
-        "  design point 0 (tile=0, machine.hbm.chanels=16) and 5 more: machine.hbm.chanels: ",
         "  design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
         "  design point 2 (tile=big, machine.hbm.chanels=16) and 1 more: tile: ",
     ]
@@ -131,6 +131,40 @@ def test_a_model_that_is_not_known_hides_no_other_problems() -> None:
     assert "model: unknown model 'tini'" in text
     assert "machine: unknown machine 'sda-1'" in text
     assert "design point 0 (tile=0): tile: " in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "grdi: {tile: [0], tyle: [1]}",
+            ["line 1, grdi: unknown key", "line 1, grid.tyle: moe has no", "tile: "],
+        ),
+        ("gridd: 3", ["unknown key 'gridd'"]),
+        ("grid: 3", ["grid: expected"]),
+        ("model: 3", ["model: expected"]),
+        ("wrokload: swiglu", ["unknown key 'wrokload'", "tyle: moe has no", "unknown model"]),
+    ],
+)
+def test_a_wrong_key_hides_nothing_that_can_be_told(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    path = tmp_path / "sweep.yaml"
+    rest = {"workload: moe", "machine: sda-1", "traces: {files: [absent.npy]}", "model: tiny"}
+    if text.startswith("wrok"):
+        rest.remove("workload: moe")
+        text = text.replace("swiglu", "moe\ngrid: {tyle: [1]}")
+    path.write_text("\n".join([text, *sorted(r for r in rest if text[:5] != r[:5])]))
+    found = message(path)
+    for part in ["unknown machine 'sda-1'", "absent.npy: ", *expected]:
+        assert part in found
+
+
+def test_an_unknown_workload_hides_nothing_that_can_be_told() -> None:
+    found = message(tiny(workload="mou", machine="sda-1", grid={"tile": []}))
+    assert "sweep: 3 problems\n  workload: unknown workload 'mou'" in found
+    assert "machine: unknown machine 'sda-1'" in found
+    assert "grid.tile: is empty" in found
 
 
 def test_both_halves_of_a_decoder_are_checked() -> None:

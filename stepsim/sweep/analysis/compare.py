@@ -124,7 +124,7 @@ class Comparison:
 
     @property
     def remark(self) -> str:
-        """Why the metric differs beside what a key knows, a line each; empty if nothing is known."""
+        """Why the metric differs that no key tells, a line each; empty if nothing is known."""
         texts = []
         if self.codes_before != self.codes_after:
             texts.append(
