@@ -190,6 +190,8 @@ class Kind:
             str: "a text",
             tuple: f"whole numbers{low}{top} joined by +, for example 64+16",
         }
+        if self._read_by is not None:
+            return f"a value of type {self._read_by.__name__}"
         parts = [texts[kind] for kind in self._types if kind in texts]
         if len(self.words) > 1 and not parts:
             return f"one of {', '.join(self.words)}"

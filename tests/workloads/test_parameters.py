@@ -365,6 +365,7 @@ def broken() -> int:
     ("annotation", "default", "message"),
     [
         (int, None, "expected a default that is a whole number from 1, found None; add '| None'"),
+        (Model, None, "expected a default that is a value of type Model, found None; add '| None'"),
         (int, "x", "wrong default: expected a whole number from 1, found 'x'"),
         (Annotated[int, Param(least=5)], 1, "wrong default: expected a whole number from 5, found"),
         (Literal["a", "b"], "c", "wrong default: expected one of a, b, found 'c'"),
