@@ -298,7 +298,7 @@ class Design:
                 found[name] = value
             elif origins[name] == "given":
                 found[name] = self.given[name]
-            elif origins[name] in ("machine", "published"):
+            elif origins[name] in ("machine", "published", "model"):
                 found[name] = str(value)
         return found
 
