@@ -434,7 +434,7 @@ def test_llamacpp(tmp_path):
         ),
         (
             "layer,expert\n0,1\n0,1,2\n",
-            "line 3: 3 fields '0,1,2', expected 2; the file may be cut off, correct or drop",
+            "line 3: 3 fields '0,1,2', expected 2 in format `llamacpp`; the file may be cut off",
         ),
         (
             "layer,expert\n0,1\n-1,2\n",

@@ -99,7 +99,7 @@ def test_text_round_trip(tmp_path_factory, lengths, header):
         ("1\n\n2\n", "line 2: the KV length is '', expected"),
         (
             "1\n2,3\n",
-            "line 2: 2 fields '2,3', expected 1; the file may be cut off, correct or drop",
+            "line 2: 2 fields '2,3', expected 1 in format `lengths`; the file may be cut off",
         ),
         ("1\n-7\n", "line 2: KV length -7 is out of range, expected at least 0 tokens"),
         ("n\n", "the trace is empty, it has 0 rows"),

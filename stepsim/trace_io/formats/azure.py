@@ -46,7 +46,7 @@ def _read(job: ImportJob) -> Iterator[RequestTrace]:
                 f"{', '.join(f'`{column}`' for column in _COLUMNS)}; check --format"
             )
     positions = [header.index(name) for name in _COLUMNS]
-    for found in read_lines(job.path, len(header), positions, header=True):
+    for found in read_lines(job.path, len(header), positions, FORMAT.name, header=True):
         lines = found.take(found.filled())
         if len(lines):
             context, generated = (

@@ -56,7 +56,7 @@ def _text_lengths(
     width = len(header) if header else 1
     what, expected = "the KV length", "a whole number of tokens, at most 18 digits"
     blank: TraceError | None = None
-    for found in read_lines(path, width, [position], header=header is not None):
+    for found in read_lines(path, width, [position], FORMAT.name, header=header is not None):
         filled = np.flatnonzero(found.filled())
         end = filled[-1] + 1 if len(filled) else 0
         # Blank lines at the end are left out; one that others follow is a length that is missing.

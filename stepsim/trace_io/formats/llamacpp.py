@@ -122,7 +122,7 @@ def _stretches(job: ImportJob) -> Iterator[_Stretch]:
     expected = "a whole number that int32 holds"
     header = first_fields(job.path) == _HEADER
     last = None
-    for found in read_lines(job.path, 2, [0, 1], header=header):
+    for found in read_lines(job.path, 2, [0, 1], FORMAT.name, header=header):
         lines = found.take(found.filled())
         layers = lines.integers(0, "the layer", expected)
         experts = lines.integers(1, "the expert", expected, pattern="-?[0-9]{1,18}")

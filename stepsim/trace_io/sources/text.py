@@ -104,7 +104,7 @@ def first_fields(path: Path) -> list[str]:
 
 
 def read_lines(
-    path: Path, width: int, columns: Sequence[int], *, header: bool = False
+    path: Path, width: int, columns: Sequence[int], format: str, *, header: bool = False
 ) -> Iterator[Lines]:
     """The lines of a file in pieces of bounded size.
 
@@ -112,6 +112,7 @@ def read_lines(
         path: the file.
         width: fields of a line; blank lines may have fewer.
         columns: the fields to read.
+        format: name of the format that the file is read in, for messages.
         header: leave out the first line.
 
     Raises:
@@ -149,8 +150,8 @@ def read_lines(
             row = refused[0]
             raise TraceError(
                 f"{path}: line {row.number}: {row.actual_columns} fields "
-                f"{row.text[:_SHOWN]!r}, expected {width}; the file may be cut off, correct or "
-                "drop the line"
+                f"{row.text[:_SHOWN]!r}, expected {width} in format `{format}`; the file may be "
+                "cut off, correct or drop the line; or choose another --format"
             ) from None
         raise TraceError(
             f"{path}: is not readable as UTF-8 text of {width} comma-separated columns ({error}); "
