@@ -46,10 +46,11 @@ class TokenSource:
     layer: Layer = None
     step: Step = None
 
-    def read(self, shape: tuple[int, int] | None) -> RoutingTable | None:
+    def read(self, shape: tuple[int, int] | None, model: str | None) -> RoutingTable | None:
         """The tokens: of one layer and step, all, or ``batch`` of them. None without a trace.
 
-        ``shape`` is the number of experts and those of a token, where they are known.
+        ``shape`` is the number of experts and those of a token, where they are known, and
+        ``model`` the name of the model that has them.
 
         Raises
         ------
@@ -70,6 +71,7 @@ class TokenSource:
             self.routing,
             experts=experts,
             k=k,
+            owner=model,
             layer=self.layer,
             step=self.step,
             tokens=self.batch,
@@ -168,9 +170,12 @@ class Traces:
 
 
 def read_traces(
-    shape: tuple[int, int] | None, tokens: TokenSource | None, requests: RequestSource | None
+    shape: tuple[int, int] | None,
+    model: str | None,
+    tokens: TokenSource | None,
+    requests: RequestSource | None,
 ) -> Traces:
-    """Read what the options choose; ``shape`` is that of the routing, see `TokenSource.read`.
+    """Read what the options choose; for ``shape`` and ``model`` see `TokenSource.read`.
 
     Raises
     ------
@@ -180,7 +185,7 @@ def read_traces(
     table, served = None, None
     facts: dict[str, Any] = {}
     if tokens is not None:
-        table = tokens.read(shape)
+        table = tokens.read(shape, model)
         facts["routing"] = None if table is None else _routing_facts(table)
     if requests is not None:
         served = requests.read()

@@ -64,7 +64,8 @@ class Choice:
         """
         with self.user_code():
             shape = self.workload.routing_shape(self.given)
-        read = read_traces(shape, self.tokens, self.requests)
+        model = str(self.given["model"]) if "model" in self.given else None
+        read = read_traces(shape, model, self.tokens, self.requests)
         with self.user_code():
             traces = replace(read, data=self.workload.implied(self.given, read.data))
         missing = traces.data.missing(self.workload.inputs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,7 @@ def read_routing(
     model: str | None = None,
     tokens: int | None = None,
     window: int | None = None,
+    owner: str | None = None,
 ) -> RoutingTable:
     """Read and check the expert choices of one layer in one step.
 
@@ -68,6 +70,7 @@ def read_routing(
             The content of a file decides its format, not its name.
         experts: number of experts of the model; ids must be below.
         k: experts the model chooses per token.
+        owner: name of the model that these numbers are of, for messages.
         layer, step, model: which part to read. A part that the source does not label takes the
             label given here (else layer 0, step 0, no model).
         tokens: number of tokens expected; with ``window``, how many it has.
@@ -83,7 +86,7 @@ def read_routing(
             and the value.
         ArgError: an argument is not a count, or ``window`` is given without ``tokens``.
     """
-    known = _known(experts, k, tokens)
+    known = replace(_known(experts, k, tokens), model=owner)
     parts = _select(source, Labels(layer, step, model), known)
     if len(parts) > 1:
         raise TraceError(
@@ -148,11 +151,10 @@ def routing_parts(
 
 
 def _known(experts: int | None, k: int | None, tokens: int | None) -> Known:
-    known = Known(experts, k, tokens)
-    for name, value in vars(known).items():
+    for name, value in (("experts", experts), ("k", k), ("tokens", tokens)):
         if value is not None and value < 1:
             raise ArgError(f"read_routing: {name} is {value}, expected at least 1 or None")
-    return known
+    return Known(experts, k, tokens)
 
 
 def _select(source: object, labels: Labels, known: Known) -> list[RoutingPart]:

@@ -33,11 +33,18 @@ class Known:
         experts: number of experts of the model; ids must be below.
         k: experts the model chooses per token.
         tokens: number of tokens expected.
+        model: name of the model that has these experts.
     """
 
     experts: int | None = None
     k: int | None = None
     tokens: int | None = None
+    model: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The model as an error speaks of it; rows may be labelled with another one."""
+        return "the model" if self.model is None else f"model {self.model!r}"
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,10 @@ class Place:
         )
 
     @property
-    def owner(self) -> str:
-        """The model as an error speaks of it."""
-        return "the model" if self.model is None else f"model {self.model!r}"
+    def labels(self) -> str:
+        """What the rows are labelled with."""
+        own = "" if self.model is None else f"model {self.model!r}, "
+        return f"{own}layer {self.layer}, step {self.step}"
 
 
 def check_experts(values: npt.NDArray[Any], place: Place, known: Known) -> npt.NDArray[np.int32]:
@@ -81,14 +89,14 @@ def check_experts(values: npt.NDArray[Any], place: Place, known: Known) -> npt.N
             in a token.
     """
     check_integer_dtype(values, place.source, "expert ids")
-    _check_shape(values, place, known.k, known.tokens)
+    _check_shape(values, place, known)
     experts = known.experts
     if experts is not None and values.shape[1] > experts:
         raise TraceError(
-            f"{place.source}: {values.shape[1]} experts per token, but {place.owner} has only "
+            f"{place.source}: {values.shape[1]} experts per token, but {known.owner} has only "
             f"{experts} experts; check that the trace belongs to this model"
         )
-    _check_range(values, place, experts)
+    _check_range(values, place, known)
     ids = values.astype(np.int32, order="C", subok=False)
     _check_distinct(ids, place)
     return ids
@@ -167,8 +175,8 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
     raise TraceError(f"{head}; convert them to int32 before saving")
 
 
-def _check_shape(values: npt.NDArray[Any], place: Place, k: int | None, tokens: int | None) -> None:
-    shape = values.shape
+def _check_shape(values: npt.NDArray[Any], place: Place, known: Known) -> None:
+    shape, k, tokens = values.shape, known.k, known.tokens
     if values.ndim != 2:
         hint = {
             1: "for one expert per token reshape it to (tokens, 1)",
@@ -190,8 +198,8 @@ def _check_shape(values: npt.NDArray[Any], place: Place, k: int | None, tokens: 
         )
     if k is not None and shape[1] != k:
         raise TraceError(
-            f"{place.source}: {shape[1]} experts per token (layer {place.layer}, step "
-            f"{place.step}), but {place.owner} chooses k = {k}; check that the trace belongs to "
+            f"{place.source}: {shape[1]} experts per token ({place.labels}), but "
+            f"{known.owner} chooses k = {k}; check that the trace belongs to "
             "this model"
         )
     if tokens is not None and shape[0] != tokens:
@@ -201,7 +209,8 @@ def _check_shape(values: npt.NDArray[Any], place: Place, k: int | None, tokens: 
         )
 
 
-def _check_range(values: npt.NDArray[Any], place: Place, experts: int | None) -> None:
+def _check_range(values: npt.NDArray[Any], place: Place, known: Known) -> None:
+    experts = known.experts
     limit = _MAX_ID if experts is None else experts - 1
     bad = (values < 0) | (values > limit)
     if not bad.any():
@@ -209,16 +218,16 @@ def _check_range(values: npt.NDArray[Any], place: Place, experts: int | None) ->
     row, slot = _first(bad)
     value = int(values[row, slot])
     if experts is None:
-        known = f"ids are int32 counted from 0 (0..{_MAX_ID})"
+        allowed = f"ids are int32 counted from 0 (0..{_MAX_ID})"
     else:
-        known = f"{place.owner} has {experts} experts (ids 0..{experts - 1})"
+        allowed = f"{known.owner} has {experts} experts (ids 0..{experts - 1})"
     hint = (
         "negative ids often mark padding, drop these tokens"
         if value < 0
         else "check that the trace belongs to this model"
     )
     raise TraceError(
-        f"{place.row(row)}: expert id {value} is out of range{_more(bad)}; {known}; {hint}"
+        f"{place.row(row)}: expert id {value} is out of range{_more(bad)}; {allowed}; {hint}"
     )
 
 

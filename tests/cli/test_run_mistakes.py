@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepsim.trace_io import RoutingTable, write_routing
 from stepsim.workloads.models import MODELS
 from tests.cli.conftest import Cli
 
@@ -355,3 +356,15 @@ def test_output_of_another_kind(run, tmp_path: Path, name: str) -> None:
     assert (outcome.code, outcome.out) == (2, "")
     assert "expected a name that ends in .parquet, for example" in outcome.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_of_another_model_names_both(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "mix.parquet"
+    table = RoutingTable(np.array([[0, 1], [2, 3]]), layer=0, step=0, model="mix")
+    write_routing([table], path)
+    outcome = cli("run", "moe", "--model", "qwen3-30b-a3b", "--tile", 4, "--routing", path)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        f"error: {path}: 2 experts per token (model 'mix', layer 0, step 0), but model "
+        "'qwen3-30b-a3b' chooses k = 8; check that the trace belongs to this model\n"
+    )

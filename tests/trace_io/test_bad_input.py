@@ -51,9 +51,9 @@ def changed(row: int, slot: int, value: int) -> pa.Table:
 def test_id_out_of_range(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(changed(17, 2, 130), path)
-    assert message(path, experts=128) == (
-        f"{path}: row 22 (layer 3, step 0, token 17): expert id 130 is out of range; model 'qwen' "
-        "has 128 experts (ids 0..127); check that the trace belongs to this model"
+    assert message(path, experts=128, owner="mixtral") == (
+        f"{path}: row 22 (layer 3, step 0, token 17): expert id 130 is out of range; model "
+        "'mixtral' has 128 experts (ids 0..127); check that the trace belongs to this model"
     )
     assert read_routing(path, experts=131).experts[17, 2] == 130
 

@@ -86,7 +86,9 @@ class ImportJob:
         """
         if place.model is None:
             place = replace(place, model=self.model)
-        table = RoutingTable.checked(ids, weights, place, Known(self.experts, self.k))
+        table = RoutingTable.checked(
+            ids, weights, place, Known(self.experts, self.k, model=self.model)
+        )
         if self.experts is None and int(table.experts.max()) >= MAX_EXPERTS:
             row = int(np.argmax((table.experts >= MAX_EXPERTS).any(axis=1)))
             raise id_too_high(place.row(row), int(table.experts[row].max()))
