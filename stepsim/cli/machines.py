@@ -35,7 +35,10 @@ def machines(
         print_json(machine_json_schema())
         return
     if show_name is not None:
+        from stepsim.lowering import timing_of
+
         machine = load_machine(show_name, parse_overrides(overrides or []))
+        timing_of(machine)  # raises where no run could use it
         if json:
             print_json(machine.to_dict())
         else:

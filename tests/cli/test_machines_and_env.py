@@ -87,6 +87,12 @@ def test_schema_is_json(cli: Cli) -> None:
             "for example hbm.channels=16\n",
         ),
         (
+            ("--set", "hbm.model=chanel", "--show", "sda-1024"),
+            "error: machine 'sda-1024': hbm.model is 'chanel', expected one of channel, "
+            "uncontended; did you mean 'channel'? A package adds models under the entry points "
+            "'stepsim.memory_models'\n",
+        ),
+        (
             ("--set", "hbm.channels=1"),
             "error: --set changes the machine that --show prints; add --show MACHINE\n",
         ),
