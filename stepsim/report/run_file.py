@@ -34,7 +34,7 @@ def write_run(
     parameters: Mapping[str, pa.Field],
     result: Result,
 ) -> None:
-    """Write the record to ``path`` and the accounts of units and FIFOs beside it.
+    """Write the record to ``path`` and the stall breakdown of units and the FIFOs beside it.
 
     Raises
     ------

@@ -70,7 +70,7 @@ def headline_rows(
             row["published"] = list(headline.value(Numbers(rows, "published_")))
             row["deviation"] = headline.deviation(ours, row["published"])
             notes.append(
-                f"over the {len(numbers.hardware()[0])} tilings with HDL cycles at hand; all 15 "
+                f"over the {len(numbers.hardware()[0])} tilings with known HDL cycles; all 15 "
                 f"give {found.recomputed}"
             )
         row["note"] = "; ".join(note for note in notes if note)

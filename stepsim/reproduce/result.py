@@ -25,7 +25,7 @@ class Reproduction:
         it.
     elapsed : seconds that it all took, with ``jobs`` processes.
     runs : number of different runs.
-    compared : whether published values were at hand for the figures of the paper.
+    compared : whether published values were available for the figures of the paper.
     problems : runs that did not succeed, with the reason.
     """
 

@@ -29,12 +29,14 @@ _SLACKS: Final = (0, 1, 2)
 _HEAD: Final = """\
 # Validation
 
-Every recorded run of the STeP paper's simulator that is at hand, simulated again. Written by
+Every recorded run of the STeP paper's simulator that is available, simulated again. Written by
 `stepsim validate` with model version {version}; do not edit.
 
-*Published* cycles were read from the plots of the paper, or from recorded tables (`aug_`, \
-`stepcsv`) of
-earlier runs. The published simulator runs on threads and is not deterministic. *Canonical* cycles
+*Published* cycles were read from the plots of the paper, or from tables of earlier runs in the
+published artifacts: points named `aug_` are runs of August 2025, those named `stepcsv` rows of
+`step_reference.csv` of December 2025. The published simulator runs on threads and is not
+deterministic: where a run was recorded twice, its two numbers differ by up to 1.3 %
+(`f9_mixtral_dyn`, `aug_mix64_dyn`), so our deviations of about 1e-3 are within its own spread. *Canonical* cycles
 are those of an independent implementation of the same rules. No value below was tuned or fitted.
 
 ## Agreement

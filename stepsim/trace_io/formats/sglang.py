@@ -1,6 +1,6 @@
 """SGLang: routed experts in responses, one per line, as base64 of flat int32.
 
-A line may also hold a list of responses, as the answer to a list of prompts is.
+A line may also hold a list of responses, as the server returns for a list of prompts.
 
 The ids stand in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
 OpenAI endpoints, as ``sgl_ext.routed_experts`` or ``routed_experts``. Their logical shape is
