@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,7 @@ from stepsim.cli.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
-from stepsim.workloads.loading import Source, find_workload, user_code, workload_names
+from stepsim.workloads.loading import Source, find_workload, workload_names
 from stepsim.workloads.parameters import (
     KV_LENGTHS,
     ROUTING,
@@ -50,10 +49,6 @@ class Choice:
         own = self.workload.published_machine if config == "published" else None
         return self.machine.load(own or DEFAULT_MACHINE)
 
-    def user_code(self) -> AbstractContextManager[None]:
-        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
-        return user_code(self.source.text) if self.source.is_foreign else nullcontext()
-
     def read(self, *, required: bool) -> Traces:
         """The traces that the workload is fed with.
 
@@ -62,11 +57,11 @@ class Choice:
         ArgError : one that is ``required`` is not given.
         TraceError : a trace cannot be read.
         """
-        with self.user_code():
+        with self.source.user_code():
             shape = self.workload.routing_shape(self.given)
         model = str(self.given["model"]) if "model" in self.given else None
         read = read_traces(shape, model, self.tokens, self.requests)
-        with self.user_code():
+        with self.source.user_code():
             traces = replace(read, data=self.workload.implied(self.given, read.data))
         missing = traces.data.missing(self.workload.inputs)
         if required and missing:
@@ -87,7 +82,7 @@ class Choice:
         from stepsim.workloads.resolve import resolve
 
         try:
-            with self.user_code():
+            with self.source.user_code():
                 resolved = resolve(
                     self.workload, self.given, machine=machine, config=config, data=[traces.data]
                 )

@@ -65,7 +65,8 @@ class Chosen:
         ``part`` says which code of the figure it is, for the message.
         """
         if self.file:
-            with user_code(f"{Path(self.file).name}: figure {self.number}, {part}"):
+            where = f"{Path(self.file).name}: figure {self.number}, {part}"
+            with user_code(where, self.file, self.digest):
                 yield
         else:
             yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
 from stepsim.simulation.case import Case, counting_of
 from stepsim.workloads import resolve
-from stepsim.workloads.loading import Source, find_workload, user_code
+from stepsim.workloads.loading import Source, find_workload
 
 __all__ = ["Outcome", "machine_of", "make", "source_of", "weight_of"]
 
@@ -60,16 +59,11 @@ def weight_of(run: Run) -> float:
     """Rough cost, to start long runs first: hardware of every expert, and tiles to simulate."""
     source = source_of(run)
     workload, tile = source.load(), run.parameters.get("tile")
-    with _user_code(source):
+    with source.user_code():
         shape = workload.routing_shape(run.parameters)
     experts = 1 if shape is None else shape[0]
     height = tile if isinstance(tile, int) else 64
     return 2 * experts * len(workload.inputs) + 8 * (run.batch or 64) / height
-
-
-def _user_code(source: Source) -> AbstractContextManager[None]:
-    """Code of a file may raise anything; ours must not, and is not hidden if it does."""
-    return user_code(source.text) if source.is_foreign else nullcontext()
 
 
 def make(run: Run, inputs: Inputs) -> Outcome:
@@ -83,7 +77,7 @@ def make(run: Run, inputs: Inputs) -> Outcome:
     """
     begin = time.perf_counter()
     source, machine = source_of(run), machine_of(run)
-    with _user_code(source):
+    with source.user_code():
         data = inputs.data(run, source.load())
         resolved = resolve(
             source.load(), run.parameters, machine=machine, config=run.config, data=[data]

@@ -70,7 +70,7 @@ _OTHERS: Final = (
         "workload_digest",
         _TEXT,
         "SHA-256",
-        "content of the file of a workload that is not of stepsim itself",
+        "code of a workload that is not of stepsim itself, with the modules beside it",
     ),
     ("model", _TEXT, "", "name of the model"),
     ("model_json", _TEXT, "JSON", "dimensions and types of every model given"),

@@ -7,8 +7,7 @@ column of one name has one value wherever it stands.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +22,7 @@ from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
-from stepsim.workloads.loading import Source, find_workload, user_code
+from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
@@ -175,7 +174,7 @@ class Case:
         self.resolved = resolved
         self.machine = machine
         self.counting = counting
-        with self._user_code():
+        with self.source.user_code():
             resolved.workload.checked(data)
             self.built = resolved.workload.build(data)
 
@@ -211,7 +210,7 @@ class Case:
 
     def counted(self, data: Data) -> Counted | None:
         """What the program needs for these data; None where it does not follow from the graph."""
-        with self._user_code():
+        with self.source.user_code():
             published = self.built.published(data) if self.counting == "published" else None
             if published is not None:
                 return published
@@ -283,23 +282,14 @@ class Case:
     def describe(self, data: Data) -> dict[str, Any]:
         """What was run, by column, with what building decided; see `describe`."""
         workload = self.resolved.workload
-        with self._user_code():
+        with self.source.user_code():
             fed = workload.implied(workload.values(), data)
         own = describe(self.source, self.resolved, self.machine, self.counting, fed)
         return own | self.built.parameters
 
     def _bindings(self, data: Data) -> Mapping[Any, Any]:
-        with self._user_code():
+        with self.source.user_code():
             return self.built.bindings(data)
-
-    @contextmanager
-    def _user_code(self) -> Iterator[None]:
-        """Code of a file may raise anything; ours must not, and is not hidden if it does."""
-        if self.source.is_foreign:
-            with user_code(self.source.text):
-                yield
-        else:
-            yield
 
 
 def _share(done: Totals | Result, amount: float | None, per_cycle: float) -> float | None:

@@ -184,7 +184,7 @@ def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: 
     if loaded.error:
         return ""
     try:
-        with user_code(point.source.text):
+        with point.source.user_code():
             data = loaded.fed_to(workload.inputs)
             workload.checked(data)
             if build:
@@ -272,7 +272,7 @@ class Design:
             sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
             loaded = (trace.loaded() for trace in sizes.values())
             data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
-        with user_code(source.text):
+        with source.user_code():
             found = resolve(
                 self._workload, self.given, machine=self._machine, config=self._config, data=data
             )

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
-from stepsim.errors import ArgError, StepSimError, UserCodeError, WorkloadError, did_you_mean
+from stepsim.errors import ArgError, WorkloadError, did_you_mean
 from stepsim.plugins import found as found_plugins
 from stepsim.plugins import usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.parameters import fields_of
+from stepsim.workloads.user_files import read_module, user_code
 from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
 
@@ -49,7 +46,7 @@ class Source:
     ----------
     text : as results name it: ``moe``, or ``gemm.py:gemm``.
     path, attribute : file and the name in it, for a user's workload.
-    digest : SHA-256 of the file, for workloads of users and plugins.
+    digest : SHA-256 of the code, for workloads of users and plugins; see `read_module`.
     """
 
     text: str
@@ -72,13 +69,27 @@ class Source:
         """
         if self.path is None:
             return _named(self.text)
-        path = Path(self.path)
-        content = _content(path)
-        if hashlib.sha256(content).hexdigest() != self.digest:
+        assert self.attribute is not None
+        module, digest = read_module(Path(self.path))
+        if digest != self.digest:
             raise WorkloadError(
-                f"{path}: has changed since it was read first; put it back, or start again"
+                f"{self.path}: has changed since it was read first, or a module beside it that it "
+                "imports has; put it back, or start again"
             )
-        return _of_file(path, self.digest, self.attribute)
+        key = self.path, digest, self.attribute
+        if key not in _workloads:
+            with self.user_code():
+                _workloads[key] = _of_module(module, Path(self.path), self.attribute)
+        return _workloads[key]
+
+    def user_code(self) -> AbstractContextManager[None]:
+        """Where its code runs: what it raises becomes an error of the user's code.
+
+        Code of stepsim must not raise, and is not hidden if it does.
+        """
+        if not self.is_foreign:
+            return nullcontext()
+        return user_code(self.text, self.path, self.digest)
 
 
 def find_workload(text: str, folder: Path | None = None) -> Source:
@@ -94,23 +105,11 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
         found = _named(text)
         return Source(text, digest=None if text in BUILT_IN else _digest_of(found))
     path = (folder or Path()) / file
-    digest = hashlib.sha256(_content(path)).hexdigest()
-    name = attribute or _only_name(path, digest)
+    module, digest = read_module(path)
+    name = attribute or _only_name(module, path)
     source = Source(f"{path.name}:{name}", str(path.resolve()), name, digest)
     source.load()
     return source
-
-
-def read_module(path: Path) -> tuple[ModuleType, str]:
-    """A file of the user as a module, and the SHA-256 of the file.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read.
-    UserCodeError : it raises.
-    """
-    digest = hashlib.sha256(_content(path)).hexdigest()
-    return _module(path, digest), digest
 
 
 def workload_names() -> list[str]:
@@ -122,21 +121,7 @@ def _digest_of(workload: type[Workload]) -> str | None:
     """SHA-256 of the file that defines the workload of a plugin; None where there is none."""
     made = getattr(workload, "function", workload)
     file = inspect.getsourcefile(made)
-    return None if file is None else hashlib.sha256(_content(Path(file))).hexdigest()
-
-
-@contextmanager
-def user_code(where: str) -> Iterator[None]:
-    """Turn what a user's code raises into an error with its traceback.
-
-    Errors of stepsim say what is wrong themselves and pass.
-    """
-    try:
-        yield
-    except StepSimError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UserCodeError(f"{where}: raised an exception\n{_traceback(error)}") from error
+    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def _named(name: str) -> type[Workload]:
@@ -191,63 +176,21 @@ def _made_of(value: Any, name: str, where: str) -> type[Workload]:
     )
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
+_workloads: dict[tuple[str, str, str], type[Workload]] = {}
+
+
+def _of_module(module: ModuleType, path: Path, attribute: str) -> type[Workload]:
+    if not hasattr(module, attribute):
+        known = _offered(module)
+        near = did_you_mean(attribute, known)
         raise WorkloadError(
-            f"{path}: cannot be read: {error.strerror}; name a Python file, as in gemm.py:gemm"
-        ) from error
-
-
-_modules: dict[tuple[Path, str], ModuleType] = {}
-_workloads: dict[tuple[Path, str, str], type[Workload]] = {}
-
-
-def _module(path: Path, digest: str) -> ModuleType:
-    """The file as a module, read once per content."""
-    key = path.resolve(), digest
-    if key not in _modules:
-        # Its neighbors can be imported as they can when Python runs the file.
-        if str(key[0].parent) not in sys.path:
-            sys.path.append(str(key[0].parent))
-        name = f"stepsim_user_{digest[:12]}_{path.stem}"
-        spec = importlib.util.spec_from_file_location(name, key[0])
-        # There is a loader for every name that ends in .py.
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            with user_code(str(path)):
-                spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-        _modules[key] = module
-    return _modules[key]
-
-
-def _of_file(path: Path, digest: str | None, attribute: str | None) -> type[Workload]:
-    assert digest is not None
-    assert attribute is not None
-    key = path, digest, attribute
-    if key not in _workloads:
-        module = _module(path, digest)
-        if not hasattr(module, attribute):
-            known = _offered(module)
-            near = did_you_mean(attribute, known)
-            raise WorkloadError(
-                f"{path}: has no '{attribute}'{near} It offers: {', '.join(known) or 'nothing'}"
-            )
-        _workloads[key] = _as_workload(
-            getattr(module, attribute), attribute, f"{path.name}:{attribute}"
+            f"{path}: has no '{attribute}'{near} It offers: {', '.join(known) or 'nothing'}"
         )
-    return _workloads[key]
+    return _as_workload(getattr(module, attribute), attribute, f"{path.name}:{attribute}")
 
 
-def _only_name(path: Path, digest: str) -> str:
-    offered = _offered(_module(path, digest))
+def _only_name(module: ModuleType, path: Path) -> str:
+    offered = _offered(module)
     if len(offered) == 1:
         return offered[0]
     if not offered:
@@ -284,19 +227,3 @@ def _offered(module: ModuleType) -> list[str]:
         or name in marked
     ]
     return found or (functions if len(functions) == 1 else [])
-
-
-def _traceback(error: BaseException) -> str:
-    """The traceback from the user's code on."""
-    at: TracebackType | None = error.__traceback__
-    here = str(Path(__file__).parent.parent)
-    while at is not None and at.tb_next is not None and _ours(at, here):
-        at = at.tb_next
-    if isinstance(error, SyntaxError):
-        at = None
-    return "".join(traceback.format_exception(type(error), error, at)).rstrip()
-
-
-def _ours(at: TracebackType, here: str) -> bool:
-    file = at.tb_frame.f_code.co_filename
-    return file.startswith((here, "<frozen importlib"))

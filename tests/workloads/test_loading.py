@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -327,3 +330,78 @@ def test_files_of_one_name_do_not_mix(write, tmp_path):
     second = find_workload(str(write(GEMM.replace("= 64", "= 32"), "other/program.py")), tmp_path)
     assert [fields_of(s.load())["m"].default for s in (first, second)] == [64, 32]
     assert first.digest != second.digest
+
+
+def test_a_file_that_was_edited_within_a_second_runs_as_it_is_now(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    write("TILE = 16\n", "sizes.py")
+    text = "from sizes import TILE\n" + GEMM.replace("tile: int = 16", "tile: int = TILE")
+    path, when = write(text), 1_700_000_000
+    for own, near in ((64, 16), (32, 16), (32, 32)):
+        write(text.replace("= 64", f"= {own}"))
+        write(f"TILE = {near}\n", "sizes.py")
+        for file in (path, tmp_path / "sizes.py"):
+            os.utime(file, (when, when))
+        known = fields_of(find_workload("program.py", tmp_path).load())
+        assert (known["m"].default, known["tile"].default) == (own, near)
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_each_file_has_its_own_neighbors(write, tmp_path):
+    text = "from sizes import TILE\n" + GEMM.replace("tile: int = 16", "tile: int = TILE")
+    found = []
+    for folder, tile in (("a", 16), ("b", 32)):
+        (tmp_path / folder).mkdir()
+        write(text, f"{folder}/program.py")
+        write(f"TILE = {tile}\n", f"{folder}/sizes.py")
+        found.append(find_workload("program.py", tmp_path / folder))
+    assert [fields_of(one.load())["tile"].default for one in found] == [16, 32]
+    assert found[0].digest != found[1].digest
+    assert "sizes" not in sys.modules
+    assert not any(str(tmp_path) in place for place in sys.path)
+
+
+def test_an_edited_neighbor_changes_the_digest(write, tmp_path):
+    (tmp_path / "parts").mkdir()
+    write("", "parts/__init__.py")
+    write("TILE = 16\n", "parts/sizes.py")
+    write("from parts.sizes import TILE\n" + GEMM.replace("tile: int = 16", "tile: int = TILE"))
+    before = find_workload("program.py", tmp_path)
+    assert find_workload("program.py", tmp_path) == before
+    write("TILE = 32\n", "parts/sizes.py")
+    with pytest.raises(WorkloadError, match="has changed since it was read first, or a module"):
+        before.load()
+    after = find_workload("program.py", tmp_path)
+    assert after.digest != before.digest
+    assert fields_of(after.load())["tile"].default == 32
+
+
+def test_a_module_of_the_process_does_not_stand_in_for_a_neighbor(write, tmp_path, monkeypatch):
+    other = ModuleType("sizes")
+    monkeypatch.setitem(sys.modules, "sizes", other)
+    write("TILE = 8\n", "sizes.py")
+    write("from sizes import TILE\n" + GEMM.replace("tile: int = 16", "tile: int = TILE"))
+    assert fields_of(find_workload("program.py", tmp_path).load())["tile"].default == 8
+    assert sys.modules["sizes"] is other
+
+
+def test_neighbors_are_no_packages_that_are_installed(write, tmp_path):
+    write("raise OSError\n", "numpy.py")
+    write("raise OSError\n", "string.py")
+    write("import numpy, string\n" + GEMM)
+    assert run(find_workload("program.py", tmp_path)).status == "ok"
+
+
+def test_a_neighbor_can_be_imported_when_the_program_is_built(write, tmp_path):
+    write("TILE = 8\n", "sizes.py")
+    write(GEMM.replace("    with", "    import sizes\n    tile = sizes.TILE\n    with"))
+    source = find_workload("program.py", tmp_path)
+    assert source.digest == hashlib.sha256((tmp_path / "program.py").read_bytes()).hexdigest()
+    assert run(source).status == "ok"
+    assert "sizes" not in sys.modules
+
+
+def test_what_a_file_prints_does_not_stand_among_results(write, tmp_path, capsys):
+    write("print('read')\n" + GEMM.replace("    with", "    print('built')\n    with"))
+    assert run(find_workload("program.py", tmp_path)).status == "ok"
+    assert capsys.readouterr() == ("", "read\nbuilt\n")
