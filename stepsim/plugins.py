@@ -7,14 +7,20 @@ nothing.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import logging
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from stepsim.errors import StepSimError
 
-__all__ = ["GROUPS", "Plugin", "found", "usable"]
+__all__ = ["GROUPS", "Plugin", "found", "source_digest", "sources", "usable"]
 
 GROUPS: Final = (
     "stepsim.workloads",
@@ -69,7 +75,8 @@ def found(group: str) -> tuple[Plugin, ...]:
         else:
             owners[point.name] = package
             try:
-                loaded = point.load()
+                with redirect_stdout(sys.stderr):  # stdout is for results
+                    loaded = point.load()
             except Exception as failure:  # whatever a foreign module does when it is imported
                 error = f"{type(failure).__name__}: {failure}"
         plugins.append(Plugin(point.name, group, point.value, package, version, loaded, error))
@@ -87,6 +94,26 @@ def usable(group: str) -> tuple[Plugin, ...]:
                 plugin.name, plugin.package, plugin.error, plugin.value, group,
             )  # fmt: skip
     return tuple(plugin for plugin in found(group) if plugin.error is None)
+
+
+def sources(plugin: Plugin) -> Iterator[tuple[str, Path]]:
+    """Name and path of every source file of the package that a usable plugin is in."""
+    module = sys.modules[plugin.value.partition(":")[0].strip()]
+    root = sys.modules[module.__name__.partition(".")[0]]
+    if root.__file__ is None or Path(root.__file__).name != "__init__.py":
+        yield "", Path(inspect.getfile(module))
+        return
+    folder = Path(root.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(folder).as_posix(), path
+
+
+def source_digest(plugin: Plugin) -> str:
+    """SHA-256 of `sources`."""
+    digest = hashlib.sha256()
+    for name, path in sources(plugin):
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _origin(point: Any) -> tuple[str, str]:

@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-from stepsim.plugins import usable
+from stepsim.plugins import sources, usable
 
 __all__ = [
     "COMPILED_GROUPS",
@@ -90,14 +90,8 @@ def _plugin_sources() -> Iterator[tuple[str, Path]]:
     """Every source file of the packages whose kernels the engine contains."""
     for group in COMPILED_GROUPS:
         for plugin in usable(group):
-            module = sys.modules[plugin.value.partition(":")[0].strip()]
-            root = sys.modules[module.__name__.partition(".")[0]]
-            label = f"{group}/{plugin.name}/{plugin.value}"
-            if root.__file__ is None or Path(root.__file__).name != "__init__.py":
-                yield label, Path(inspect.getfile(module))
-                continue
-            for name, path in _sources(Path(root.__file__).parent):
-                yield f"{label}/{name}", path
+            for name, path in sources(plugin):
+                yield f"{group}/{plugin.name}/{plugin.value}/{name}", path
 
 
 @lru_cache(maxsize=1)

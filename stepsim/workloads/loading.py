@@ -6,7 +6,6 @@ file holds only one, or one finished program.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 from contextlib import AbstractContextManager, nullcontext
@@ -16,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from stepsim.errors import ArgError, WorkloadError, did_you_mean
+from stepsim.plugins import Plugin, source_digest, usable
 from stepsim.plugins import found as found_plugins
-from stepsim.plugins import usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.user_files import read_module, user_code
@@ -46,7 +45,8 @@ class Source:
     ----------
     text : as results name it: ``moe``, or ``gemm.py:gemm``.
     path, attribute : file and the name in it, for a user's workload.
-    digest : SHA-256 of the code, for workloads of users and plugins; see `read_module`.
+    digest : SHA-256 of the code, for workloads of users, see `read_module`, and of plugins, all
+        sources of the package.
     """
 
     text: str
@@ -102,8 +102,9 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
     """
     file, attribute = split_target(text)
     if file is None:
-        found = _named(text)
-        return Source(text, digest=None if text in BUILT_IN else _digest_of(found))
+        _named(text)
+        plugin = None if text in BUILT_IN else _plugin(text)
+        return Source(text, digest=None if plugin is None else source_digest(plugin))
     path = (folder or Path()) / file
     module, digest = read_module(path)
     name = attribute or _only_name(module, path)
@@ -117,31 +118,28 @@ def workload_names() -> list[str]:
     return [*BUILT_IN, *(plugin.name for plugin in usable(_GROUP))]
 
 
-def _digest_of(workload: type[Workload]) -> str | None:
-    """SHA-256 of the file that defines the workload of a plugin; None where there is none."""
-    made = getattr(workload, "function", workload)
-    file = inspect.getsourcefile(made)
-    return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
 def _named(name: str) -> type[Workload]:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         found: type[Workload] = getattr(importlib.import_module(module), attribute)
         return found
-    for plugin in found_plugins(_GROUP):
-        if plugin.name == name:
-            if plugin.error is not None:
-                raise WorkloadError(
-                    f"workload '{name}' of package {plugin.package} cannot be used: "
-                    f"{plugin.error}; repair or uninstall the package"
-                )
-            return _as_workload(plugin.loaded, name, f"plugin {name} of {plugin.package}")
+    plugin = _plugin(name)
+    if plugin is not None:
+        if plugin.error is not None:
+            raise WorkloadError(
+                f"workload '{name}' of package {plugin.package} cannot be used: "
+                f"{plugin.error}; repair or uninstall the package"
+            )
+        return _as_workload(plugin.loaded, name, f"plugin {name} of {plugin.package}")
     known = workload_names()
     raise WorkloadError(
         f"unknown workload '{name}'{did_you_mean(name, known)} Known: {', '.join(known)}; or name "
         "a file, as in gemm.py:gemm"
     )
+
+
+def _plugin(name: str) -> Plugin | None:
+    return next((plugin for plugin in found_plugins(_GROUP) if plugin.name == name), None)
 
 
 def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
