@@ -183,6 +183,9 @@ def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
         text = getattr(parameters, name)
         if text is None:
             continue
+        if isinstance(text, str) and _is_broken(text):
+            problems.append((name, f"expected text in UTF-8, found {text!r}"))
+            continue
         try:
             found[name] = text if field.kind.is_flag else field.parsed(text)
         except ParameterError as error:
@@ -190,6 +193,15 @@ def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
     if problems:
         raise ArgError(ParameterError(problems).told(option_name))
     return found
+
+
+def _is_broken(text: str) -> bool:
+    """Whether it has bytes that were no text; results could not be written with it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) -> None:

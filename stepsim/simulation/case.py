@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from stepsim.errors import ArgError, WorkloadError
+from stepsim.graph import Program
 from stepsim.graph.metrics import Metrics
-from stepsim.machine import Machine, load_machine
+from stepsim.machine import Machine
 from stepsim.results import Result
 from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
@@ -24,14 +26,17 @@ from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.totals import Totals
 from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.models import Model
-from stepsim.workloads.parameters import Counted, Data, Field, fields_of
+from stepsim.workloads.parameters import Built, Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
-from stepsim.workloads.workload import Workload
+from stepsim.workloads.workload import Workload, machine_of
 
 __all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
 
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""
+
+_DECIDED = frozenset(("regions_built",))
+"""Columns beside the parameters that building may fill in."""
 
 _OF_PROGRAM = frozenset(("onchip_bytes", "padded_flops"))
 """Columns that follow from the program, also in executed counting."""
@@ -50,10 +55,10 @@ def counting_of(given: str | None, config: str | None) -> str:
 
 
 def make_case(
-    workload: str,
+    workload: str | Path,
     data: Data | None = None,
     *,
-    machine: Machine | str | None = None,
+    machine: Machine | str | Path | None = None,
     config: str | None = None,
     counting: str | None = None,
     **given: Any,
@@ -72,16 +77,22 @@ def make_case(
 
     Raises
     ------
-    WorkloadError : there is no such workload.
+    WorkloadError : there is no such workload, or it does not build what it should.
+    UserCodeError : it is the user's, and raises.
+    ArgError : ``data`` is none.
     ParameterError : parameters are wrong or do not fit the data.
     MachineError : the machine is unknown or invalid.
     """
     source = find_workload(workload)
     kind = source.load()
+    if data is not None and not isinstance(data, Data):
+        raise ArgError(f"data: expected Data, found {type(data).__name__}; see Data.of")
     fed = Data() if data is None else data
-    name = machine or (kind.published_machine if config == "published" else None) or "sda-1024"
-    target = name if isinstance(name, Machine) else load_machine(name)
-    resolved = resolve(kind, given, machine=target, config=config, data=[fed])
+    if machine is None:
+        machine = (kind.published_machine if config == "published" else None) or "sda-1024"
+    target = machine_of(machine)
+    with source.user_code():
+        resolved = resolve(kind, given, machine=target, config=config, data=[fed])
     return Case(source, resolved, fed, target, counting_of(counting, config))
 
 
@@ -176,7 +187,7 @@ class Case:
         self.counting = counting
         with self.source.user_code():
             resolved.workload.checked(data)
-            self.built = resolved.workload.build(data)
+            self.built = _checked(resolved.workload.build(data), resolved.workload, source)
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -290,6 +301,27 @@ class Case:
     def _bindings(self, data: Data) -> Mapping[Any, Any]:
         with self.source.user_code():
             return self.built.bindings(data)
+
+
+def _checked(built: Any, workload: Workload, source: Source) -> Built:
+    """What a workload built, if it is that."""
+    where = f"{source.text}: build"
+    if not isinstance(built, Built):
+        raise WorkloadError(
+            f"{where}: expected a Built, found {type(built).__name__}; return st.Built(program)"
+        )
+    if not isinstance(built.program, Program):
+        raise WorkloadError(
+            f"{where}: expected a Built of a Program, found one of {type(built.program).__name__}"
+        )
+    known = _DECIDED.union(fields_of(type(workload)))
+    unknown = [str(name) for name in built.parameters if name not in known]
+    if unknown:
+        raise WorkloadError(
+            f"{where}: Built.parameters has {', '.join(unknown)}, expected parameters of the "
+            f"workload or {', '.join(sorted(_DECIDED))}; leave them out"
+        )
+    return built
 
 
 def _share(done: Totals | Result, amount: float | None, per_cycle: float) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from stepsim.errors import WorkloadError
-from stepsim.workloads.parameters import Built, Data, Input
+from stepsim.workloads.parameters import Built, Data, Input, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class _OfFunction(Workload):
         from stepsim.graph import Program
 
         self.checked(data)
+        missing = data.missing(self.inputs)
+        if missing:
+            raise ParameterError(
+                (one.name, f"missing; {self._where} is built from its trace") for one in missing
+            )
         given = {name: getattr(data, one.name) for name, one in self._traces.items()}
         made = type(self)._function(**self.values(), **given)
         if isinstance(made, Program):

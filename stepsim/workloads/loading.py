@@ -18,7 +18,7 @@ from stepsim.errors import ArgError, WorkloadError, did_you_mean
 from stepsim.plugins import Plugin, source_digest, usable
 from stepsim.plugins import found as found_plugins
 from stepsim.workloads.functions import of_function, of_program, returns_program
-from stepsim.workloads.parameters import fields_of
+from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
 from stepsim.workloads.user_files import read_module, user_code
 from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
@@ -92,7 +92,7 @@ class Source:
         return user_code(self.text, self.path, self.digest)
 
 
-def find_workload(text: str, folder: Path | None = None) -> Source:
+def find_workload(text: str | Path, folder: Path | None = None) -> Source:
     """Look up a workload; a file is looked for in ``folder``, by default where the process runs.
 
     Raises
@@ -100,8 +100,17 @@ def find_workload(text: str, folder: Path | None = None) -> Source:
     WorkloadError : there is no such workload or file, or the file holds none, or several.
     UserCodeError : the file raises when it is read.
     """
+    if not isinstance(text, str | Path):
+        raise WorkloadError(
+            f"workload: expected a name, or a file as in gemm.py:gemm, found {text!r}"
+        )
+    text = str(text)
     file, attribute = split_target(text)
     if file is None:
+        name, colon, attribute = text.partition(":")
+        if text not in workload_names() and _is_file((folder or Path()) / f"{name}.py"):
+            near = f"{name}.py{colon}{attribute}"
+            raise WorkloadError(f"unknown workload '{text}'; did you mean '{near}'?")
         _named(text)
         plugin = None if text in BUILT_IN else _plugin(text)
         return Source(text, digest=None if plugin is None else source_digest(plugin))
@@ -138,6 +147,13 @@ def _named(name: str) -> type[Workload]:
     )
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except ValueError:  # a null character
+        return False
+
+
 def _plugin(name: str) -> Plugin | None:
     return next((plugin for plugin in found_plugins(_GROUP) if plugin.name == name), None)
 
@@ -148,6 +164,20 @@ def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
         known = fields_of(found)
     except ArgError as error:
         raise WorkloadError(f"{where}: {error}") from None
+    if found.build is Workload.build:
+        raise WorkloadError(f"{where}: has no method build; define one that returns a Built")
+    inputs: Any = found.inputs
+    if not isinstance(inputs, tuple) or not all(inputs.count(one) == 1 for one in inputs):
+        raise WorkloadError(
+            f"{where}: inputs: expected a tuple of different inputs, found {_listed(inputs)}; each "
+            "trace can be had once"
+        )
+    for one in inputs:
+        if one not in (ROUTING, KV_LENGTHS):
+            raise WorkloadError(
+                f"{where}: inputs: expected ROUTING and KV_LENGTHS only, found {_listed([one])}; "
+                "make other data a parameter, as the path of a file"
+            )
     for parameter in known:
         if hasattr(Workload, parameter):
             raise WorkloadError(
@@ -155,6 +185,12 @@ def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
                 "choose another name"
             )
     return found
+
+
+def _listed(inputs: Any) -> str:
+    if not isinstance(inputs, tuple | list):
+        return repr(inputs)
+    return ", ".join(getattr(one, "name", repr(one)) for one in inputs)
 
 
 def _made_of(value: Any, name: str, where: str) -> type[Workload]:

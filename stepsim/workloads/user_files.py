@@ -46,8 +46,8 @@ def read_module(path: Path) -> tuple[ModuleType, str]:
     WorkloadError : the file cannot be read.
     UserCodeError : it raises.
     """
-    place = path.resolve()
     content = _content(path)
+    place = path.resolve()
     for (known, digest), file in _files.items():
         if known == place and file.digest_now(content) == digest:
             return file.module, digest

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from stepsim.errors import ArgError, MachineError, WorkloadError
 from stepsim.workloads.parameters import (
     ROUTING,
     Built,
@@ -29,7 +31,10 @@ from stepsim.workloads.parameters import (
 )
 from stepsim.workloads.resolve import resolve
 
-__all__ = ["Workload"]
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+
+__all__ = ["Workload", "machine_of"]
 
 
 class Workload:
@@ -116,12 +121,19 @@ class Workload:
     ) -> Self:
         """The workload for given parameters; see `stepsim.workloads.resolve`.
 
+        ``machine`` is a machine, its name or its file.
+
         Raises
         ------
+        ArgError : ``data`` is none.
+        MachineError : the machine is unknown or invalid.
         ParameterError : a parameter is unknown, missing, mistyped or out of range.
         """
+        if data is not None and not isinstance(data, Data):
+            raise ArgError(f"data: expected Data, found {type(data).__name__}; see Data.of")
         batches = () if data is None else (data,)
-        return resolve(cls, given, machine=machine, config=config, data=batches).workload
+        target = None if machine is None else machine_of(machine)
+        return resolve(cls, given, machine=target, config=config, data=batches).workload
 
     def __post_init__(self) -> None:
         problems: list[tuple[str, str]] = []
@@ -143,8 +155,17 @@ class Workload:
         Raises
         ------
         ParameterError : with all problems.
+        WorkloadError : `check` gives anything else than pairs of texts.
         """
-        problems = list(self.check(data))
+        found: Any = self.check(data)
+        problems = list(found) if isinstance(found, Iterable) else [found]
+        for one in problems:
+            pair = isinstance(one, tuple) and len(one) == 2
+            if not pair or not all(isinstance(part, str) for part in one):
+                raise WorkloadError(
+                    f"{type(self).name}: check: expected pairs of a parameter and a text, found "
+                    f'{one!r}; yield them, as in yield "tile", "expected a divisor of m"'
+                )
         if problems:
             raise ParameterError(problems)
 
@@ -156,3 +177,21 @@ class Workload:
         """Every parameter as it stands in the results."""
         known = fields_of(type(self))
         return {name: known[name].column_value(value) for name, value in self.values().items()}
+
+
+def machine_of(value: Any) -> Machine:
+    """A machine, also by its name or file.
+
+    Raises
+    ------
+    MachineError : it is unknown or invalid, or no machine at all.
+    """
+    from stepsim.machine import Machine, load_machine
+
+    if isinstance(value, Machine):
+        return value
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise MachineError(
+            f"machine: expected the name of a machine, a file, or a Machine, found {value!r}"
+        )
+    return load_machine(value)

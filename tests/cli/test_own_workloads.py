@@ -251,6 +251,8 @@ def test_mistakes(cli: Cli, text: str | None, options: tuple[object, ...], messa
     ("name", "message"),
     [
         ("gemm.py:gem", "has no 'gem'; did you mean 'gemm'? It offers: gemm\n"),
+        ("gemm", "unknown workload 'gemm'; did you mean 'gemm.py'?\n"),
+        ("gemm:gemm", "unknown workload 'gemm:gemm'; did you mean 'gemm.py:gemm'?\n"),
         ("mo", "unknown workload 'mo'; did you mean 'moe'? Known: moe, attention, swiglu, "),
     ],
 )
@@ -264,6 +266,22 @@ def test_an_unknown_option_shows_the_nearest(cli: Cli) -> None:
     outcome = cli("run", "gemm.py", "--tyle", 8)
     assert (outcome.code, outcome.out) == (2, "")
     assert "No such option: --tyle (Possible options: --tile)" in outcome.err
+
+
+def test_bytes_that_are_no_text_are_refused(cli: Cli) -> None:
+    Path("own.py").write_text(GEMM.replace("m: int = 64", "m: int = 64, note: str = ''"))
+    outcome = cli("run", "own.py", "--note", "\udcff", "--out", "out.parquet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "error: --note: expected text in UTF-8, found '\\udcff'\n"
+
+
+def test_a_function_is_not_inspected_without_its_trace(cli: Cli) -> None:
+    annotated = "import numpy as np\nfrom typing import Annotated\n"
+    text = GEMM.replace("m: int = 64", "ids: Annotated[np.ndarray, st.ROUTING], m: int = 64")
+    Path("own.py").write_text(annotated + text)
+    outcome = cli("inspect", "own.py")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "error: --routing: missing; own.py:gemm is built from its trace\n"
 
 
 RAISES = {
