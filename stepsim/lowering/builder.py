@@ -23,7 +23,7 @@ from stepsim.kernels.memory import dispatch as memory
 from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, UnitSpec
-from stepsim.lowering.registry import REGISTRY, Row, element_bits
+from stepsim.lowering.registry import REGISTRY, Row, element_bits, function_name
 
 __all__ = ["ImageBuilder", "build_image"]
 
@@ -48,6 +48,7 @@ class ImageBuilder:
         self._private: dict[str, int] = {}
         self._units = np.zeros(len(network.units), UNIT)
         self._scratch = 0
+        self._functions: dict[int, str] = {}
 
     def selector_id(self, width: int, chosen: Iterable[int]) -> int:
         """Number of the selector of ``width`` flags with the ``chosen`` ones set."""
@@ -155,6 +156,9 @@ class ImageBuilder:
             ports=ports,
             memory_table=table.words,
             globals=_globals(network, selectors, arena_top, table),
+            memory_model=network.timing.memory_model,
+            function_places=np.array(list(self._functions), np.int64),
+            functions=tuple(self._functions.values()),
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
@@ -225,6 +229,9 @@ class ImageBuilder:
         unit["out0"] = len(self._params)
         self._params.extend(spec.outputs)
         unit["par"] = len(self._params)
+        if "function" in row.kind.parameters:
+            place = row.kind.place("function")
+            self._functions[len(self._params) + place] = function_name(params[place])
         self._params.extend(params)
         unit["scratch"] = self._scratch
         self._scratch += row.kind.scratch_per_input * len(spec.inputs)

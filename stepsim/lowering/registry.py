@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["REGISTRY", "Row", "element_bits"]
+__all__ = ["REGISTRY", "Row", "element_bits", "function_name"]
 
 _Parameters = Mapping[str, int | list[int]]
 _Encoder = Callable[["ImageBuilder", "UnitSpec"], _Parameters]
@@ -60,6 +60,8 @@ class Row:
         names: tuple[str, ...] = getattr(self.kind, side)
         return None if any(name.startswith("*") for name in names) else len(names)
 
+
+_FUNCTION_NAMES: Final = tuple(FUNCTIONS)
 
 _SIDES: Final = {
     "rows": flatmaps.SIDE_ROWS,
@@ -90,6 +92,11 @@ def _function(spec: UnitSpec, *uses: str) -> dict[str, int]:
         "write_back": int(spec.params["wb"]),
         "transposed": int(transposed),
     }
+
+
+def function_name(code: int) -> str:
+    """Name of the function with a code; codes depend on the plugins that are installed."""
+    return _FUNCTION_NAMES[code]
 
 
 def element_bits(spec: UnitSpec, width: float) -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -111,3 +112,17 @@ def test_rings_start_small_and_hold_the_capacity() -> None:
             assert channel["start"] + channel["mask"] < len(image.slots)
             if depth <= 16:
                 assert depth <= channel["mask"] + 1 < 2 * depth
+
+
+def test_plugins_that_a_run_does_not_use_leave_the_digest_as_it_is() -> None:
+    """Codes are places among all that is installed, the digest goes by names."""
+    image = build_image(load_store())
+    shared = np.frombuffer(bytearray(image.globals.tobytes()), image.globals.dtype)
+    params = image.params.copy()
+    params[image.function_places] += 1
+    shared["memory_model"] += 1
+    moved = replace(image, params=params, globals=shared)
+    assert len(image.function_places) == 1
+    assert moved.digest() == image.digest()
+    assert replace(image, memory_model="other").digest() != image.digest()
+    assert replace(image, functions=("Exp",)).digest() != image.digest()
