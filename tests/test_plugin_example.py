@@ -52,6 +52,12 @@ def test_the_workload_runs_with_the_function(site: Path) -> None:
     assert (row["workload"], row["status"], row["tile"]) == ("gemm", "ok", "16")
     assert row["flops"] == 2 * 64 * 64 * 64 + 2 * 64 * 64
     assert row["provenance"]["versions"]["stepsim"] == row["stepsim_version"]
+    told = row["provenance"]["plugins"]
+    assert list(told) == [
+        "stepsim.functions relu", "stepsim.memory_models pipes", "stepsim.workloads gemm",
+    ]  # fmt: skip
+    assert {one.rpartition(" ")[0] for one in told.values()} == {"stepsim-example 1.0"}
+    assert {one.rpartition(" ")[2] for one in told.values()} == {row["workload_digest"]}
     wrong = stepsim(site, "run", "gemm", "--m", 60, code=2)
     assert "--tile: expected a divisor of m = 60, found 16" in wrong
     assert "gemm" in stepsim(site, "run", "--help")
@@ -82,6 +88,15 @@ def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path)
         return done.stdout
 
     assert key(str(site)) != key("")
+
+
+def test_sweeps_depend_on_the_plugins_of_the_engine(site: Path) -> None:
+    code = "from stepsim.sweep.plan import versions; print(*versions(), sep=chr(10))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert {"stepsim.functions relu", "stepsim.memory_models pipes"} <= {*done.stdout.split("\n")}
 
 
 def test_a_plugin_that_cannot_be_imported_is_named_and_the_rest_works(

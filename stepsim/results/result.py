@@ -42,7 +42,8 @@ class Result:
         a unit, ``busy + wait_input + wait_output + wait_memory + before + after``, adds up to
         ``cycles``.
     peak_bandwidth : off-chip bytes per cycle of the machine.
-    provenance : program hash, machine, bindings, versions, model version and seed.
+    provenance : program hash, machine, bindings, versions, plugins, model version and seed; of a
+        `Case` also workload, parameters and digest of the cache lengths.
     diagnosis : for a run that is not ok, which unit waited for which, and what failed.
     """
 

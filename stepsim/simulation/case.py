@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from stepsim.results import Result
 from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
+from stepsim.simulation.provenance import told
 from stepsim.simulation.totals import Totals
 from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.models import Model
@@ -212,7 +215,26 @@ class Case:
     ) -> Result:
         """Simulate, for all that is known of the run."""
         bindings = self._bindings(data)
-        return self.prepared.result(bindings, limits=limits, progress=progress, seed=seed)
+        made = self.prepared.result(bindings, limits=limits, progress=progress, seed=seed)
+        return replace(made, provenance=self._provenance(made.provenance, data))
+
+    def _provenance(self, of_run: Mapping[str, Any], data: Data) -> dict[str, Any]:
+        """That of the run, with what the program was built from."""
+        plugins, plugin = of_run["plugins"], self.source.plugin
+        if plugin is not None:
+            plugins = {**plugins, f"{plugin.group} {plugin.name}": told(plugin)}
+        lengths = data.kv_lengths
+        return {
+            **of_run,
+            "workload": self.source.text,
+            "workload_digest": self.source.digest,
+            "parameters": self.resolved.workload.columns() | self.built.parameters,
+            "origins": dict(self.resolved.origins),
+            "config": self.resolved.config,
+            "counting": self.counting,
+            "kv_lengths": None if lengths is None else sha256(lengths.tobytes()).hexdigest(),
+            "plugins": plugins,
+        }
 
     @cached_property
     def metrics(self) -> Metrics:

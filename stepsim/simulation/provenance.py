@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import llvmlite
@@ -13,9 +14,11 @@ import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.graph.operator import Bindings
+from stepsim.kernels.jit import COMPILED_GROUPS
 from stepsim.machine import Machine
+from stepsim.plugins import Plugin, source_digest, usable
 
-__all__ = ["index_digests", "provenance_of"]
+__all__ = ["engine_plugins", "index_digests", "provenance_of", "told"]
 
 
 def provenance_of(
@@ -30,6 +33,7 @@ def provenance_of(
         "image_hash": image_hash,
         "machine": None if machine is None else machine.to_dict(),
         "model_version": MODEL_VERSION,
+        "plugins": engine_plugins(),
         "versions": {
             "stepsim": __version__,
             "python": platform.python_version(),
@@ -38,6 +42,21 @@ def provenance_of(
             "numpy": np.__version__,
         },
     }
+
+
+@cache
+def engine_plugins() -> dict[str, str]:
+    """The plugins that are compiled into the engine, by group and name; see `told`."""
+    return {
+        f"{group} {plugin.name}": told(plugin)
+        for group in COMPILED_GROUPS
+        for plugin in usable(group)
+    }
+
+
+def told(plugin: Plugin) -> str:
+    """Package, version and SHA-256 of the sources of a plugin."""
+    return f"{plugin.package} {plugin.version} {source_digest(plugin)}"
 
 
 def index_digests(indices: Bindings) -> dict[str, str]:

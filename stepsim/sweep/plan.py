@@ -20,6 +20,7 @@ from stepsim.errors import ArgError, MachineError, SweepError
 from stepsim.machine import load_machine
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
+from stepsim.simulation.provenance import engine_plugins
 from stepsim.sweep.designs import (
     Design,
     Point,
@@ -209,6 +210,7 @@ def versions() -> dict[str, str]:
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
         "numpy": np.__version__,
+        **engine_plugins(),
     }
 
 

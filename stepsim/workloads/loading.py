@@ -55,6 +55,11 @@ class Source:
     digest: str | None = None
 
     @property
+    def plugin(self) -> Plugin | None:
+        """The plugin that it is, if it is one."""
+        return _plugin(self.text) if self.is_foreign and self.path is None else None
+
+    @property
     def is_foreign(self) -> bool:
         """Whether it is code of a user or of another package, which may raise anything."""
         return self.text not in BUILT_IN
