@@ -12,7 +12,7 @@ import typer
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
-from stepsim.errors import ArgError
+from stepsim.errors import ArgError, OutputError
 
 if TYPE_CHECKING:
     from stepsim.cli.inputs import Traces
@@ -73,7 +73,14 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
             from stepsim.report.run_file import write_run
             from stepsim.simulation.case import parameter_columns
 
-            write_run(options.out, record, parameter_columns(choice.workload), result)
+            try:
+                write_run(options.out, record, parameter_columns(choice.workload), result)
+            except UnicodeEncodeError as error:
+                # A file name may have bytes that are no text.
+                raise OutputError(
+                    f"{options.out}: cannot be written: {error.object!r} is no text in UTF-8; "
+                    "rename the file"
+                ) from None
 
     if options.json:
         note(f"machine {machine.summary()}")

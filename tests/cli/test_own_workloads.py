@@ -275,6 +275,15 @@ def test_bytes_that_are_no_text_are_refused(cli: Cli) -> None:
     assert outcome.err == "error: --note: expected text in UTF-8, found '\\udcff'\n"
 
 
+def test_a_file_name_that_is_no_text_cannot_be_written(cli: Cli) -> None:
+    Path("kv.npy").rename("kv\udcff.npy")
+    traces = ("--routing", "routing.npy", "--kv-lengths", "kv\udcff.npy")
+    outcome = cli("run", "rows.py", *traces, "--out", "out.parquet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "error: out.parquet: cannot be written: 'kv\\udcff.npy' is no text in" in outcome.err
+    assert not Path("out.parquet").exists()
+
+
 def test_a_function_is_not_inspected_without_its_trace(cli: Cli) -> None:
     annotated = "import numpy as np\nfrom typing import Annotated\n"
     text = GEMM.replace("m: int = 64", "ids: Annotated[np.ndarray, st.ROUTING], m: int = 64")
