@@ -189,7 +189,10 @@ def test_lists_nested_too_deep(tmp_path, begin, line):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("2023-11-16 18:15:51,3", "2 fields '2023-11-16 18:15:51,3', expected 3; the file may be"),
+        (
+            "2023-11-16 18:15:51,3",
+            "2 fields '2023-11-16 18:15:51,3', expected 3 in format `azure`; the",
+        ),
         ("2023-11-16 18:15:51,-3,1", "`ContextTokens` is '-3', expected a whole number of tokens"),
         ("2023-11-16 18:15:51,3,", "`GeneratedTokens` is '', expected a whole number of tokens"),
         ("16.11.2023,3,1", "`TIMESTAMP` is '16.11.2023', expected a date and time in UTC as 2023-"),
