@@ -36,8 +36,9 @@ Every recorded run of the STeP paper's simulator that is available, simulated ag
 published artifacts: points named `aug_` are runs of August 2025, those named `stepcsv` rows of
 `step_reference.csv` of December 2025. The published simulator runs on threads and is not
 deterministic: where a run was recorded twice, its two numbers differ by up to 1.3 %
-(`f9_mixtral_dyn`, `aug_mix64_dyn`), so our deviations of about 1e-3 are within its own spread. *Canonical* cycles
-are those of an independent implementation of the same rules. No value below was tuned or fitted.
+(`f9_mixtral_dyn`, `aug_mix64_dyn`), so our deviations of about 1e-3 are within its own spread.
+*Canonical* cycles are those of an independent implementation of the same rules. No value below was
+tuned or fitted.
 
 ## Agreement
 
