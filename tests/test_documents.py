@@ -233,7 +233,7 @@ BAD_JSON = {
     "trailing comma": ('{"a": 1,\n}', "2:1: not valid JSON: expecting property name enclosed in"),
     "comment": ("[1] // x", "1:5: not valid JSON: extra data"),
     "number as key": ("{1: 2}", "1:2: not valid JSON: expecting property name enclosed in"),
-    "open text": ('{"a": "b\n"}', "1:9: not valid JSON: invalid control character at; write it as"),
+    "open text": ('{"a": "b\n"}', "1:9: not valid JSON: invalid control character; write"),
     "key twice": ('{"a": 1,\n "a": 2}', "2:2: key 'a' is given twice, first on line 1; remove"),
     "inner key twice": ('[{"b": {"a": 1, "a": 2}}]', "1:17: key '[0].b.a' is given twice, first"),
     "same key by escape": ('{"a": 1, "\\u0061": 2}', "1:10: key 'a' is given twice"),

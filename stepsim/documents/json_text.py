@@ -41,7 +41,7 @@ class _Json(Reader):
             self.refuse(
                 problem.lineno,
                 problem.colno,
-                f"not valid JSON: {problem.msg[0].lower()}{problem.msg[1:]}; "
+                f"not valid JSON: {problem.msg[0].lower()}{problem.msg[1:].removesuffix(' at')}; "
                 "write standard JSON, without comments and trailing commas",
             )
         except RecursionError:
