@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepsim.workloads import Built, Data, Workload
-from stepsim.workloads.parameters import DEFAULT_ROWS
 
 __all__ = ["built"]
 
@@ -16,7 +15,7 @@ def built(
     *,
     routing: Any = None,
     kv_lengths: Any = None,
-    rows: int = DEFAULT_ROWS,
+    rows: int | None = None,
     **parameters: Any,
 ) -> tuple[Any, Mapping[Any, Any]]:
     """What a workload builds for the data (a subclass of Built), and the bindings of a run."""

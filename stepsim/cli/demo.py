@@ -23,6 +23,7 @@ __all__ = ["demo"]
 
 _MODEL = "qwen3-30b-a3b"
 _TOKENS = 64
+_COUNTING = "executed"
 _TILES: tuple[int | str, ...] = (8, 16, 32, 64, "dynamic")
 
 
@@ -74,7 +75,7 @@ def demo(
             for row in rows
         ]
         title = f"Qwen3-30B-A3B mixture-of-experts layer, {_TOKENS} tokens"
-        draw_tilings(points, title, picture)
+        draw_tilings(points, title, picture, counting=_COUNTING)
 
     show(
         f"machine {machine.summary()}",
@@ -95,7 +96,7 @@ def _simulated(tile: int | str, data: Data, machine: Machine) -> dict[str, Any]:
 
     given = {"model": _MODEL, "tile": tile}
     resolved = resolve(Moe, given, machine=machine, config="published", data=[data])
-    case = Case(find_workload("moe"), resolved, data, machine, "executed")
+    case = Case(find_workload("moe"), resolved, data, machine, _COUNTING)
     done = case.run(data)
     return {
         **case.describe(data),

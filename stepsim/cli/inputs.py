@@ -12,7 +12,7 @@ import typer
 
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
-from stepsim.workloads.parameters import DEFAULT_ROWS, Data
+from stepsim.workloads.parameters import Data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,7 +200,7 @@ def read_traces(
     data = Data.of(
         routing=None if table is None else table.experts,
         kv_lengths=None if served is None else served.lengths,
-        rows=batch or DEFAULT_ROWS,
+        rows=batch,
         whole=None if served is None else served.in_file,
     )
     return Traces(data, _columns(tokens, table, requests, served), facts)

@@ -37,20 +37,23 @@ class TilingPoint:
     cycles: int
 
 
-def draw_tilings(points: Sequence[TilingPoint], title: str, path: str | Path) -> None:
-    """Draw cycles over on-chip memory, one labelled point per run, into an image file.
+def draw_tilings(
+    points: Sequence[TilingPoint], title: str, path: str | Path, *, counting: str
+) -> None:
+    """Draw cycles over on-chip memory, one labeled point per run, into an image file.
 
-    Static tilings are joined by a line; lower left is better. The suffix of ``path`` chooses the
+    Static tilings are joined by a line; lower left is better. ``counting`` says how bytes are
+    counted. The suffix of ``path`` chooses the
     format: .png, .svg or .pdf. The file appears complete or not at all.
 
     Raises
     ------
     OutputError : the suffix is another, matplotlib is missing, or the file cannot be written.
     """
-    save_picture(partial(_draw, points, title), path, _LOOK)
+    save_picture(partial(_draw, points, title, counting), path, _LOOK)
 
 
-def _draw(points: Sequence[TilingPoint], title: str) -> Figure:
+def _draw(points: Sequence[TilingPoint], title: str, counting: str) -> Figure:
     figure, axes = empty(6.4, 4.4, layout="constrained")
     for dynamic, marker, name in ((False, "o", "static"), (True, "D", "dynamic")):
         chosen = [point for point in points if point.dynamic is dynamic]
@@ -77,7 +80,7 @@ def _draw(points: Sequence[TilingPoint], title: str) -> Figure:
                 parse_math=False,
             )
     axes.set_title(title, parse_math=False)
-    axes.set_xlabel("on-chip memory (MB)")
+    axes.set_xlabel(f"on-chip memory ({counting}, MB)")
     axes.set_ylabel("time (thousand cycles)")
     axes.set_ylim(bottom=0, top=1.12 * max(point.cycles for point in points) / 1e3)
     axes.set_xlim(left=0, right=1.12 * max(point.onchip_bytes for point in points) / 1e6)

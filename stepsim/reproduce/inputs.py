@@ -16,7 +16,6 @@ from stepsim.reproduce.settings import KV_TRACES
 from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_routing
 from stepsim.trace_io.synthetic_kv import synthetic_kv_lengths
 from stepsim.workloads import Data, Workload
-from stepsim.workloads.parameters import DEFAULT_ROWS
 
 __all__ = ["Inputs", "own_trace"]
 
@@ -75,7 +74,7 @@ class Inputs:
         return Data.of(
             routing=self.routing(run, workload) if run.routing else None,
             kv_lengths=None if lengths is None else lengths[: run.batch],
-            rows=run.batch or DEFAULT_ROWS,
+            rows=run.batch or None,
             # Published settings of the paper's runs are those of the batch, not of its trace.
             whole=None if lengths is None or not run.folder else len(lengths),
         )

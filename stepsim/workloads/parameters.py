@@ -193,10 +193,10 @@ class Data:
         *,
         routing: Any = None,
         kv_lengths: Any = None,
-        rows: int = DEFAULT_ROWS,
+        rows: int | None = None,
         whole: int | None = None,
     ) -> Data:
-        """Data of the given arrays; ``rows`` is their number where there are none.
+        """Data of the given arrays; ``rows`` is said where there are none, and is 64 by default.
 
         Raises
         ------
@@ -213,7 +213,11 @@ class Data:
                 f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
                 f"found {counts[0]}; take as many of both"
             )
-        found = counts[0] if counts else rows_of("rows", rows, 1)
+        if counts and rows is not None and rows != counts[0]:
+            raise ArgError(
+                f"rows: expected the {counts[0]} of the arrays, found {rows}; leave it out"
+            )
+        found = counts[0] if counts else rows_of("rows", DEFAULT_ROWS if rows is None else rows, 1)
         return cls(ids, lengths, found, found if whole is None else rows_of("whole", whole, found))
 
     def missing(self, inputs: Iterable[Input]) -> list[Input]:

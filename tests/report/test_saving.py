@@ -28,7 +28,7 @@ def routing(layers: int) -> RoutingSummary:
 
 
 PICTURES: dict[str, Draw] = {
-    "tilings": lambda text, path: draw_tilings(POINTS, text, path),
+    "tilings": lambda text, path: draw_tilings(POINTS, text, path, counting="executed"),
     "designs": lambda text, path: draw_designs(COSTS, text, text, path, text),
     "layer": lambda text, path: draw_routing(routing(1), text, path),
     "layers": lambda text, path: draw_routing(routing(3), text, path),

@@ -464,8 +464,9 @@ def test_a_workload_is_a_dataclass():
 @pytest.mark.parametrize(
     ("given", "rows", "whole"),
     [
-        ({}, 64, 64), ({"rows": 5}, 5, 5), ({"routing": [[0], [1]]}, 2, 2),
-        ({"kv_lengths": [1, 2, 3], "whole": 9}, 3, 9),
+        ({}, 64, 64), ({"rows": None}, 64, 64),
+        ({"rows": 5}, 5, 5), ({"routing": [[0], [1]]}, 2, 2),
+        ({"kv_lengths": [1, 2, 3], "rows": 3, "whole": 9}, 3, 9),
         ({"routing": [[0], [1]], "kv_lengths": [1, 2]}, 2, 2),
     ],
 )  # fmt: skip
@@ -512,7 +513,7 @@ ROWS = "expected a whole number of tokens or requests from"
         ({"rows": 0}, f"rows: {ROWS} 1, found 0"),
         ({"rows": 2.0}, f"rows: {ROWS} 1, found 2.0"),
         ({"rows": True}, f"rows: {ROWS} 1, found True"),
-        ({"rows": None}, f"rows: {ROWS} 1, found None"),
+        ({"rows": 3, "kv_lengths": [1, 2]}, "rows: expected the 2 of the arrays, found 3; leave"),
         ({"rows": 8, "whole": 7}, f"whole: {ROWS} 8, found 7"),
         ({"rows": 8, "whole": "x"}, f"whole: {ROWS} 8, found 'x'"),
     ],
