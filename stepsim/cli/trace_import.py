@@ -95,8 +95,8 @@ def import_(
             ranks=ranks or None,
             progress=report,
         )
-    for remark in summary.notes:
-        note(remark)
+    for sentence in summary.notes:
+        note(sentence)
     if json:
         record: dict[str, Any] = {
             "file": str(out),

@@ -43,8 +43,8 @@ def info(
         return
     tables = reading.tables()
     summary = reading.summary(tables)
-    for remark in summary.notes:
-        note(remark)
+    for sentence in summary.notes:
+        note(sentence)
     rows = [table_record(table, summary.experts) for table in tables or ()]
     if json:
         record = {
@@ -85,7 +85,7 @@ def plot(
         draw_requests(reading.requests(), heading, out)
     else:
         summary = reading.summary(reading.tables())
-        for remark in summary.notes:
-            note(remark)
+        for sentence in summary.notes:
+            note(sentence)
         draw_routing(summary, heading, out)
     note(f"wrote {out}")

@@ -94,7 +94,7 @@ class Choice:
 class WorkloadGroup(TyperGroup):
     """A group with a command for every workload: ready-made, of a plugin, or of a user's file.
 
-    Subclasses say what a command does with the choice, and which options it has besides.
+    Subclasses say what a command does with the choice, and which other options it has.
     """
 
     options: type

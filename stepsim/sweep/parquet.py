@@ -94,8 +94,8 @@ def _damaged(path: Path, error: Exception) -> SweepError:
         reason = "is missing"
     else:
         reason = f"is damaged ({str(error).splitlines()[0].rstrip('.')})"
-    mend = "run the sweep again with --resume, which computes this chunk again"
+    advice = "run the sweep again with --resume, which computes this chunk again"
     if path.parent.name.startswith("design="):
         runs = path.parents[2] / "runs" / path.parent.name / path.name
-        mend = f"delete {runs} and run the sweep again with --resume, which computes it again"
-    return SweepError(f"{path}: {reason}; {mend}")
+        advice = f"delete {runs} and run the sweep again with --resume, which computes it again"
+    return SweepError(f"{path}: {reason}; {advice}")

@@ -310,7 +310,7 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
         problems = tuple(describe_problems(error, SweepSpec, lines))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(SweepSpec.model_fields)
-    # A key with a slip of the pen is not missing besides, and its value is looked at as meant.
+    # A misspelled key is not reported as missing too; its value is checked under the key meant.
     meant = {
         key: near[0]
         for key in keys.difference(known).intersection(data)

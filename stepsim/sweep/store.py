@@ -5,7 +5,7 @@
     sweep.json                          what is run: specification, design points, versions
     parts/0003-00001.runs.parquet       finished chunks of design points that are not complete
     runs/design=0003-tile-64/part.parquet
-    failures/design=.../part.parquet    runs without a good end, with the error
+    failures/design=.../part.parquet    runs that failed, with the error
     units/design=.../part.parquet       stall breakdown of the units, when kept
     timings.jsonl                       seconds and process of every chunk; not part of the results
     summary.json                        written last: the sweep is complete

@@ -135,16 +135,16 @@ def index_column(
     Raises:
         TraceError: the column is not of integers, or holds a null, negative or too large value.
     """
-    mend = f"number the {name}s from 0"
-    return _whole_numbers(table, name, source, first_row, _MAX_INDEX, "an index", mend)
+    advice = f"number the {name}s from 0"
+    return _whole_numbers(table, name, source, first_row, _MAX_INDEX, "an index", advice)
 
 
 def count_column(
     table: pa.Table, name: str, source: str, first_row: int = 0
 ) -> npt.NDArray[np.int64]:
     """As `index_column`, of a column of numbers of tokens."""
-    mend = "drop the request or record it again"
-    return _whole_numbers(table, name, source, first_row, _MAX_COUNT, "a number of tokens", mend)
+    advice = "drop the request or record it again"
+    return _whole_numbers(table, name, source, first_row, _MAX_COUNT, "a number of tokens", advice)
 
 
 def name_column(
@@ -206,7 +206,7 @@ def _decoded(
 
 
 def _whole_numbers(
-    table: pa.Table, name: str, source: str, first_row: int, maximum: int, what: str, mend: str
+    table: pa.Table, name: str, source: str, first_row: int, maximum: int, what: str, advice: str
 ) -> npt.NDArray[np.int64]:
     whole = _decoded(table, name, source, pa.types.is_integer, "integers without nulls")
     if whole.null_count:
@@ -221,7 +221,7 @@ def _whole_numbers(
         row = int(np.argmax(bad))
         raise TraceError(
             f"{source}: row {first_row + row}: `{name}` is {numbers[row]}, expected {what} "
-            f"0..{maximum}; {mend}"
+            f"0..{maximum}; {advice}"
         )
     return np.asarray(numbers, dtype=np.int64)
 

@@ -51,9 +51,9 @@ def detect_format(path: Path) -> str | None:
         raise unreadable(path, error) from error
     if not head:
         raise TraceError(f"{path}: the file is empty (0 bytes); write or copy it again")
-    for magic, (what, mend) in _WRAPPED.items():
+    for magic, (what, advice) in _WRAPPED.items():
         if head.startswith(magic):
-            raise TraceError(f"{path}: is {what}, expected the trace itself; {mend} {path}")
+            raise TraceError(f"{path}: is {what}, expected the trace itself; {advice} {path}")
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 

@@ -125,6 +125,6 @@ def returns_program(function: Callable[..., Any]) -> bool:
 
     try:
         returned = get_type_hints(function).get("return")
-    except Exception:  # names that do not exist; they are told of when the function is asked for
+    except Exception:  # names that do not exist; reported when the function is asked for
         return False
     return isinstance(returned, type) and issubclass(returned, (Program, Built))
