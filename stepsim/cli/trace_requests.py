@@ -25,13 +25,26 @@ _BLOCK_STEPS = 4096
 def select(
     file: Annotated[Path, typer.Argument(help="A request trace of any format, or a data set.")],
     size: Annotated[int, typer.Option(help="Requests per window.")],
-    by: Annotated[Literal["stdev"], typer.Option(help="Measure to select by.")] = "stdev",
-    count: Annotated[int, typer.Option(help="Windows per class; no two share a request.")] = 3,
+    by: Annotated[
+        Literal["stdev"] | None, typer.Option(help="Measure of the classes. (default: stdev)")
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Windows per class or deviation; no two share a request. (default: 3)"
+        ),
+    ] = None,
     requests: Annotated[
         int, typer.Option(help="Requests to use from the start; 0 uses all.")
     ] = 5000,
-    stride: Annotated[int, typer.Option(help="Requests between the starts of two windows.")] = 2,
-    share: Annotated[float, typer.Option(help="Fraction of the windows in each class.")] = 0.1,
+    stride: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Requests between the starts of two windows. (default: 2)"),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Fraction of the windows in each class. (default: 0.1)"),
+    ] = None,
     at: Annotated[
         list[int] | None,
         typer.Option(
@@ -65,11 +78,19 @@ def select(
             "name the folder with --out"
         )
     _check_count(requests)
+    if at or near:
+        _refuse("--at and --near select no classes", by=by, share=share)
+    if at and not near:
+        _refuse("--at selects one window for each request", count=count, stride=stride)
+    steps, several = 2 if stride is None else stride, 3 if count is None else count
     lengths = load_requests(file, format=format, column=column).context_tokens
     if at or near:
-        chosen = _asked_for(lengths, size, at or [], near or [], requests or None, stride, count)
+        chosen = _asked_for(lengths, size, at or [], near or [], requests or None, steps, several)
     else:
-        chosen = _of_classes(lengths, size, by, requests or None, stride, share, count)
+        chosen = _of_classes(
+            lengths, size, by or "stdev", requests or None, steps,
+            0.1 if share is None else share, several,
+        )  # fmt: skip
     if out is not None:
         _write_windows(lengths, [window for _, window in chosen], prefix, out)
     if json:
@@ -188,6 +209,15 @@ def _of_classes(
     return [
         (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
     ]
+
+
+def _refuse(why: str, **options: Any) -> None:
+    """Refuse options that have no effect because of others."""
+    from stepsim.errors import ArgError
+
+    for name, value in options.items():
+        if value is not None:
+            raise ArgError(f"--{name}: has no effect, since {why}; leave it out")
 
 
 def _asked_for(

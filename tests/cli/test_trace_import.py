@@ -242,6 +242,10 @@ def test_select_by_first_request_and_by_deviation(cli: Cli, tmp_path: Path) -> N
     )
 
     for wrong, says in (
+        (("--at", 1, "--share", 0.5), "--share: has no effect, since --at and --near select no"),
+        (("--near", 1, "--by", "stdev"), "--by: has no effect, since --at and --near select no"),
+        (("--at", 1, "--count", 2), "--count: has no effect, since --at selects one window"),
+        (("--at", 1, "--stride", 3), "--stride: has no effect, since --at selects one window"),
         (("--at", 18), "begins at 18, expected 1..17, since the trace has 20 requests"),
         (("--near", "nan"), "the requested deviation is nan, expected a number from 0"),
         (("--near", 1, "--requests", -3), "--requests -3: expected at least 1, or 0 for all"),
