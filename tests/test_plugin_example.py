@@ -74,7 +74,9 @@ def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:
     log = tmp_path / "router.log"
     log.write_text("tern 1\n0 0 17 3\n0 0 5 17\n0 1 2 40\n0 1 2 41\n")
     stepsim(site, "trace", "import", log, tmp_path / "routing.parquet", "--experts", 64)
-    assert "2" in stepsim(site, "trace", "info", tmp_path / "routing.parquet")
+    shown = stepsim(site, "trace", "info", tmp_path / "routing.parquet", "--json")
+    found = json.loads(shown)["summary"]
+    assert (found["layers"], found["rows"], found["experts"], found["k"]) == (2, 4, 64, 2)
 
 
 def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path) -> None:
