@@ -17,7 +17,7 @@ from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec
 from stepsim.sweep.traces import Trace
 from stepsim.workloads import Data, Model, ParameterError, Resolved, Workload, resolve
-from stepsim.workloads.loading import Source, user_code
+from stepsim.workloads.loading import Source
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.resolve import parameter_problems
 
@@ -65,7 +65,7 @@ class Point:
 
     def resolved(self) -> Resolved[Workload]:
         """The workload with its parameters."""
-        with user_code(self.source.text):
+        with self.source.user_code():
             workload = self.source.load()(**self.values)
         return Resolved(workload, self.origins, self.config)
 
@@ -82,7 +82,7 @@ class Fit(NamedTuple):
 
 
 def read_designs(
-    spec: SweepSpec, workload: type[Workload], problems: Problems, *, machine_known: bool
+    spec: SweepSpec, source: Source, problems: Problems, *, machine_known: bool
 ) -> list[Design]:
     """Design points as they are specified; what is wrong with others goes to ``problems``.
 
@@ -99,7 +99,7 @@ def read_designs(
     machines: dict[str, Machine | MachineError] = {}
     found = []
     for index, values in enumerate(given):
-        one = Design(spec, workload, common, values, index, problems, machines)
+        one = Design(spec, source, common, values, index, problems, machines)
         if one.check(machine_known=machine_known):
             found.append(one)
     return found
@@ -107,7 +107,6 @@ def read_designs(
 
 def resolve_points(
     designs: Sequence[Design],
-    source: Source,
     traces: Mapping[int, Sequence[Trace]],
     problems: Problems,
 ) -> dict[str, Point]:
@@ -121,7 +120,7 @@ def resolve_points(
         if one.needs_traces and one.index not in traces:
             continue
         try:
-            point = one.resolved(source, traces.get(one.index, ()))
+            point = one.resolved(traces.get(one.index, ()))
         except ParameterError as error:
             for name, text in error.problems:
                 problems.add_of_point(one.where, f"{name}: {text}")
@@ -210,7 +209,7 @@ class Design:
     def __init__(
         self,
         spec: SweepSpec,
-        workload: type[Workload],
+        source: Source,
         common: Mapping[str, Any],
         design: Mapping[str, Any],
         index: int,
@@ -219,7 +218,8 @@ class Design:
     ) -> None:
         self.index = index
         self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
-        self._spec, self._workload, self._design = spec, workload, design
+        self._spec, self._source, self._design = spec, source, design
+        self._workload = source.load()
         self._problems, self._machines = problems, machines
         self._values = {**common, **design}
         self._machine: Machine | None = None
@@ -234,7 +234,7 @@ class Design:
     def check(self, *, machine_known: bool) -> bool:
         """Whether its machine, and each parameter by itself, is sound."""
         self._machine = self._find_machine(known=machine_known)
-        with user_code(self._workload.name):
+        with self._source.user_code():
             found = parameter_problems(self._workload, self.given)
         for key, text in found:
             self._blame(key, text, misnamed=key not in fields_of(self._workload))
@@ -254,11 +254,11 @@ class Design:
             The model has no experts.
         """
         known = fields_of(self._workload)
-        with user_code(self._workload.name):
+        with self._source.user_code():
             given = {name: known[name].checked(value) for name, value in self.given.items()}
             return self._workload.routing_shape(given)
 
-    def resolved(self, source: Source, traces: Sequence[Trace]) -> Point:
+    def resolved(self, traces: Sequence[Trace]) -> Point:
         """The point with all parameters; what published settings depend on are the traces.
 
         Raises
@@ -272,7 +272,7 @@ class Design:
             sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
             loaded = (trace.loaded() for trace in sizes.values())
             data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
-        with source.user_code():
+        with self._source.user_code():
             found = resolve(
                 self._workload, self.given, machine=self._machine, config=self._config, data=data
             )
@@ -281,13 +281,13 @@ class Design:
         return Point(
             self.index,
             _label(self.index, self._design),
-            source,
+            self._source,
             self._portable(values, found.origins),
             found.origins,
             found.config,
             self._machine,
             counting_of(self._spec.counting, found.config),
-            [source.text, plain, self._machine.to_dict()],
+            [self._source.text, plain, self._machine.to_dict()],
         )
 
     def _portable(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:

@@ -239,13 +239,13 @@ def make_plan(draft: Draft) -> Plan:
     # What depends on keys that are wrong is left alone: what they should be is unknown.
     designs: list[Design] = []
     if not draft.wrong & {"grid", "points", "parameters", "model"}:
-        designs = read_designs(spec, workload, problems, machine_known="machine" not in draft.wrong)
+        designs = read_designs(spec, source, problems, machine_known="machine" not in draft.wrong)
     else:
         _check_alone(draft, spec, problems)
     traces: dict[int, tuple[Trace, ...]] = {}
     if not draft.wrong & {"traces", "lengths", "pairs"}:
         traces = _traces_of(spec, workload, designs, problems)
-    points = resolve_points(designs, source, traces, problems)
+    points = resolve_points(designs, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
     build = is_checked_by_building(workload) and len(points) <= _BUILT
     fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}

@@ -379,3 +379,38 @@ def test_how_much_there_is_to_do_is_said(
     folder: Path, changes: dict[str, Any], expected: str
 ) -> None:
     assert plan_sweep(written(folder, **changes)).size == expected
+
+
+LATE = '''
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+import stepsim as st
+
+@dataclass(frozen=True, kw_only=True)
+class Late(st.Workload):
+    """Knows its experts from a neighbor that it imports when it is asked."""
+    inputs: ClassVar = (st.ROUTING,)
+    rows: Annotated[int, st.Param("rows of a tile")] = 4
+
+    @classmethod
+    def routing_shape(cls, given):
+        from neighbor_of_late import EXPERTS
+        return EXPERTS, 1
+
+    def build(self, data):
+        with st.Program("late", compute_bw=64) as program:
+            st.linear_store(st.linear_load(st.spec(self.rows, 4), tile=(self.rows, 4)))
+        return st.Built(program)
+'''
+
+
+def test_a_neighbor_imported_late_says_which_routing_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    (tmp_path / "neighbor_of_late.py").write_text("EXPERTS = 6\n")
+    spec = {
+        "workload": str(tmp_path / "late.py:Late"),
+        "traces": {"synthetic": {"tokens": 5, "seed": 1}},
+    }
+    plan = plan_sweep(spec)
+    assert plan.runs == 1
+    assert plan.traces[0].data.shape == (5, 1)
