@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.simulation.case import Case
 
-__all__ = ["Choice", "WorkloadGroup", "option_name"]
+__all__ = ["Choice", "WorkloadGroup", "option_name", "workload_app"]
 
 _SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
 
@@ -107,6 +107,20 @@ class WorkloadGroup(TyperGroup):
         source = find_workload(cmd_name)
         workload = source.load()
         return _command(source, workload, type(self).options, type(self).perform)
+
+
+def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None]) -> typer.Typer:
+    """The command that takes a workload and its parameters; ``text`` is its help."""
+    group = type("Group", (WorkloadGroup,), {"options": options, "perform": staticmethod(perform)})
+    app = typer.Typer(
+        cls=group,
+        help=text,
+        no_args_is_help=True,
+        subcommand_metavar="WORKLOAD|FILE.py[:NAME] [ARGS]...",
+    )
+    # Without a callback typer would take a group for a single command.
+    app.callback()(lambda: None)
+    return app
 
 
 def option_name(parameter: str) -> str:
