@@ -4,5 +4,5 @@ __all__ = ["MODEL_VERSION", "__version__"]
 
 __version__ = "0.1.0"
 
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 """Raised whenever any simulated time can differ for the same program and machine."""

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stepsim.errors import OutputError
+from stepsim.paths import exists
 
-__all__ = ["replacing"]
+__all__ = ["renamed", "replacing"]
 
 
 @contextmanager
@@ -20,33 +21,70 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
     Raises
     ------
     OutputError
-        When a target cannot be written. Whatever ends the block early, no temporary file stays and
-        files that were there before are untouched.
+        When a target cannot be written, or memory ends in the block. Whatever ends the block early,
+        no temporary file stays and files that were there before are untouched.
+    """
+    first = _followed(Path(targets[0]))
+    try:
+        with renamed(*targets) as parts:
+            yield parts
+    except OutputError:  # an OSError too, but it says what is wrong already
+        raise
+    except MemoryError as error:
+        raise OutputError(
+            f"cannot write {first}: not enough memory; end other programs or write less at once"
+        ) from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(
+            f"cannot write {first}: {reason}; "
+            "choose a folder that exists, is writable and has space"
+        ) from error
+
+
+@contextmanager
+def renamed(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
+    """As `replacing`, for callers with words of their own for what the disk and memory say.
+
+    Raises
+    ------
+    OutputError
+        When a target is not a file, or has no name that can be written.
+    OSError, MemoryError
+        As they come.
     """
     places = [_followed(Path(target)) for target in targets]
     for place in places:
-        if place.exists() and not place.is_file():
+        if not _is_utf8(place):
+            raise OutputError(
+                f"cannot write {str(place)!a}: the path is not UTF-8; choose another name"
+            )
+        if exists(place, OutputError) and not place.is_file():
             raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
     token = secrets.token_hex(6)
-    parts = [place.with_name(f".{place.name}.{token}.tmp") for place in places]
+    # Absolute, since Arrow takes the "a:b/c" of a relative path for an address.
+    parts = [place.absolute().with_name(f".{place.name}.{token}.tmp") for place in places]
     try:
         yield parts
         for part, place in zip(parts, places, strict=True):
             part.replace(place)
-    except OutputError:  # an OSError too, but it says what is wrong already
-        raise
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(
-            f"cannot write {places[0]}: {reason}; "
-            "choose a folder that exists, is writable and has space"
-        ) from error
     finally:
         for part in parts:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
 
 
+def _is_utf8(path: Path) -> bool:
+    """Whether libraries that take texts can write the path."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _followed(path: Path) -> Path:
     """The file behind a link, so that the link itself stays."""
-    return path.resolve() if path.is_symlink() else path
+    with suppress(OSError, ValueError):  # what is wrong with the path is told afterwards
+        return path.resolve() if path.is_symlink() else path
+    return path

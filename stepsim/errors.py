@@ -22,6 +22,7 @@ __all__ = [
     "SweepError",
     "TraceError",
     "UserCodeError",
+    "WorkerError",
     "WorkloadError",
     "did_you_mean",
 ]
@@ -89,6 +90,10 @@ class OutputError(StepSimError, OSError):
 
 class SweepError(StepSimError, ValueError):
     """A sweep specification is invalid, or a sweep folder does not fit it."""
+
+
+class WorkerError(StepSimError, RuntimeError):
+    """The workers of a sweep cannot be started, or were lost: processes, a scheduler, a cluster."""
 
 
 class WorkloadError(StepSimError, ValueError):

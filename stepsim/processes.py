@@ -7,19 +7,23 @@ import importlib
 import os
 import pickle
 import shutil
+import signal
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import loky
 
-__all__ = ["WorkerProcesses"]
+from stepsim.errors import OutputError
+
+__all__ = ["ResultLost", "WorkerProcesses"]
 
 _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 """Programs are many long-lived objects without cycles; looking for cycles finds none."""
@@ -30,6 +34,10 @@ _ATOMIC_BYTES = 2048
 """What a pipe takes as a whole or not at all: POSIX says 512 at least, Linux 4096; less headers."""
 
 
+class ResultLost(OutputError):
+    """What a process has computed is gone or cannot be read; it may be computed again."""
+
+
 class WorkerProcesses:
     """``jobs`` processes of loky's executor, which load ``module`` from now on.
 
@@ -38,18 +46,24 @@ class WorkerProcesses:
     dies, all are ended, and every future that is not done raises ``BrokenExecutor``.
 
     Large results come as files. A process that is killed while it writes into a pipe leaves half
-    of a message, for whose end the executor would wait forever.
+    of a message, for whose end the executor would wait forever. A future whose file is gone raises
+    `ResultLost`.
     """
 
     def __init__(self, jobs: int, module: str) -> None:
         self._stopped = False
         self._under_way: set[Future[Any]] = set()
         self._folder = tempfile.mkdtemp(prefix="stepsim-")
-        self._executor = loky.ProcessPoolExecutor(
-            jobs, initializer=_begin, initargs=(os.getpid(), module, self._folder)
-        )
-        # The first piece of work starts them all.
-        self._first = self._executor.submit(_nothing)
+        try:
+            with _signals_held():
+                self._executor = loky.ProcessPoolExecutor(
+                    jobs, initializer=_begin, initargs=(os.getpid(), module, self._folder)
+                )
+                # The first piece of work starts them all.
+                self._first = self._executor.submit(_nothing)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Call ``work`` in one of the processes. Raises BrokenExecutor when one has died."""
@@ -63,6 +77,10 @@ class WorkerProcesses:
     def never_began(self) -> bool:
         """Whether they died before any of them was ready to work."""
         return self._first.done() and self._first.exception() is not None
+
+    def began(self) -> bool:
+        """Wait until one of them is ready to work, or all have died; returns which."""
+        return self._first.exception() is None
 
     def stop(self) -> None:
         """End the processes immediately, whatever they are doing."""
@@ -87,6 +105,23 @@ class WorkerProcesses:
             future.set_exception(value)
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Processes that start in the block get no SIGINT and SIGHUP, which a terminal sends to all.
+
+    It is for the process they work for to end them; those that are just starting, and one of
+    loky's that clears up after the others, would complain with a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, which has no hangups
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _nothing() -> None:
     pass
 
@@ -100,17 +135,31 @@ def _outcome(folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) 
         data = pickle.dumps((False, error))
     if len(data) <= _ATOMIC_BYTES:
         return data
-    handle, name = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
+    try:
+        handle, name = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        problem = OutputError(
+            f"{folder}: a worker process cannot write there what it has computed "
+            f"({error.strerror}); make room, or set TMPDIR to another folder"
+        )
+        return pickle.dumps((False, problem))
     return pickle.dumps(Path(name))
 
 
 def _loaded(data: bytes) -> tuple[bool, Any]:
     found = pickle.loads(data)
     if isinstance(found, Path):
-        data = found.read_bytes()
-        found.unlink()
+        try:
+            data = found.read_bytes()
+        except OSError as error:
+            raise ResultLost(
+                f"{found}: what a worker process has computed cannot be read ({error.strerror}); "
+                "keep the folder of temporary files from being cleared, or set TMPDIR to another"
+            ) from error
+        with suppress(OSError):  # the folder goes in the end
+            found.unlink()
         found = pickle.loads(data)
     return found  # type: ignore[no-any-return]
 

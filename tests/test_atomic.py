@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
+from stepsim.results.writing import write_tables
 
 
 def test_all_targets_appear_together(tmp_path: Path) -> None:
@@ -68,3 +72,42 @@ def test_an_error_of_writing_is_worded_once(tmp_path: Path) -> None:
         raise error
     assert caught.value is error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_of_memory_is_worded(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="a: not enough memory; end other programs"):
+        _write_without_memory(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _write_without_memory(target: Path) -> None:
+    with replacing(target) as (part,):
+        part.write_text("half")
+        raise MemoryError
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path):
+    target = tmp_path / "caf\udce9.parquet"
+    with (
+        pytest.raises(OutputError, match=r"caf.udce9.parquet': the path is not UTF-8"),
+        replacing(target),
+    ):
+        pytest.fail("the block must not begin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_look_like_addresses_are_names_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py:gemm").mkdir()
+    tables = {"": pa.table({"a": [1, 2]})}
+    for name in ("own.py:gemm/run.parquet", "s3:run.parquet"):
+        write_tables(name, tables)
+        assert pq.read_table(io.BytesIO(Path(name).read_bytes())).to_pydict() == {"a": [1, 2]}
+
+
+def test_another_ending_than_that_of_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"run\.csv: expected a name that ends in \.parquet"):
+        write_tables(tmp_path / "run.csv", {"": pa.table({"a": [1]})})
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import tempfile
 import threading
 import time
@@ -13,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from stepsim.processes import WorkerProcesses
+from stepsim.errors import OutputError
+from stepsim.processes import WorkerProcesses, _outcome
 from tests.sweep.support import die_while_sending, kill_self
 
 
@@ -65,10 +68,35 @@ def test_results_and_errors_of_any_size_come_back(size: int) -> None:
         processes.stop()
 
 
-def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing() -> None:
-    before = set(Path(tempfile.gettempdir()).glob("stepsim-*"))
+def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A place of its own, since other tests run beside this one.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     processes = WorkerProcesses(2, "json")
     future = processes.submit(die_while_sending)
+    assert list(tmp_path.glob("stepsim-*"))
     assert isinstance(future.exception(timeout=60), BrokenExecutor)
     processes.stop()
-    assert set(Path(tempfile.gettempdir()).glob("stepsim-*")) <= before
+    assert not list(tmp_path.glob("stepsim-*"))
+
+
+def test_results_that_cannot_be_put_down_are_an_error_of_the_place(tmp_path: Path) -> None:
+    succeeded, error = pickle.loads(_outcome(str(tmp_path / "gone"), bytes, (100_000,)))
+    assert not succeeded
+    assert isinstance(error, OutputError)
+    assert str(error).startswith(f"{tmp_path / 'gone'}: a worker process cannot write there what")
+
+
+def blocked() -> set[int]:
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])}
+
+
+def test_processes_leave_the_signals_of_a_terminal_to_this_one() -> None:
+    before = blocked()
+    processes = WorkerProcesses(1, "json")
+    try:
+        assert {signal.SIGINT, signal.SIGHUP} <= processes.submit(blocked).result()
+    finally:
+        processes.stop()
+    assert blocked() == before

@@ -1,4 +1,4 @@
-"""YAML and JSON documents from strangers: plain data and the line of each value, within limits.
+"""YAML and JSON documents of any origin: plain data and the line of each value, within limits.
 
 Both readers give what JSON can say (null, bool, int, float, str, lists, mappings with text keys)
 and raise the error class of their caller, with ``file:line:column``, for everything else. Size,

@@ -17,22 +17,34 @@ _MOST_BYTES = 2 * 1024 * 1024
 _MOST_VALUES = 60_000
 
 
-def load_json(path: str | Path, what: str, error: type[StepSimError]) -> Document:
-    """Read one JSON document from a file of 2 MiB at most.
+def load_json(
+    path: str | Path,
+    what: str,
+    error: type[StepSimError],
+    *,
+    most_bytes: int = _MOST_BYTES,
+    most_values: int = _MOST_VALUES,
+) -> Document:
+    """Read one JSON document from a file of 2 MiB at most, unless more is allowed.
 
     Parameters and errors are those of `load_yaml`.
     """
     where = f"{what} {path}"
-    return parse_json(read_text(Path(path), where, error, _MOST_BYTES), where, error)
+    text = read_text(Path(path), where, error, most_bytes)
+    return parse_json(text, where, error, most_values=most_values)
 
 
-def parse_json(text: str, where: str, error: type[StepSimError]) -> Document:
+def parse_json(
+    text: str, where: str, error: type[StepSimError], *, most_values: int = _MOST_VALUES
+) -> Document:
     """As `load_json`, of a text; messages start with ``where``."""
-    return _Json(text, where, error).read()
+    return _Json(text, where, error, most_values).read()
 
 
 class _Json(Reader):
-    most_values = _MOST_VALUES
+    def __init__(self, text: str, where: str, error: type[StepSimError], most_values: int) -> None:
+        super().__init__(text, where, error)
+        self.most_values = most_values
 
     def read(self) -> Document:
         try:

@@ -1,0 +1,128 @@
+"""Checks of what users pass: whole numbers in a range, lists of them, switches and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, cast
+
+from stepsim.errors import ArgError
+
+__all__ = ["Range", "flag", "is_number", "is_whole", "label_of", "shown", "text_of"]
+
+_PRINTED_BITS = 256
+_PRINTED_LETTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole numbers from ``low`` to ``high``; ``why`` says what they count."""
+
+    high: int
+    why: str
+    low: int = 1
+
+    def holds(self, value: object) -> bool:
+        """True for an int in the range, also of numpy; bools and floats are none."""
+        return is_whole(value) and self.low <= int(cast(Integral, value)) <= self.high
+
+    def checked(self, what: str, value: object) -> int:
+        """``value`` as an int (numpy integers too); ArgError when it is not in the range."""
+        # Programs of thousands of operators are built in milliseconds: the usual case comes first.
+        if type(value) is int and self.low <= value <= self.high:
+            return value
+        if not self.holds(value):
+            raise ArgError(self.refusal(what, value))
+        return int(cast(Integral, value))
+
+    def list(self, what: str, values: object) -> tuple[int, ...]:
+        """A sequence of such numbers, also a one-dimensional array; ArgError for another."""
+        if type(values) is tuple and all(
+            type(v) is int and self.low <= v <= self.high for v in values
+        ):
+            return values
+        if not _is_list(values):
+            raise ArgError(f"{what} must be a list of ints, found {shown(values)} ({self.why})")
+        return tuple(self.checked(f"{what}[{i}]", v) for i, v in enumerate(cast(Any, values)))
+
+    def pair(self, what: str, values: object) -> tuple[int, int]:
+        """Two such numbers: rows and columns."""
+        if type(values) is tuple and len(values) == 2:
+            return cast(tuple[int, int], self.list(what, values))
+        if not _is_list(values) or len(cast(Any, values)) != 2:
+            raise ArgError(f"{what} must be two ints (rows, columns), found {shown(values)}")
+        rows, cols = self.list(what, values)
+        return rows, cols
+
+    def refusal(self, what: str, value: object) -> str:
+        """What to say about a value that the range does not hold."""
+        return (
+            f"{what} must be an int from {self.low} to {_limit(self.high)}, found {shown(value)} "
+            f"({self.why})"
+        )
+
+
+def _is_list(values: object) -> bool:
+    """A sequence that is no text, or a one-dimensional array."""
+    flat = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+    return flat or getattr(values, "ndim", None) == 1
+
+
+def _limit(number: int) -> str:
+    """A limit in a message: large powers of two, and what lies just below them, as such."""
+    for below in (0, 1):
+        power = number + below
+        if number > 4096 and power & (power - 1) == 0:
+            return f"2**{power.bit_length() - 1}" + (" - 1" if below else "")
+    return f"{number}"
+
+
+def is_whole(value: object) -> bool:
+    """An int, also of numpy; bools are none."""
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+
+
+def is_number(value: object) -> bool:
+    """An int or float, also of numpy; bools are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def flag(what: str, value: object) -> bool:
+    """``value`` as a bool; ArgError for anything else, numbers and texts included."""
+    if value is True or value is False:
+        return value
+    of_numpy = getattr(getattr(value, "dtype", None), "kind", "") == "b"
+    if not of_numpy or getattr(value, "ndim", None) != 0:
+        raise ArgError(f"{what} must be True or False, found {shown(value)}")
+    return bool(value)
+
+
+def text_of(what: str, value: object) -> str:
+    """``value`` as a text that files can hold; ArgError for another, or with half a character."""
+    if not isinstance(value, str):
+        raise ArgError(f"{what} must be a string, found {shown(value)}")
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ArgError(
+            f"{what} must be a string that can be written as UTF-8, found {shown(value)}"
+        ) from None
+    return value
+
+
+def label_of(what: str, value: object) -> str | None:
+    """``value`` as a name for reports; ArgError unless it is a string or None."""
+    if value is not None and not isinstance(value, str):
+        raise ArgError(f"{what} must be a string or None, found {shown(value)}")
+    return None if value is None else text_of(what, value)
+
+
+def shown(value: object) -> str:
+    """``repr`` for a message; what is too long to print by its size."""
+    if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _PRINTED_LETTERS else f"{text[:_PRINTED_LETTERS]}..."

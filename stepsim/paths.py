@@ -1,0 +1,30 @@
+"""Whether there is something at a path, also at one that can be no name of a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stepsim.errors import StepSimError
+
+__all__ = ["exists"]
+
+
+def exists(path: Path, error: type[StepSimError]) -> bool:
+    """As `Path.exists`, with an error of ours for a path that cannot be looked at.
+
+    Raises
+    ------
+    error : the path is too long, has a null character, or leads through a closed folder.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as problem:
+        errno = getattr(problem, "errno", None)
+        reason = os.strerror(errno) if errno else str(problem)
+        raise error(
+            f"{str(path)!a:.200}: cannot be looked at: {reason}; name a file or a folder"
+        ) from problem
+    return True
