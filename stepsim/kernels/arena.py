@@ -6,7 +6,9 @@ then returns ``NO_SPACE`` without having changed anything, the caller enlarges t
 unit runs again.
 
 A buffer or tuple is a block whose first slot is a header (``rows`` elements, ``off`` references,
-``level`` the order of the block); the elements follow.
+``level`` the order of the block); the elements follow. The header of a tuple also has what moving
+it costs: ``pub`` its bytes, ``rel`` the cycles to load the members as they lie, ``hrel`` those if
+all of them lie on chip.
 """
 
 from __future__ import annotations

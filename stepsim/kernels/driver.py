@@ -9,9 +9,13 @@ from typing import Any, Protocol
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
+from stepsim.errors import LoweringError
 from stepsim.kernels.engine import run
+from stepsim.kernels.foreign import plugin_refusal
+from stepsim.kernels.free_memory import free_bytes
 from stepsim.kernels.layout import INFINITY, RunState, State, Status
 
 __all__ = ["Execution", "ImageArrays", "execute", "state_of"]
@@ -164,9 +168,25 @@ def state_of(image: ImageArrays, arena: int) -> State:
 
 
 def _with_more_slots(state: State) -> State:
-    """The same state with at least twice the slots."""
+    """The same state with twice the slots or more; with fewer where memory is short.
+
+    Raises
+    ------
+    LoweringError
+        They do not fit the memory of this machine.
+    """
     g, slots = state.globals[0], state.slots
-    grown = np.zeros(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), slots.dtype)
+    each, there = slots.dtype.itemsize, free_bytes()
+    needed = int(g.arena_top) + int(g.arena_need)
+    if needed * each > there:
+        raise LoweringError(
+            "the tokens that wait in FIFOs and buffers do not fit the memory of this machine: "
+            f"{needed * each / 2**30:.1f} GiB for {needed:,} tokens, {there / 2**30:.1f} GiB are "
+            "free. Buffer fewer tiles, or limit the depth of the FIFOs"
+        )
+    # Doubling keeps the copies few.
+    count = int(min(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), there / each))
+    grown = np.zeros(count, slots.dtype)
     grown[: len(slots)] = slots
     g.arena_end = len(grown)
     return state._replace(slots=_records(grown))
@@ -177,6 +197,19 @@ def _arena_size(fixed: int, channels: int) -> int:
 
 
 def _compile_for(arrays: State) -> None:
-    """Compile or load the engine before the clock starts; once, as all runs have one signature."""
-    if not numba.config.DISABLE_JIT and not run.signatures:
+    """Compile or load the engine before the clock starts; once, as all runs have one signature.
+
+    Raises
+    ------
+    UserCodeError
+        The kernel of a plugin cannot be compiled.
+    """
+    if numba.config.DISABLE_JIT or run.signatures:
+        return
+    try:
         run.compile((numba.typeof(arrays),))
+    except NumbaError as error:
+        refusal = plugin_refusal(error)
+        if refusal is None:
+            raise
+        raise refusal from None

@@ -3,7 +3,7 @@
 Numba keys its on-disk cache on the file of the cached function alone: an edit in another kernel
 file would silently run old machine code. Here the key is a digest of every kernel source, those of
 plugins included, together with the versions of numba, llvmlite and numpy, and the entry lives in a
-folder named by that digest.
+folder named by that digest. :mod:`stepsim.kernels.entries` has the file of an entry.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
+from stepsim.kernels.entries import SUFFIX, EntryFiles, is_whole
 from stepsim.plugins import sources, usable
 
 __all__ = [
@@ -109,28 +110,36 @@ def cache_directory() -> Path:
 
 
 def is_compiled() -> bool:
-    """Whether a compiled engine is on disk. It is not read, so it may still prove unusable."""
-    return any(cache_directory().glob("*.nbc"))
+    """Whether a compiled engine is on disk, undamaged. It may be one for another processor."""
+    return any(is_whole(path) for path in cache_directory().glob(f"*{SUFFIX}"))
 
 
 class _Locator(_CacheLocator):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self._folder = cache_directory()
+
+    def ensure_cache_path(self) -> None:
+        if self._folder.is_file():  # as wrong as a damaged entry, which is replaced too
+            self._folder.unlink()
+        self._folder.mkdir(parents=True, exist_ok=True)
+
     def get_cache_path(self) -> str:
-        return str(cache_directory())
+        return str(self._folder)
 
     def get_source_stamp(self) -> str:
         return _loaded_digest()
 
     def get_disambiguator(self) -> str:
-        return "engine"
+        return ""  # of numba's own file names
 
 
 class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
     # The base class would pick a locator by the function's file; ours is fixed.
     def __init__(self, py_func: Callable[..., Any]) -> None:
-        self._lineno = py_func.__code__.co_firstlineno
         self._locator = _Locator()
         name = f"{Path(inspect.getfile(py_func)).stem}.{py_func.__qualname__}"
-        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+        # Angle brackets are not allowed everywhere.
+        self._filename_base = name.replace("<", "").replace(">", "")
 
     def check_cachable(self, cres: Any) -> bool:
         # Happens with NUMBA_OPT=0. The base class would warn and name a file our locator has not.
@@ -145,25 +154,34 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
     _impl_class = _Impl
 
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        # In place of numba's index and data files, which have no digest.
+        self._cache_file = EntryFiles(
+            Path(self.cache_path), self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:
+            reason = str(error).partition("\n")[0] or type(error).__name__
             _log.warning(
-                "compiled engine in %s is unreadable (%s); compiling", self.cache_path, error
-            )
-            self._remove_files()
+                "compiled engine in %s cannot be used: %s; compiling it anew",
+                self.cache_path, reason,
+            )  # fmt: skip
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
-        except OSError as error:
-            _log.warning("cannot store the compiled engine in %s (%s)", self.cache_path, error)
-
-    def _remove_files(self) -> None:
-        for path in Path(self.cache_path).glob(f"{self._impl.filename_base}*"):
-            path.unlink(missing_ok=True)
+        except (OSError, MemoryError) as error:
+            reason = str(error) or type(error).__name__
+            _log.warning(
+                "cannot store the compiled engine in %s: %s; every start compiles it until that "
+                "folder can be written or STEPSIM_CACHE_DIR names another",
+                self.cache_path, reason,
+            )  # fmt: skip
 
 
 def cached_entry(function: Callable[..., Any]) -> Any:

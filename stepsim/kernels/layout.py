@@ -16,9 +16,11 @@ __all__ = [
     "CHANNEL",
     "GLOBAL",
     "INFINITY",
+    "MAX_ADDRESS",
     "MAX_TILE_SIDE",
     "PORT",
     "SLOT",
+    "TUPLE_RD",
     "UNIT_FIELDS",
     "Abort",
     "Payload",
@@ -29,6 +31,9 @@ __all__ = [
 
 INFINITY: Final = 1 << 62
 """A time, capacity or count that is never reached."""
+
+MAX_ADDRESS: Final = (1 << 63) - 1
+"""Largest tile index that the value of a token holds."""
 
 MAX_TILE_SIDE: Final = 1 << 20
 """Largest number of rows or columns of a tile; keeps ``2 * M * K * N`` below 2**63."""
@@ -46,11 +51,14 @@ SLOT = np.dtype(
         ("level", np.int16),  # fused stop level, 0 = plain
         ("bits", np.int16),  # bits per element
         ("kind", np.int8),  # Payload
-        ("rd", np.int8),  # lies in on-chip memory: a consumer pays a load
+        ("rd", np.int8),  # lies in on-chip memory: a consumer pays a load; TUPLE_RD in a tuple
     ],
     align=True,
 )
 """One token (64 bytes): a FIFO slot, a private token, a buffered tile or a block header."""
+
+TUPLE_RD: Final = 2
+"""``rd`` of a tuple whose members say themselves where they lie; 0 and 1 hold for all of them."""
 
 CHANNEL = np.dtype(
     [
@@ -248,3 +256,5 @@ class Abort(IntEnum):
     PARTLY_VALID = 22
     OFFSET_RANGE = 23
     TOO_MUCH_WORK = 24
+    NO_LAST_TILE = 25
+    ADDRESS_RANGE = 26

@@ -10,7 +10,7 @@ import numba
 from stepsim.kernels.calendar import pop_unit
 from stepsim.kernels.driver import state_of
 from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.memory.channel import advance, issue
+from stepsim.kernels.memory.dispatch import advance, issue
 from stepsim.lowering import Network, build_image
 from tests.oracle.build import NetBuilder
 from tests.oracle.memory_scenarios import Scenario

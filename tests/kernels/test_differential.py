@@ -11,7 +11,12 @@ from tests.engine_backend import run_engine
 from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import interpret
 from tests.oracle.invariants import check_all
-from tests.oracle.random_networks import faulty_networks, permute_order_free, random_networks
+from tests.oracle.random_networks import (
+    faulty_networks,
+    permute_order_free,
+    random_networks,
+    routed_networks,
+)
 from tests.property_profile import profile
 
 NAMES = ("engine", "interpreter")
@@ -20,6 +25,14 @@ NAMES = ("engine", "interpreter")
 @profile(200)
 @given(random_networks(max_slack=1))
 def test_engine_agrees_with_the_interpreter(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(100)
+@given(routed_networks())
+def test_routed_tuples_and_buffers_agree(network: Network) -> None:
     engine = run_engine(network)
     assert_same(engine, interpret(network), accounts=True, names=NAMES)
     check_all(network, engine)
@@ -48,7 +61,7 @@ def test_pausing_changes_nothing(network: Network) -> None:
 
 
 @profile(100)
-@given(st.one_of(random_networks(max_slack=1), faulty_networks()))
+@given(st.one_of(random_networks(max_slack=1), routed_networks(), faulty_networks()))
 def test_reused_slots_change_nothing(network: Network) -> None:
     """The runs of users do not keep their tokens: rings and blocks are used again."""
     image = build_image(network)

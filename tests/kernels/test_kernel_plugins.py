@@ -25,7 +25,7 @@ def issue(state, port, clock, requests):
     schedule(state, state.ports[port].unit, clock + 1)
 
 EMPTY = MemoryModel("empty", "has no kernel")
-TAKEN = MemoryModel("channel", "has a name of ours")
+TAKEN = MemoryModel("published", "has a name of ours")
 TAKEN.kernels.update(MODEL.kernels)
 """
 
@@ -80,7 +80,7 @@ def test_the_sources_of_a_plugin_are_part_of_the_cache_key(
     [
         ("fine:issue", "fine:issue is a function, expected a MemoryModel"),
         ("fine:EMPTY", "fine:EMPTY has no kernel 'issue'"),
-        ("fine:TAKEN", "the name 'channel' is taken; choose another"),
+        ("fine:TAKEN", "the name 'published' is taken; choose another"),
         ("fine:nothing", "has no attribute 'nothing'"),
         ("missing:MODEL", "No module named 'missing'"),
     ],
@@ -100,17 +100,18 @@ def test_a_memory_model_that_cannot_be_used_is_named_and_the_rest_works(
     assert "package fine" in done.stderr
 
 
-def test_a_function_cannot_take_the_name_of_ours(tmp_path: Path) -> None:
+def test_a_function_cannot_take_the_name_of_another(tmp_path: Path) -> None:
     (tmp_path / "stepsim").symlink_to(Path(stepsim.__file__).parent)
     module = (
         "from stepsim.graph import Function\n"
-        'OURS = Function("Silu", 1, sizes=lambda rows, cols: (rows, cols, 0))\n'
+        'FIRST = Function("twice", 1, sizes=lambda rows, cols: (rows, cols, 0))\n'
+        'SECOND = Function("twice", 1, sizes=lambda rows, cols: (rows, cols, 1))\n'
     )
-    install(tmp_path, module, "stepsim.functions", {"ours": "fine:OURS"})
+    install(tmp_path, module, "stepsim.functions", {"a": "fine:FIRST", "b": "fine:SECOND"})
     done = subprocess.run(
         [sys.executable, "-c", RUN.replace("quick", "uncontended").replace("<", "<=")],
         cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"},
     )  # fmt: skip
     assert done.stdout == "True\n", done.stderr
-    assert "function 'Silu' of package fine is left out: the name is taken" in done.stderr
+    assert "function 'twice' of package fine is left out: the name is taken" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +14,7 @@ from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Network, TimingParams
 from tests.engine_backend import run_engine
 from tests.kernels.memory_harness import MemoryHarness, run_scenario
+from tests.oracle import memory_scenarios
 from tests.oracle.build import NetBuilder
 from tests.oracle.memory_scenarios import SCENARIOS, Scenario
 from tests.property_profile import profile
@@ -22,6 +23,16 @@ from tests.property_profile import profile
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_checksums(scenario: Scenario) -> None:
     scenario.check(*run_scenario(scenario))
+
+
+@pytest.mark.parametrize("channels", [None, 7, 33])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_interleaved_as_in_the_interpreter(scenario: Scenario, channels: int | None) -> None:
+    timing = replace(scenario.timing, memory_model="interleaved")
+    if channels is not None:
+        timing = replace(timing, hbm_channels=channels)
+    changed = replace(scenario, timing=timing)
+    assert run_scenario(changed) == memory_scenarios.run_scenario(changed)
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,8 @@ def per_cycle(timing: TimingParams, traffic: list[Traffic]) -> list[list[int]]:
     left = [port.requests[0] for port in traffic]
     last = [0] * len(traffic)
     finishes: list[list[int]] = [[] for _ in traffic]
+    interleaved = timing.memory_model == "interleaved"
+    position = [p * 2654435769 % 2**32 * channels // 2**32 for p in range(len(traffic))]
     offset = t = 0
     while any(len(f) < len(p.requests) for f, p in zip(finishes, traffic, strict=True)):
         sent = 0
@@ -75,7 +88,9 @@ def per_cycle(timing: TimingParams, traffic: list[Traffic]) -> list[list[int]]:
             if left[i] == 0 or begins[i] > t:
                 continue
             for _ in range(min(port.bundle, left[i])):
-                channel = (offset + sent * (sent + 1) // 2) % channels
+                walk = position[i] if interleaved else offset + sent * (sent + 1) // 2
+                channel = walk % channels
+                position[i] += 1
                 start = max(free[channel], t + 1)
                 free[channel] = start + timing.hbm_interval
                 last[i] = max(last[i], start + delay)
@@ -92,13 +107,17 @@ def per_cycle(timing: TimingParams, traffic: list[Traffic]) -> list[list[int]]:
     return finishes
 
 
+MODELS = ("published", "interleaved")
+
+
 @st.composite
 def timings(draw: st.DrawFn) -> TimingParams:
     return TimingParams(
-        hbm_channels=draw(st.sampled_from([1, 2, 3, 5, 8, 12, 32])),
+        hbm_channels=draw(st.sampled_from([1, 2, 3, 5, 8, 12, 31, 32, 33])),
         hbm_interval=draw(st.integers(1, 5)),
         hbm_latency=draw(st.integers(0, 9)),
         hbm_startup=draw(st.sampled_from([0, 14])),
+        memory_model=draw(st.sampled_from(MODELS)),
     )
 
 
@@ -129,11 +148,14 @@ def no_cut(now: int) -> int:
     return INFINITY
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("channels", [3, 12, 32])
 @pytest.mark.parametrize("interval", [1, 2, 5])
 @pytest.mark.parametrize("ports", [1, 4, 9])
-def test_long_accesses_are_skipped_over(channels: int, interval: int, ports: int) -> None:
-    timing = TimingParams(hbm_channels=channels, hbm_interval=interval)
+def test_long_accesses_are_skipped_over(
+    model: str, channels: int, interval: int, ports: int
+) -> None:
+    timing = TimingParams(hbm_channels=channels, hbm_interval=interval, memory_model=model)
     traffic = [Traffic(17 * i, 1 + i % 3, (2000 + 7 * i, 3001)) for i in range(ports)]
     found, harness = on_kernel(timing, traffic)
     assert found == per_cycle(timing, traffic)
@@ -142,10 +164,26 @@ def test_long_accesses_are_skipped_over(channels: int, interval: int, ports: int
     assert harness.g.memory_steps < total / 2
 
 
-def test_short_accesses_are_run_request_by_request() -> None:
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("interval", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_a_backlog_that_drains_or_grows(model: str, channels: int, interval: int) -> None:
+    """A burst of every size, before or behind one long access: when channels begin to idle."""
+    timing = TimingParams(hbm_channels=channels, hbm_interval=interval, memory_model=model)
+    for burst in range(1, 24):
+        for start, bundle in [(0, 1), (4, 2), (9, 4)]:
+            long = Traffic(start, bundle, (11 * channels + burst % 5, 7 * channels))
+            traffic = [long, Traffic(3, 6, (burst,)), Traffic(3, 7, (2 * burst, 5))]
+            found, _ = on_kernel(timing, traffic)
+            assert found == per_cycle(timing, traffic), (burst, long)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_short_accesses_are_run_request_by_request(model: str) -> None:
+    timing = TimingParams(memory_model=model)
     traffic = [Traffic(0, 1, (20, 20, 20)), Traffic(5, 2, (20, 20))]
-    found, harness = on_kernel(TimingParams(), traffic)
-    assert found == per_cycle(TimingParams(), traffic)
+    found, harness = on_kernel(timing, traffic)
+    assert found == per_cycle(timing, traffic)
     assert harness.g.memory_steps == harness.g.memory_requests == 100
 
 
@@ -156,7 +194,7 @@ def lone_load(model: str, rows: int, par: int, tiles: int) -> Network:
     return b.network()
 
 
-@pytest.mark.parametrize("model", ["uncontended", "channel"])
+@pytest.mark.parametrize("model", ["uncontended", *MODELS])
 @pytest.mark.parametrize("par", range(1, 7))
 @pytest.mark.parametrize("rows", [1, 5, 32, 100, 1000])
 def test_a_lone_port_follows_the_closed_form(model: str, par: int, rows: int) -> None:
@@ -175,6 +213,6 @@ def test_the_uncontended_model_knows_no_neighbours() -> None:
         return {name: clock for name, clock in result.final_clock.items() if "load" in name}
 
     assert set(crowd("uncontended").values()) == {32 + 18}
-    contended = crowd("channel")
+    contended = crowd("published")
     assert {contended[f"load{i}"] for i in range(24)} == {97}  # 40 requests per cycle, 16 served
     assert {contended[f"load{i}"] for i in range(24, 32)} == {95}

@@ -7,7 +7,7 @@ from typing import Final
 from stepsim.kernels.functions.declaration import TileFunction
 from stepsim.kernels.functions.tiles import area, fill_tile, pack
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import MAX_TILE_SIDE, Abort
+from stepsim.kernels.layout import MAX_ADDRESS, MAX_TILE_SIDE, Abort
 from stepsim.kernels.queues import abort
 
 __all__: list[str] = []
@@ -159,13 +159,22 @@ def set_offset(un, its, x1, x2, y):
         abort(un, Abort.OFFSET_RANGE, x2.value, x1.rows)
         return -1
     fill_tile(y, x1.rows, x1.cols, x2.value, x1.bits)
+    y.value = x1.value
     return 1
 
 
 @WRITE_ADDRESS.use("binary")
 def write_address(un, its, x1, x2, y):
+    if x2.value < 1:
+        abort(un, Abort.NO_LAST_TILE, x2.value, 0)
+        return -1
+    if x1.value > (MAX_ADDRESS - x2.value) // its.stride:
+        abort(un, Abort.ADDRESS_RANGE, x1.value, its.stride)
+        return -1
     fill_tile(y, 1, 1, 1, 64)
-    y.value = x1.value * its.stride + x2.value
+    # The last tile of the request. The published simulator adds the length itself, one tile too
+    # far; none of its times depends on it.
+    y.value = x1.value * its.stride + x2.value - 1
     return 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Abort, Payload
+from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, TUPLE_RD, Abort, Payload
 from stepsim.kernels.queues import abort
 
 __all__ = [
@@ -16,6 +16,9 @@ __all__ = [
     "load_cycles",
     "pack",
     "tile_bytes",
+    "token_bytes",
+    "token_load",
+    "tuple_load",
 ]
 
 
@@ -43,6 +46,31 @@ def load_cycles(x, bandwidth):
     if x.rd == 0:
         return 0
     return ceil_div(tile_bytes(x), bandwidth)
+
+
+@inlined
+def tuple_load(state, x):
+    """Cycles to read the members of a tuple one after the other."""
+    header = state.slots[x.value]
+    if x.rd == TUPLE_RD:
+        return header.rel
+    return header.hrel if x.rd != 0 else np.int64(0)
+
+
+@inlined
+def token_load(state, x):
+    """Cycles to read what a token of any kind carries."""
+    if x.kind != Payload.TUPLE:
+        return load_cycles(x, state.globals[0].onchip)
+    return tuple_load(state, x)
+
+
+@inlined
+def token_bytes(state, x):
+    """Bytes of what a token of any kind carries; those of a tuple are the sum of its members'."""
+    if x.kind != Payload.TUPLE:
+        return tile_bytes(x)
+    return state.slots[x.value].pub
 
 
 @inlined

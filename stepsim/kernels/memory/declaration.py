@@ -47,6 +47,8 @@ class MemoryModel:
     ----------
     name : as it stands in a machine file.
     description : one phrase for listings.
+    shared : all operators share the channels of the machine, so that its peak bandwidth limits
+        them; without it no bandwidth utilization is reported.
     kernels : ``issue`` and ``advance``, compiled.
     tables : what makes the table from the number of memory channels and the bundle size of every
         port.
@@ -54,6 +56,7 @@ class MemoryModel:
 
     name: str
     description: str
+    shared: bool = True
     kernels: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     tables: list[Callable[[int, Sequence[int]], MemoryTable]] = field(
         default_factory=list, compare=False, repr=False

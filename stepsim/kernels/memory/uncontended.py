@@ -13,7 +13,9 @@ from stepsim.kernels.memory.declaration import MemoryModel
 
 __all__ = ["UNCONTENDED"]
 
-UNCONTENDED: Final = MemoryModel("uncontended", "gives every operator a memory of its own")
+UNCONTENDED: Final = MemoryModel(
+    "uncontended", "gives every operator a memory of its own", shared=False
+)
 
 
 @UNCONTENDED.issue

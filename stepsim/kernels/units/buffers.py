@@ -106,7 +106,7 @@ def step_bufferize(un, state):
             un.fires += 1
             cell = state.slots[un.block + 1 + un.filled]
             copy_payload(x, cell)
-            cell.level = x.level if x.level < its.rank else its.rank
+            cell.level = x.level
             un.filled += 1
             level = x.level
             take(un, state, its.data)

@@ -6,7 +6,7 @@ from typing import Final
 
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import Abort, Payload, Status
+from stepsim.kernels.layout import MAX_ADDRESS, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
@@ -196,6 +196,8 @@ def step_cache_read_addr(un, state):
                 return abort(un, Abort.LEVELS_DIFFER, un.level, level)
             if un.tiles <= 0:
                 return abort(un, Abort.EMPTY_INNER, un.tiles, 0)
+            if un.first_row > (MAX_ADDRESS - un.tiles) // its.stride:
+                return abort(un, Abort.ADDRESS_RANGE, un.first_row, its.stride)
             un.begin = un.clk
             un.position = 0
             un.pc = 2

@@ -10,9 +10,16 @@ from __future__ import annotations
 from stepsim.kernels.arena import allocate, copy_payload, retain
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.dispatch import binary, unary
-from stepsim.kernels.functions.tiles import ceil_div, load_cycles, tile_bytes
-from stepsim.kernels.jit import kernel
-from stepsim.kernels.layout import Abort, Payload, Status
+from stepsim.kernels.functions.tiles import (
+    ceil_div,
+    load_cycles,
+    tile_bytes,
+    token_bytes,
+    token_load,
+    tuple_load,
+)
+from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.layout import TUPLE_RD, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
@@ -87,7 +94,7 @@ def step_unary_map(un, state):
             x1 = state.slots[x.value + 1]
             x2 = state.slots[x.value + 2]
             cycles = binary(un, its, x1, x2, y)
-            load = load_cycles(x1, shared.onchip) + load_cycles(x2, shared.onchip)
+            load = tuple_load(state, x)
         elif its.operands == 2:
             return abort(un, Abort.PAYLOAD, x.kind, Payload.TUPLE)
         else:
@@ -158,6 +165,14 @@ def step_binary_map(un, state):
         take(un, state, its.second)
 
 
+@inlined
+def _load_on_chip(state, x):
+    # Cycles to read ``x`` once a routing operator has written it back.
+    if x.kind == Payload.TUPLE:
+        return state.slots[x.value].hrel
+    return ceil_div(tile_bytes(x), state.globals[0].onchip)
+
+
 ZIP, _zip = declare(
     "zip",
     inputs=("first", "second"),
@@ -189,6 +204,9 @@ def step_zip(un, state):
         header.rows = 2
         header.off = 1
         header.level = 2
+        header.pub = token_bytes(state, x1) + token_bytes(state, x2)
+        header.rel = token_load(state, x1) + token_load(state, x2)
+        header.hrel = _load_on_chip(state, x1) + _load_on_chip(state, x2)
         copy_payload(x1, state.slots[first + 1])
         copy_payload(x2, state.slots[first + 2])
         retain(state, x1)
@@ -199,7 +217,7 @@ def step_zip(un, state):
         y.cols = 0
         y.off = 0
         y.bits = 0
-        y.rd = 0
+        y.rd = TUPLE_RD
         un.fires += 1
         emit_move(un, state, its.out, 0, x1.level, y)
         take(un, state, its.first)

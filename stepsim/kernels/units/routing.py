@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepsim.kernels.arena import release
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.functions.tiles import ceil_div, load_cycles, tile_bytes
+from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
 from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload
 from stepsim.kernels.queues import (
@@ -50,7 +50,9 @@ def _read_selector(un, state, c, ports):
 
 @inlined
 def _retag(x, wb):
-    if x.kind != Payload.BUFFER and x.kind != Payload.TUPLE:
+    # Of a tuple only this token changes: others may refer to the same members. Buffers lie on chip
+    # anyway.
+    if x.kind != Payload.BUFFER and x.kind != Payload.ACK:
         x.rd = wb
 
 
@@ -98,10 +100,10 @@ def step_partition(un, state):
                 cost = max(
                     cost, state.parameters[its.switch_cycles + state.parameters[un.entry + 1 + k]]
                 )
-            work(un, load_cycles(token, shared.onchip))
+            work(un, token_load(state, token))
             grab(un, state, its.data, x)
             if its.write_back != 0:
-                cost += ceil_div(tile_bytes(x), shared.onchip)
+                cost += ceil_div(token_bytes(state, x), shared.onchip)
             work(un, cost)
             _retag(x, its.write_back)
             if level > 0 and un.selector_level > 0:
@@ -220,13 +222,13 @@ def step_reassemble(un, state):
             ready = (
                 state.scratch[un.scratch + 2 * un.served]
                 + state.parameters[its.switch_cycles + v]
-                + load_cycles(token, shared.onchip)
+                + token_load(state, token)
             )
             if ready > un.clk:
                 work(un, ready - un.clk)
             grab(un, state, c, x)
             if its.write_back != 0:
-                work(un, ceil_div(tile_bytes(x), shared.onchip))
+                work(un, ceil_div(token_bytes(state, x), shared.onchip))
             _retag(x, its.write_back)
             un.chunk_ends = 1 if (its.rank == 0 or x.level >= its.rank) else 0
             if un.chunk_ends != 0:

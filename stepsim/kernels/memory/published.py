@@ -1,4 +1,4 @@
-"""The channel model of off-chip memory: exact per request, driven by events.
+"""The memory of the STeP paper: exact per request, driven by events.
 
 An arbiter takes one bundle per issuing port and cycle, reads before writes, and scatters the
 requests over the channels: within a cycle the channel advances by 1, 2, 3, ... (a triangular walk),
@@ -25,20 +25,22 @@ from typing import Final
 
 import numpy as np
 
-from stepsim.kernels.calendar import schedule
 from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
+from stepsim.kernels.memory.accesses import activate, enter, gcd, retire, steady
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
-__all__ = ["CHANNEL", "advance", "issue"]
+__all__ = ["PUBLISHED", "advance", "issue"]
 
-CHANNEL: Final = MemoryModel("channel", "serves each request on the next channel in turn")
+PUBLISHED: Final = MemoryModel(
+    "published", "deals the requests of a cycle to the channels in growing steps, as the STeP paper"
+)
 
 _MAX_PERIOD_ROWS: Final = 2048
 _MAX_TABLE_WORDS: Final = 1 << 22
 
 
-@CHANNEL.table
+@PUBLISHED.table
 def _table(channels: int, bundles: Sequence[int]) -> MemoryTable:
     """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
     most = sum(bundles)
@@ -47,72 +49,6 @@ def _table(channels: int, bundles: Sequence[int]) -> MemoryTable:
     rows = min(most + 1, _MAX_PERIOD_ROWS, _MAX_TABLE_WORDS // (2 * channels))
     empty = np.full(rows * 2 * channels, -1, np.int64)
     return MemoryTable(np.concatenate([triangular, empty]), most + 1, rows)
-
-
-@CHANNEL.issue
-def issue(state, port, clock, requests):
-    """Enter an access; ``pending`` is a heap of ports by starting cycle."""
-    shared = state.globals[0]
-    record = state.ports[port]
-    record.start = clock + 1
-    record.left = requests
-    record.vmax = -1
-    shared.memory_requests += requests
-    i = shared.memory_pending
-    shared.memory_pending += 1
-    while i > 0:
-        up = (i - 1) >> 1
-        if state.ports[state.pending[up]].start <= record.start:
-            break
-        state.pending[i] = state.pending[up]
-        i = up
-    state.pending[i] = port
-
-
-@inlined
-def _pop_pending(state):
-    shared = state.globals[0]
-    port = state.pending[0]
-    n = shared.memory_pending - 1
-    shared.memory_pending = n
-    last = state.pending[n]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if (
-            child + 1 < n
-            and state.ports[state.pending[child + 1]].start
-            < state.ports[state.pending[child]].start
-        ):
-            child += 1
-        if state.ports[last].start <= state.ports[state.pending[child]].start:
-            break
-        state.pending[i] = state.pending[child]
-        i = child
-    if n > 0:
-        state.pending[i] = last
-    return port
-
-
-@inlined
-def _activate(state, port):
-    # Keep the active list in poll order: ports are numbered reads first, then writes.
-    shared = state.globals[0]
-    i = shared.memory_active
-    while i > 0 and state.active[i - 1] > port:
-        state.active[i] = state.active[i - 1]
-        i -= 1
-    state.active[i] = port
-    shared.memory_active += 1
-
-
-@kernel
-def _gcd(a, b):
-    while b != 0:
-        a, b = b, a % b
-    return a
 
 
 @kernel
@@ -126,7 +62,7 @@ def _period_row(state, requests):
     for c in range(channels):
         state.memory_table[row + c] = 0
         state.memory_table[row + channels + c] = -INFINITY
-    period = channels // _gcd(state.memory_table[requests], channels)
+    period = channels // gcd(state.memory_table[requests], channels)
     offset = 0
     for t in range(period):
         for k in range(requests):
@@ -202,7 +138,7 @@ def _run_cycle(state, t, track):
 def _run_segment(state, t, length, requests):
     # ``length`` cycles from ``t`` in which the same ports issue full bundles.
     shared = state.globals[0]
-    period = shared.memory_channels // _gcd(state.memory_table[requests], shared.memory_channels)
+    period = shared.memory_channels // gcd(state.memory_table[requests], shared.memory_channels)
     quiet = length - period
     if quiet > 0:
         count = quiet // period
@@ -226,54 +162,26 @@ def _run_segment(state, t, length, requests):
         _run_cycle(state, t + j, True)
 
 
-@inlined
-def _retire(state):
-    # Ports that have issued everything complete when their last response is back.
-    shared = state.globals[0]
-    kept = 0
-    first = INFINITY
-    for i in range(shared.memory_active):
-        p = state.active[i]
-        port = state.ports[p]
-        if port.left > 0:
-            state.active[kept] = p
-            kept += 1
-        else:
-            done = port.vmax + 1
-            schedule(state, port.unit, done)
-            if done < first:
-                first = done
-    shared.memory_active = kept
-    return first
+@PUBLISHED.issue
+def issue(state, port, clock, requests):
+    enter(state, port, clock, requests)
 
 
-@CHANNEL.advance
+@PUBLISHED.advance
 def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""
     shared = state.globals[0]
-    t = shared.memory_now
-    while True:
-        if shared.memory_active == 0:
-            if shared.memory_pending == 0 or state.ports[state.pending[0]].start > limit:
-                break
-            t = max(t, state.ports[state.pending[0]].start)
-        if t > limit:
-            break
-        while shared.memory_pending > 0 and state.ports[state.pending[0]].start <= t:
-            _activate(state, _pop_pending(state))
-        length = limit - t + 1
-        if shared.memory_pending > 0:
-            length = min(length, state.ports[state.pending[0]].start - t)
-        requests = 0
-        for i in range(shared.memory_active):
-            port = state.ports[state.active[i]]
-            requests += port.bundle
-            length = min(length, port.left // port.bundle)
+    t = activate(state, shared.memory_now, limit)
+    while shared.memory_active > 0 and t <= limit:
+        length = steady(state, t, limit)
         if length == 0:
             _run_cycle(state, t, True)
             length = 1
         else:
+            requests = 0
+            for i in range(shared.memory_active):
+                requests += state.ports[state.active[i]].bundle
             _run_segment(state, t, length, requests)
-        t += length
-        limit = min(limit, _retire(state))
+        limit = min(limit, retire(state))
+        t = activate(state, t + length, limit)
     shared.memory_now = max(shared.memory_now, t)

@@ -1,0 +1,171 @@
+"""One compiled function in one file that is checked as a whole before any of it is loaded.
+
+Machine code with a flipped bit runs, and gives a wrong number or a crash; a pickle with one may run
+anything. A file is therefore read into memory, compared with its digest, and loaded from there::
+
+    magic      24 bytes, with the version of this layout
+    key        32 bytes, SHA-256 of what the code was compiled for
+    length      8 bytes, of the payload, most significant first
+    digest     32 bytes, SHA-256 of the payload
+    payload    a pickle
+
+The digest guards against damage. It does not guard against someone who may write to the folder: a
+pickle is as powerful as a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import shutil
+import stat
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from numba.core.serialize import dumps
+
+from stepsim.atomic import replacing
+
+__all__ = ["SUFFIX", "EntryFiles", "UnusableError", "is_whole"]
+
+SUFFIX: Final = ".kernel"
+"""What the names of the files end with."""
+
+_DIGITS: Final = 16
+"""Of the digest of a key, in the names of the files."""
+
+_WRITING_SECONDS: Final = 20.0
+"""After which a file of a few MB that nobody writes to is one that nobody will write to. It takes
+longer to compile the engine, so that a process that is started in place of a killed one finds what
+that one left."""
+
+_MAGIC: Final = b"stepsim compiled code 1\n"
+_HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32sQ32s")
+
+
+class UnusableError(Exception):
+    """A file is not what was stored for a key; the message names it and says why."""
+
+
+class EntryFiles:
+    """The stored code of one function, a file for every key. Takes the place of numba's files.
+
+    Args:
+        folder: where the files are; others may be there too.
+        name: the beginning of the names of the files.
+        stamp: what all keys depend on, as the digest of the sources.
+    """
+
+    def __init__(self, folder: Path, name: str, stamp: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._stamp = stamp
+
+    def load(self, key: object) -> Any:
+        """What was stored for ``key``, None if nothing was.
+
+        Raises:
+            UnusableError: the file is damaged, foreign or not a regular one, or the folder is one.
+            OSError: it cannot be read.
+        """
+        digest = self._digest(key)
+        try:
+            payload = _payload(self._path(digest), digest)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if self._folder.is_file():
+                raise UnusableError("a file is in the place of the folder") from error
+            return None
+        return pickle.loads(payload)
+
+    def save(self, key: object, data: object) -> None:
+        """Store ``data`` for ``key``, completely or not at all.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        digest = self._digest(key)
+        payload = dumps(data)
+        path = self._path(digest)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.is_symlink() or not path.is_file():  # `replacing` follows links, and keeps pipes
+            path.unlink(missing_ok=True)
+        # Not flushed to the disk: what a power cut tears is noticed.
+        with replacing(path) as (temporary,):
+            temporary.write_bytes(_header(digest, payload) + payload)
+        self._remove_torn()
+
+    def flush(self) -> None:
+        """Forget the code for all keys; numba calls it when a function is compiled anew."""
+        # With the length of the digest, since the name of another function may go on with a dot.
+        for path in self._folder.glob(f"{self._name}.{'[0-9a-f]' * _DIGITS}{SUFFIX}"):
+            path.unlink(missing_ok=True)
+
+    def _remove_torn(self) -> None:
+        """Remove what writers that were killed left under temporary names.
+
+        Should one of them be alive after all, it only cannot store what is stored now.
+        """
+        for path in self._folder.glob(f".{self._name}.{'[0-9a-f]' * _DIGITS}{SUFFIX}.*.tmp"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _WRITING_SECONDS:
+                    path.unlink()
+
+    def _digest(self, key: object) -> bytes:
+        # Equal keys must have equal digests in every process. Their pickles differ, their
+        # representations do not, and those of record types name all fields.
+        return hashlib.sha256(repr((self._stamp, self._name, key)).encode()).digest()
+
+    def _path(self, digest: bytes) -> Path:
+        return self._folder / f"{self._name}.{digest.hex()[:_DIGITS]}{SUFFIX}"
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is one that could be loaded for some key. Nothing of it is loaded."""
+    try:
+        _payload(path, None)
+    except (OSError, UnusableError):
+        return False
+    return True
+
+
+def _header(key: bytes, payload: bytes) -> bytes:
+    return _HEADER.pack(_MAGIC, key, len(payload), hashlib.sha256(payload).digest())
+
+
+def _payload(path: Path, key: bytes | None) -> bytes:
+    """The payload of a file once all of the file has been checked; ``key`` None: of any key."""
+    # A pipe must not be waited for.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnusableError(f"{path.name} is not a regular file")
+        # What the superuser stored for all is good: who can write as root needs no cache for that.
+        if hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
+            raise UnusableError(f"{path.name} belongs to user {status.st_uid}")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            head = file.read(_HEADER.size)
+            if len(head) < _HEADER.size:
+                raise UnusableError(f"{path.name} is cut off after {len(head)} bytes")
+            magic, found, length, digest = _HEADER.unpack(head)
+            if magic != _MAGIC:
+                raise UnusableError(f"{path.name} is damaged or of another version")
+            if key not in (None, found):
+                raise UnusableError(f"{path.name} is damaged or was compiled for something else")
+            # Before it is read, because a foreign file may be larger than memory.
+            if status.st_size != _HEADER.size + length:
+                raise UnusableError(
+                    f"{path.name} is damaged or cut off: it has {status.st_size} bytes, expected "
+                    f"{_HEADER.size + length}"
+                )
+            payload = file.read(length)
+    finally:
+        os.close(handle)
+    if hashlib.sha256(payload).digest() != digest:
+        raise UnusableError(f"{path.name} is damaged: its content has another digest")
+    return payload

@@ -1,0 +1,402 @@
+"""Stored machine code: all of it, or none."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+
+from stepsim.kernels import engine, entries
+from stepsim.kernels.entries import EntryFiles, UnusableError, is_whole
+from stepsim.kernels.jit import cache_directory, cached_entry, is_compiled
+from stepsim.simulation import warm_up
+from tests.faults import Faults, MemoryFaults
+
+ROOT = Path(__file__).parents[2]
+HEADER_BITS = 8 * (24 + 32 + 8 + 32)
+FLIPS = 500
+
+needs_compiler = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
+)
+
+
+def twice(x: int) -> int:
+    return 2 * x
+
+
+def fresh_entry() -> Any:
+    """The entry point as a new process would make it, and its call compiled or loaded."""
+    entry = cached_entry(twice)
+    assert entry(21) == 42
+    return entry
+
+
+def hits(entry: Any) -> int:
+    return sum(entry.stats.cache_hits.values())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the cache, which is not there yet."""
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path / "cache"))
+    return cache_directory()
+
+
+def stored(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+@needs_compiler
+def test_second_entry_is_loaded(folder: Path) -> None:
+    assert not is_compiled()
+    assert hits(fresh_entry()) == 0
+    assert is_compiled()
+    assert is_whole(stored(folder))
+    assert hits(fresh_entry()) == 1
+
+
+def _change(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+def _to_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "file").touch()
+
+
+def _to_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _to_other_key(path: Path) -> None:
+    EntryFiles(path.parent, "other", "stamp").save("key", (1, 2))
+    (other,) = path.parent.glob("other*")
+    other.replace(path)
+
+
+def _to_something_else(path: Path) -> None:
+    """A whole file with the right key, whose content numba cannot use."""
+    key: list[object] = []
+    entry = cached_entry(twice)
+    load = EntryFiles.load
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EntryFiles, "load", lambda files, k: key.append(k) or load(files, k))
+        entry(21)
+    entry._cache._cache_file.save(key[0], ("not", "code"))
+
+
+DAMAGE = {
+    "empty": (_change(lambda data: b""), "cut off after 0 bytes"),
+    "header-cut": (_change(lambda data: data[:40]), "cut off after 40 bytes"),
+    "cut": (_change(lambda data: data[:-1]), "is damaged or cut off: it has"),
+    "longer": (_change(lambda data: data + b"\0"), "is damaged or cut off: it has"),
+    "other-version": (_change(lambda data: b"stepsim compiled code 0\n" + data[24:]), "version"),
+    "scrambled": (_change(lambda data: bytes(b ^ 0x55 for b in data)), "of another version"),
+    "other-key": (_to_other_key, "was compiled for something else"),
+    "other-content": (_to_something_else, ""),
+    "folder": (_to_folder, "is not a regular file"),
+    "pipe": (_to_pipe, "is not a regular file"),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_is_not_as_stored_is_compiled_again_and_replaced(
+    folder: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    fresh_entry()
+    damage, reason = DAMAGE[kind]
+    damage(stored(folder))
+    assert is_compiled() == (kind in ("other-key", "other-content"))
+    with caplog.at_level(logging.WARNING, logger="stepsim"):
+        assert hits(fresh_entry()) == 0
+    (record,) = caplog.records
+    assert record.name == "stepsim"
+    text = record.getMessage()
+    assert text.startswith(f"compiled engine in {folder} cannot be used: ")
+    assert text.endswith("; compiling it anew")
+    assert reason in text
+    caplog.clear()
+    assert hits(fresh_entry()) == 1
+    assert not caplog.records
+
+
+@needs_compiler
+def test_what_another_user_stored_is_not_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = os.fstat
+    monkeypatch.setattr(
+        os, "fstat", lambda handle: os.stat_result((*real(handle)[:4], 4242, *real(handle)[5:]))
+    )
+    fresh_entry()
+    assert not is_compiled()
+    assert hits(fresh_entry()) == 0
+    assert "belongs to user 4242; compiling it anew" in caplog.text
+
+
+def _refused(cache: Any, signature: Any, context: Any, caplog: Any) -> bool:
+    """Whether a load is refused with one warning, before anything of the file is loaded."""
+    caplog.clear()
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, logger="stepsim"):
+        patch.setattr(pickle, "loads", lambda data: pytest.fail("loaded before it was checked"))
+        return cache.load_overload(signature, context) is None and len(caplog.records) == 1
+
+
+def _flip(path: Path, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(bit // 8)
+        (byte,) = file.read(1)
+        file.seek(bit // 8)
+        file.write(bytes([byte ^ 1 << bit % 8]))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "draws", [pytest.param(60, id="few"), pytest.param(FLIPS, id="many", marks=pytest.mark.slow)]
+)
+def test_every_flipped_bit_is_noticed(
+    folder: Path, caplog: pytest.LogCaptureFixture, draws: int
+) -> None:
+    entry = fresh_entry()
+    path = stored(folder)
+    data = path.read_bytes()
+    (signature,) = entry.signatures
+    draw = random.Random(draws)
+    bits = [*range(0, HEADER_BITS, 1 if draws == FLIPS else 7)]
+    bits += [draw.randrange(8 * len(data)) for _ in range(draws)]
+    for bit in bits:
+        _flip(path, bit)
+        assert _refused(entry._cache, signature, entry.targetctx, caplog), bit
+        _flip(path, bit)
+    assert path.read_bytes() == data
+    assert hits(fresh_entry()) == 1
+
+
+TINY_RUN = """
+import logging, sys
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+from stepsim.lowering import ChannelSpec, Network, UnitSpec
+from stepsim.simulation import simulate_network
+
+units = (
+    UnitSpec("load", "OffChipLoad", (), (0,), {"tile": [1, 1], "view": [1], "par": 1, "bpe": 2}),
+    UnitSpec("store", "OffChipStore", (0,), (), {"tile": [1, 1], "par": 1}),
+)
+print(simulate_network(Network(units, (ChannelSpec("tiles", 2),))).cycles)
+"""
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_every_flipped_bit_of_the_engine_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    warm_up()
+    (signature,) = engine.run.signatures
+    (source,) = Path(engine.run.stats.cache_path).glob("engine.*")
+    folder = tmp_path / source.parent.name
+    folder.mkdir()
+    path = Path(shutil.copy(source, folder))
+    size = path.stat().st_size
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
+    entry = cached_entry(engine.run.py_func)
+    assert entry._cache.load_overload(signature, entry.targetctx) is not None
+    draw = random.Random(1)
+    for bit in [draw.randrange(8 * size) for _ in range(FLIPS)]:
+        _flip(path, bit)
+        assert _refused(entry._cache, signature, entry.targetctx, caplog), bit
+        _flip(path, bit)
+    _flip(path, draw.randrange(8 * size))
+    for lines in (2, 1):  # the first compiles and stores, the second loads
+        done = subprocess.run(
+            [sys.executable, "-c", TINY_RUN], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "42"
+        assert len(done.stdout.splitlines()) == lines, done.stdout
+
+
+@needs_compiler
+def test_a_place_that_cannot_be_written_costs_only_the_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("STEPSIM_CACHE_DIR", str(blocked))
+    with caplog.at_level(logging.WARNING, logger="stepsim"):
+        assert hits(fresh_entry()) == 0
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"cannot store the compiled engine in {cache_directory()}: ")
+    assert messages[0].endswith("or STEPSIM_CACHE_DIR names another")
+    assert blocked.read_text() == "not a folder"
+
+
+@needs_compiler
+def test_a_file_in_the_place_of_the_folder_is_replaced(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.parent.mkdir()
+    folder.write_text("not a folder")
+    assert hits(fresh_entry()) == 0
+    (record,) = caplog.records
+    assert "a file is in the place of the folder; compiling it anew" in record.getMessage()
+    caplog.clear()
+    assert hits(fresh_entry()) == 1
+    assert not caplog.records
+
+
+def test_a_link_in_the_place_of_an_entry_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    files = EntryFiles(tmp_path / "cache", "name", "stamp")
+    (tmp_path / "cache").mkdir()
+    files.save(1, "one")
+    path = stored(tmp_path / "cache")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    path.unlink()
+    path.symlink_to(notes)
+    files.save(1, "one")
+    assert notes.read_text() == "mine"
+    assert not path.is_symlink()
+    assert files.load(1) == "one"
+
+
+@needs_compiler
+def test_every_call_and_line_that_fails_once_costs_only_a_compilation(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = fresh_entry()
+    cache, context = entry._cache, entry.targetctx
+    (signature,) = entry.signatures
+    compiled = entry.overloads[signature]
+
+    def store_and_load() -> None:
+        cache.save_overload(signature, compiled)
+        cache.load_overload(signature, context)
+
+    with Faults(folder.parent) as clean:
+        store_and_load()
+    with MemoryFaults([entries]) as lines:
+        store_and_load()
+    assert not caplog.records
+    disk = [partial(Faults, folder.parent, n) for n in range(len(clean.calls))]
+    memory = [partial(MemoryFaults, [entries], n) for n in range(len(lines.lines))]
+    warned = 0
+    for before in ("there", "absent"):
+        for fault, name in zip(disk + memory, clean.calls + lines.lines, strict=True):
+            if before == "absent":
+                stored(folder).unlink()
+            caplog.clear()
+            with fault():
+                store_and_load()
+            assert len(caplog.records) <= 1, name
+            warned += len(caplog.records)
+            assert all(is_whole(path) for path in folder.iterdir()), name
+            cache.save_overload(signature, compiled)
+            assert cache.load_overload(signature, context) is not None
+            assert hits(fresh_entry()) == 1, name
+    assert warned > len(disk + memory)
+
+
+LITTLE_ROOM = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+from stepsim.kernels.jit import cached_entry
+
+def twice(x):
+    return 2 * x
+
+print(cached_entry(twice)(21))
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("size", [0, 50, 2000])
+def test_a_disk_that_takes_no_more_costs_only_the_compilation(
+    folder: Path, tmp_path: Path, size: int
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(LITTLE_ROOM)
+    done = subprocess.run(
+        [sys.executable, script, str(size)], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.stdout == "42\n"
+    assert "cannot store the compiled engine" in done.stderr
+    assert "File too large" in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_one_key_one_file(tmp_path: Path) -> None:
+    files = EntryFiles(tmp_path, "name", "stamp")
+    files.save(1, "one")
+    files.save(2, "two")
+    assert (files.load(1), files.load(2), files.load(3)) == ("one", "two", None)
+    assert EntryFiles(tmp_path, "name", "other stamp").load(1) is None
+    others = [EntryFiles(tmp_path, name, "stamp") for name in ("other", "name.other", "name.0")]
+    for other in others:
+        other.save(1, "other")
+    files.flush()
+    assert files.load(1) is None
+    assert [other.load(1) for other in others] == ["other"] * 3
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    torn, under_way = (tmp_path / f".name.{16 * digit}.kernel.abc.tmp" for digit in "12")
+    for path in (torn, under_way):
+        path.write_bytes(b"half")
+    os.utime(torn, (0, time.time() - 60))
+    EntryFiles(tmp_path, "other", "stamp").save(1, "other")
+    assert torn.exists()
+    EntryFiles(tmp_path, "name", "stamp").save(1, "one")
+    assert not torn.exists()
+    assert under_way.exists()
+
+
+def test_a_size_beyond_memory_is_refused_unread(tmp_path: Path) -> None:
+    files = EntryFiles(tmp_path, "name", "stamp")
+    files.save(1, "one")
+    os.truncate(stored(tmp_path), 1 << 42)
+    with pytest.raises(UnusableError, match="it has 4398046511104 bytes, expected "):
+        files.load(1)
+
+
+MANY_WRITERS = """
+import sys
+from pathlib import Path
+from stepsim.kernels.entries import EntryFiles
+
+files = EntryFiles(Path(sys.argv[1]), "name", "stamp")
+for number in range(30):
+    files.save("key", [sys.argv[2]] * 50_000)
+    letters = files.load("key")
+    assert len(letters) == 50_000 and len(set(letters)) == 1
+"""
+
+
+def test_processes_that_write_and_read_at_once_see_whole_files(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", MANY_WRITERS, tmp_path, name], cwd=ROOT)
+        for name in ("a", "b", "c")
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert is_whole(stored(tmp_path))
