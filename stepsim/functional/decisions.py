@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from stepsim.graph import Program
 from stepsim.graph.ops.routing import EagerMerge, Reassemble
+from stepsim.graph.program import check_program
 from stepsim.graph.types import MultiHot
 
 __all__ = ["Decisions", "has_free_order", "needs_decisions"]
@@ -38,6 +39,7 @@ def has_free_order(op: EagerMerge | Reassemble) -> bool:
 
 
 def needs_decisions(program: Program) -> bool:
-    """Whether values, or their order, depend on arrival."""
+    """Whether values, or their order, depend on arrival; ArgError for anything but a program."""
+    check_program("evaluate", program)
     merging = (op for op in program.operators if isinstance(op, EagerMerge | Reassemble))
     return any(has_free_order(op) for op in merging)

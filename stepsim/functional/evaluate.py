@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepsim.errors import EvaluationError
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, EvaluationError
 from stepsim.functional import ops  # noqa: F401  (registers the evaluators)
 from stepsim.functional.decisions import Decisions
 from stepsim.functional.measure import Sizes, collapsed, sizes_of
@@ -20,6 +21,7 @@ from stepsim.graph import Operator, Program, Stream
 from stepsim.graph.feedback import FeedbackSource
 from stepsim.graph.ops.offchip import LinearStore, RandomStore
 from stepsim.graph.ops.sources import Print
+from stepsim.graph.program import check_program
 from stepsim.graph.rewrites.broadcast import resolved
 from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.types import DType, dtype_of
@@ -117,15 +119,27 @@ def evaluate(
     Raises
     ------
     ArgError
-        Bindings are missing or do not fit the routings of the program.
+        ``program``, ``tensors`` or ``decisions`` has another type; bindings are missing or do not
+        fit the routings of the program.
     EvaluationError
         A tensor or decision is missing, an operator cannot go on, or streams do not match.
     AssumptionError
         ``assume_equal`` or ``assume_shape`` stated what does not hold.
     """
+    check_program("evaluate", program)
     if not program.closed:
         raise EvaluationError(
             f"program '{program.name}' is still open; leave its `with` block before evaluating it"
+        )
+    if not isinstance(tensors, Mapping | None):
+        raise ArgError(
+            f"program '{program.name}': tensors must be a mapping {{name or load: array}}, "
+            f"found {shown(tensors)}"
+        )
+    if not isinstance(decisions, Decisions | None):
+        raise ArgError(
+            f"program '{program.name}': decisions are {shown(decisions)}, expected Decisions of a "
+            "timing run, as stepsim.simulation.prepare(program).decisions() records them"
         )
     if decisions is not None and decisions.program_hash not in (None, program.fingerprint()):
         raise EvaluationError(

@@ -14,9 +14,11 @@ import numpy as np
 
 from stepsim.functional.network import Node
 from stepsim.functional.values import Array, TileValue
-from stepsim.graph.functions import Function, Init
+from stepsim.graph.accumulation import Init
+from stepsim.graph.functions import Function
+from stepsim.graph.limits import MAX_VALUE
 
-__all__ = ["accumulate", "initial", "map_tiles", "multiply"]
+__all__ = ["accumulate", "first_tile", "initial", "map_tiles", "multiply"]
 
 
 def multiply(fn: Function, a: TileValue, b: TileValue, node: Node) -> TileValue:
@@ -36,10 +38,7 @@ def multiply(fn: Function, a: TileValue, b: TileValue, node: Node) -> TileValue:
 def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue:
     """Result of a map function, rounded to the scalar type of the output."""
     if fn.map_unit == "CacheWriteAddrGen":
-        index, length = tiles
-        # The last tile that holds the request. The published simulator adds the length itself,
-        # one tile too far; no time depends on it.
-        return TileValue.integer(index.value * (fn.stride or 0) + length.value - 1)
+        return _write_address(tiles[0].value, tiles[1].value, fn.stride or 0, node)
     if fn.map_unit == "SetOffset":
         return _set_offset(tiles[0], tiles[1].value, node)
     if fn.map_unit == "RowWiseAppend":
@@ -50,6 +49,22 @@ def map_tiles(fn: Function, tiles: Sequence[TileValue], node: Node) -> TileValue
         with np.errstate(all="ignore"):
             out = _elementwise(_kernel(fn, node)(*(t.data for t in tiles)), tiles)
     return TileValue(node.rounded(out.data), out.valid, out.width)
+
+
+def _write_address(index: int, length: int, stride: int, node: Node) -> TileValue:
+    if length < 1:
+        node.fail(f"a request of length {length} has no last tile", "lengths must be at least 1")
+    return TileValue.integer(first_tile(index, length, stride, node) + length - 1)
+
+
+def first_tile(index: int, length: int, stride: int, node: Node) -> int:
+    """Index of the first of the tiles of a request; fails when the last one has none."""
+    if index * stride + length > MAX_VALUE:
+        node.fail(
+            f"the tiles of request {index}, of {stride} tiles each, pass tile 2**63 - 1",
+            "check the index and the stride",
+        )
+    return index * stride
 
 
 def _kernel(fn: Function, node: Node) -> Callable[..., Array]:

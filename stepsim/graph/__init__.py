@@ -1,9 +1,10 @@
 """What a program computes: operators, streams, symbolic shapes and symbolic metrics."""
 
 from stepsim.graph import fn
+from stepsim.graph.accumulation import Init
 from stepsim.graph.dims import Dim, Kind
 from stepsim.graph.feedback import Feedback, feedback
-from stepsim.graph.functions import Function, Init
+from stepsim.graph.functions import Function
 from stepsim.graph.metrics import BoundMetrics, Metrics, OperatorMetrics
 from stepsim.graph.operator import Operator
 from stepsim.graph.ops.flat_map import StreamFunction, flat_map

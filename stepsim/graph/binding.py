@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph.dims import Dim
-from stepsim.graph.limits import shown
+from stepsim.graph.handle import Counts, RepeatedCounts
 from stepsim.graph.routing_table import Routing
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import IndexSelector, MultiHot
@@ -71,13 +72,33 @@ def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
 
 
 def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
-    """Values of symbols that the user assumed equal to bound ones."""
-    for left, right in program.equalities().items():
-        for a, b in ((left, right), (right, left)):
-            ready = isinstance(b, int) or all(s in table for s in b.free_symbols)
-            if not isinstance(a, int) and a.is_Symbol and a not in table and ready:
-                table[a] = b if isinstance(b, int) else number_of(b, table)
+    """Values of symbols that the user assumed equal to bound ones; ArgError where these differ."""
+    pairs = list(program.equalities().items())
+    grown = True
+    while grown:
+        before = len(table)
+        for left, right in pairs:
+            for a, b in ((left, right), (right, left)):
+                if not isinstance(a, int) and a.is_Symbol and a not in table and _known(b, table):
+                    table[a] = _value(b, table)
+        grown = len(table) > before
+    for left, right in pairs:
+        if _known(left, table) and _known(right, table):
+            values = _value(left, table), _value(right, table)
+            if values[0] != values[1]:
+                raise ArgError(
+                    f"program '{program.name}': {left} and {right} were assumed equal, but "
+                    f"{values[0]} and {values[1]} are bound; bind one number"
+                )
     return table
+
+
+def _known(expr: Any, table: Mapping[Any, int]) -> bool:
+    return isinstance(expr, int) or all(symbol in table for symbol in expr.free_symbols)
+
+
+def _value(expr: Any, table: Mapping[Any, int]) -> int:
+    return expr if isinstance(expr, int) else number_of(expr, table)
 
 
 def _whole(value: Any, owner: str, position: int | None = None) -> int:
@@ -180,7 +201,10 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
                 f"{stream!r}: count {count} at position {index} is more than its {elements} "
                 "selectors"
             )
-    for index, size in program.counts_of(stream).known().items():
+    counts = program.counts_of(stream)
+    if isinstance(counts, RepeatedCounts):
+        counts, given = _once(stream, counts, given)
+    for index, size in counts.known().items():
         if size.is_static and int(size) != given[index]:
             raise ArgError(
                 f"{stream!r}: count {given[index]} at position {index} contradicts {size}, which "
@@ -188,6 +212,20 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
             )
         if not isinstance(size.expr, int) and size.expr.is_Symbol:
             table[size.expr] = given[index]
+
+
+def _once(stream: Stream, counts: Counts, given: list[int]) -> tuple[Counts, list[int]]:
+    """Counts of the selectors of which ``stream`` has copies."""
+    while isinstance(counts, RepeatedCounts):
+        for index, count in enumerate(given):
+            if count % counts.times:
+                raise ArgError(
+                    f"{stream!r}: count {count} at position {index} is not a multiple of "
+                    f"{counts.times}, the copies of each selector"
+                )
+        given = [count // counts.times for count in given]
+        counts = counts.once
+    return counts, given
 
 
 def _bind_ragged(program: Program, size: Dim, value: Any, table: dict[Any, int]) -> None:

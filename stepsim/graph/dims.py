@@ -10,11 +10,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import SupportsIndex, TypeAlias
+from functools import lru_cache
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 import sympy
 
+from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, KindError
+from stepsim.graph.limits import COUNT, SIZE
 from stepsim.graph.sizes import Size, ceil_div, plain, product, text
 
 __all__ = [
@@ -112,9 +115,24 @@ class Dim:
         parts: tuple[Dim, ...] = (),
         span: Size | None = None,
     ) -> None:
-        expr = plain(expr)
+        if type(expr) is not int:
+            if not isinstance(expr, (int, sympy.Expr)) or isinstance(expr, bool):
+                raise ArgError(f"a dim is an int or a sympy expression, not {shown(expr)}")
+            expr = plain(expr)
+        fixed = isinstance(expr, int)
+        if isinstance(expr, int):
+            if not 0 <= expr <= SIZE.high:
+                raise ArgError(SIZE.refusal("a dim", expr))
+        elif not _may_count(expr):
+            raise ArgError(f"a dim cannot be {expr}: it is a whole number from 0")
         if kind is None:
-            kind = Kind.SR if isinstance(expr, int) else Kind.DR
+            kind = Kind.SR if fixed else Kind.DR
+        elif not isinstance(kind, Kind) or (kind is not Kind.DR and fixed is not (kind is Kind.SR)):
+            raise ArgError(
+                f"dim {expr}: kind must be "
+                f"{'Kind.SR or Kind.DR, the size is known' if fixed else 'Kind.DR or Kind.RG'}, "
+                f"found {shown(kind)}"
+            )
         put = object.__setattr__
         put(self, "expr", expr)
         put(self, "kind", kind)
@@ -139,15 +157,10 @@ class Dim:
         """A dim from a dim, an int or a sympy expression."""
         if isinstance(value, Dim):
             return value
-        if isinstance(value, bool) or not isinstance(value, (int, sympy.Expr)):
-            try:
-                value = value.__index__()
-            except AttributeError:
-                raise ArgError(
-                    f"a dim is an int, a Dim or a sympy expression, not {value!r}"
-                ) from None
-        if isinstance(value, int) and value < 0:
-            raise ArgError(f"a dim cannot be negative: {value}")
+        if is_whole(value):
+            return cls(int(cast(SupportsIndex, value)))
+        if not isinstance(value, sympy.Expr):
+            raise ArgError(f"a dim is an int, a Dim or a sympy expression, not {shown(value)}")
         return cls(value)
 
     @property
@@ -196,10 +209,40 @@ class Dim:
     __rmul__ = __mul__
     __radd__ = __add__
 
+    def repeated(self, times: Size | None, why: str) -> Dim:
+        """The same sizes, each ``times`` times: a ragged dim's total grows, also in its parts.
+
+        None: each its own number of times; the total is a new symbol, with the provenance ``why``.
+        """
+        if not self.is_ragged or times == 1:
+            return self
+        namer = _namer_of(self)
+        total = (
+            namer.symbol(f"{self.expr}_total", f"sum of all sizes of {self} in {why}")
+            if times is None
+            else product((self.total, times))
+        )
+        parts = tuple(part.repeated(times, why) for part in self.parts)
+        return Dim(self.expr, self.kind, total, self.bound, self.static, namer, parts, self.span)
+
+    def counted_anew(self, span: Size, why: str) -> Dim:
+        """A ragged tile side in a stream of ``span`` elements with each size any number of times.
+
+        The sum of its sizes is a new symbol, with the provenance ``why``.
+        """
+        if not self.is_ragged:
+            return self
+        namer = _namer_of(self)
+        total = namer.symbol(f"{self.expr}_total", f"sum of all sizes of {self} in {why}")
+        return Dim(self.expr, self.kind, total, self.bound, self.static, namer, (), span)
+
     def ceil_div(self, chunk: int) -> Dim:
         """``ceil(self / chunk)``; ragged dims get a new symbol whose total is unknown."""
-        if chunk < 1:
-            raise ArgError(f"cannot divide dim {self} by {chunk}: the divisor must be at least 1")
+        if not COUNT.holds(chunk):
+            raise ArgError(
+                f"cannot divide dim {self} by {shown(chunk)}: the divisor must be at least 1, an "
+                "int"
+            )
         if chunk == 1:
             return self
         if self.is_ragged:
@@ -210,6 +253,12 @@ class Dim:
                 static=self.static,
             )
         return Dim(ceil_div(self.expr, chunk))
+
+
+@lru_cache(maxsize=1 << 14)
+def _may_count(expr: Any) -> bool:
+    """False for an expression that is known not to be a whole number from 0; sympy is slow."""
+    return not (expr.is_Number or expr.is_integer is False or expr.is_negative)
 
 
 DimLike: TypeAlias = Dim | Size | SupportsIndex

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.dims import Dim, DimLike, format_dims
 from stepsim.graph.operator import Operator, Output, Site
@@ -32,6 +33,14 @@ class FeedbackSource(Operator):
         return self.connected is None
 
 
+def _behind(stream: Stream) -> Iterator[Operator]:
+    """The producer of a stream, and what its feedback placeholder stands for."""
+    found: Stream | None = stream
+    while found is not None:
+        yield found.producer
+        found = found.producer.loops_back()
+
+
 class Feedback(Stream):
     """A stream that :meth:`connect` closes into a cycle."""
 
@@ -51,12 +60,25 @@ class Feedback(Stream):
         )  # fmt: skip
         site.require_type(stream.type == self.type, "stream", stream, str(self.type))
         site.same_dims(self.shape, stream.shape, "feedback", "stream")
+        site.require(
+            all(op is not source for op in _behind(stream)),
+            GraphError,
+            f"{source.title()} would stand for itself; nothing makes its tokens",
+            "connect a stream that an operator makes",
+        )
         source.connected = stream
 
 
 def feedback(type: ElementType, shape: Sequence[DimLike], *, label: str | None = None) -> Feedback:
     """A stream to be connected later; closes cycles, usually into an eager merge."""
     site = Site("feedback", (), label)
+    if not isinstance(type, ElementType):
+        site.fail(
+            ArgError,
+            f"type must be an element type such as Tile.of('bf16', 1, 64), found {shown(type)}",
+        )
+    if not isinstance(shape, list | tuple):
+        site.fail(ArgError, f"shape must be a list of dims, found {shown(shape)}")
     dims = tuple(Dim.of(d) for d in shape)
     site.require(len(dims) >= 1, ArgError, f"shape {format_dims(dims)} has no dim")
     made = site.add(FeedbackSource(), [Output(dims, type)])[0]

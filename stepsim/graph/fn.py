@@ -7,25 +7,23 @@ from difflib import get_close_matches
 from typing import Any
 
 from stepsim.errors import ArgError
+from stepsim.graph.accumulation import empty, one, zero
 from stepsim.graph.functions import (
     Function,
     add,
     append_row,
     cache_write_address,
     div,
-    empty,
     exp,
     matmul,
     matmul_t,
     mul,
-    one,
     pack_cols,
     pack_rows,
     row_sum,
     set_offset,
     signal,
     silu,
-    zero,
 )
 from stepsim.graph.ops.flat_map import (
     StreamFunction,

@@ -1,101 +1,91 @@
-"""Functions that higher-order operators apply to tiles: type rules, FLOPs and unit names.
+"""Functions that higher-order operators apply to tiles: their units and what these allow.
 
 Users reach them as ``st.fn``. FLOP counts are those of the STeP simulator: padded rows count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import sympy
 
-from stepsim.errors import ArgError, DimError, DTypeError
-from stepsim.graph.dims import Dim, Namer, cardinality
-from stepsim.graph.sizes import Size, product
-from stepsim.graph.types import DType, ElementType, Tile, dtype_of
-
-if TYPE_CHECKING:
-    from stepsim.graph.stream import Stream
+from stepsim.arguments import flag, is_whole, label_of, shown, text_of
+from stepsim.errors import ArgError, DimError, DTypeError, StepError, did_you_mean
+from stepsim.graph.dims import Dim
+from stepsim.graph.function_rules import (
+    Same,
+    address_type,
+    append_type,
+    broadcast_type,
+    matmul_cost,
+    matmul_type,
+    numbers_of,
+    row_sum_cost,
+    scalar_cost,
+    set_offset_type,
+    unary_type,
+)
+from stepsim.graph.limits import RESERVED
+from stepsim.graph.sizes import Size, plain
+from stepsim.graph.types import ElementType, Tile
 
 __all__ = [
     "Function",
-    "Init",
     "add",
     "append_row",
     "cache_write_address",
     "div",
-    "empty",
     "exp",
     "matmul",
     "matmul_t",
     "mul",
-    "one",
     "pack_cols",
     "pack_rows",
     "row_sum",
     "set_offset",
     "signal",
     "silu",
-    "zero",
 ]
 
-U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
-
-Same = Callable[[Dim, Dim, str], None]
-"""Checks two dims: (left, right, what they are); raises when they are not proved equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Init:
-    """The state before the first element: ``kind`` is ``zero``, ``one`` or ``empty``."""
-
-    kind: str
-    rows: int
-    cols: int
-    dtype: DType | None = None
-
-    def __str__(self) -> str:
-        return f"{self.kind}({self.rows}x{self.cols})"
-
-
-def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile of zeros."""
-    return Init("zero", *shape, None if dtype is None else dtype_of(dtype))
-
-
-def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile of ones."""
-    return Init("one", *shape, None if dtype is None else dtype_of(dtype))
-
-
-def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile without rows or without columns; the first element fills it."""
-    if 0 not in shape:
-        raise ArgError(
-            f"empty: one side must be 0, found {shape[0]}x{shape[1]}. Use zero() instead"
-        )
-    return Init("empty", *shape, None if dtype is None else dtype_of(dtype))
+_MAP_UNITS: dict[str, Function] = {}
+_ACCUM_UNITS: dict[str, Function] = {}
+"""The function that stands for each unit of the engine, by the spelling of the unit."""
 
 
 @dataclass(frozen=True)
 class Function:
     """A named rule for tiles.
 
+    A function is timed as a unit of the engine (``map_unit``, ``accum_unit``), or as its own
+    ``sizes`` say. Of a unit it has operands, type rule, FLOPs and cycles, so that symbolic and
+    executed numbers are the same; only values may differ (``kernel``).
+
     Attributes
     ----------
     map_unit, accum_unit : unit spelling in a map and as an accumulation; None = not usable there.
-    arity : operands in a map.
+        Both name one unit.
+    arity : operands in a map, 1 or 2.
+    transposed : the second operand of a matmul is transposed.
     constant_cycles : the cycle count ignores the compute bandwidth.
+    stride : tiles from one index to the next, of functions of addresses.
     sizes : rows and columns of the operands to rows, columns and FLOPs (with ``constant_cycles``:
         cycles) of the result, negative when they do not fit. From it come the type rule, the cost
         and, for a function that a package offers under the entry points ``stepsim.functions``, the
-        engine's kernel; numba compiles it, so it works on integers alone.
+        engine's kernel; numba compiles it, so it works on integers alone. Such a function has a
+        name of its own and states neither ``infer`` nor ``cost``.
+    infer, cost : type rule and FLOPs of the unit, which need not be given; no others are taken.
     kernel : arrays of the operands to the array of the result (of state and element to the new
         state, in an accumulation), for functional runs. Matmuls, packs and functions of addresses
         need none.
+
+    Raises
+    ------
+    ArgError : neither unit nor ``sizes`` is given, there is no such unit, or an argument
+        contradicts the unit or the ``sizes``.
     """
 
     name: str
@@ -111,139 +101,171 @@ class Function:
     kernel: Callable[..., Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.sizes is None:
-            return
-        put = object.__setattr__
+        where = f"Function {shown(self.name)}"
+        text_of(f"{where}: name", self.name)
+        if not isinstance(self.arity, int) or self.arity is True or self.arity not in (1, 2):
+            raise ArgError(f"{where}: arity must be 1 or 2, found {shown(self.arity)}")
+        for field_name in ("sizes", "infer", "cost", "kernel"):
+            given = getattr(self, field_name)
+            if given is not None and not callable(given):
+                raise ArgError(
+                    f"{where}: {field_name} must be a function or None, found {shown(given)}"
+                )
+        for field_name in ("transposed", "constant_cycles"):
+            flag(f"{where}: {field_name}", getattr(self, field_name))
+        if self.stride is not None:
+            RESERVED.checked(f"{where}: stride", self.stride)
+        for field_name in ("map_unit", "accum_unit"):
+            label_of(f"{where}: {field_name}", getattr(self, field_name))
+        if self.sizes is not None:
+            self._check_sized()
+        elif self.map_unit is None and self.accum_unit is None:
+            raise ArgError(
+                f"{where}: it has no unit; give map_unit= or accum_unit=, or sizes= for a function "
+                "of your own"
+            )
+        else:
+            for place, units in (("map_unit", _MAP_UNITS), ("accum_unit", _ACCUM_UNITS)):
+                self._timed_as(place, units)
+
+    def _check_sized(self) -> None:
+        """Refuse what a function that states its sizes would ignore."""
+        where = f"Function {self.name!r}"
         if self.map_unit is None:
-            put(self, "map_unit", self.name)
-        if self.infer is None:
-            put(self, "infer", partial(_sized, sizes=self.sizes, name=self.name))
-        if self.cost is None and not self.constant_cycles:
-            put(self, "cost", partial(_sized_cost, sizes=self.sizes, name=self.name))
+            object.__setattr__(self, "map_unit", self.name)
+        for name in (self.name, self.map_unit):
+            if name in _MAP_UNITS or name in _ACCUM_UNITS or name == "DynMatmul":
+                raise ArgError(
+                    f"{where}: '{name}' is a unit of the engine, which would run in place of "
+                    "sizes=; choose another name, or leave sizes= out"
+                )
+        for name in ("accum_unit", "transposed", "stride", "infer", "cost"):
+            if getattr(self, name) not in (None, False):
+                raise ArgError(
+                    f"{where}: {name}= has no effect on a function that states its sizes=; leave "
+                    "it out"
+                )
+
+    def _timed_as(self, place: str, units: Mapping[str, Function]) -> None:
+        """Check the function against the unit that it names, and take from it what is not given."""
+        unit = getattr(self, place)
+        if unit is None or not units:
+            return
+        where = f"Function {self.name!r}"
+        if unit not in units:
+            raise ArgError(
+                f"{where}: {place} is {unit!r}, expected one of {', '.join(units)}"
+                f"{did_you_mean(str(unit), units)} A function of another kind states its sizes="
+            )
+        own = units[unit]
+        if None not in (self.map_unit, self.accum_unit) and self.map_unit != self.accum_unit:
+            raise ArgError(
+                f"{where}: map_unit {self.map_unit!r} and accum_unit {self.accum_unit!r} are two "
+                "units; make one function for each"
+            )
+        if self.cost is not None and self.cost is not own.cost:
+            raise ArgError(
+                f"{where}: cost= does not reach the engine, which charges the FLOPs of unit "
+                f"'{unit}'; symbolic and executed FLOPs would differ. Leave cost= out, or give "
+                "sizes= instead of a unit, in a package that offers the function under the entry "
+                "points 'stepsim.functions'"
+            )
+        if self.arity != own.arity:
+            raise ArgError(
+                f"{where}: arity is {self.arity}, but unit '{unit}' takes {own.arity} operands"
+            )
+        for name, usable in (
+            ("transposed", unit == "Matmul"),
+            ("constant_cycles", own.constant_cycles),
+            ("stride", own.stride is not None),
+            ("infer", own.infer is not None),
+            ("kernel", own.kernel is not None or unit == "Matmul"),
+        ):
+            if getattr(self, name) and not usable:
+                raise ArgError(f"{where}: {name}= has no effect on unit '{unit}'; leave it out")
+        put = object.__setattr__
+        put(self, "constant_cycles", own.constant_cycles)
+        put(self, "cost", own.cost)
+        if own.stride is not None and self.stride is None:
+            raise ArgError(f"{where}: unit '{unit}' needs a stride")
+        if self.infer is None and own.infer is not None:
+            rule = matmul_t.infer if self.transposed else own.infer
+            put(self, "infer", rule)
 
     def __str__(self) -> str:
         return self.name if self.stride is None else f"{self.name}({self.stride})"
 
     def result(self, types: Sequence[ElementType], same: Same) -> Tile:
         """Result type for operand types; DTypeError, DimError when they do not fit."""
+        if self.sizes is not None:
+            return _sized(types, sizes=self.sizes, name=self.name)
+        unit = self.map_unit or self.accum_unit or ""
+        own = matmul_t if self.transposed else _MAP_UNITS.get(unit) or _ACCUM_UNITS[unit]
         assert self.infer is not None
-        return self.infer(types, same)
+        assert own.infer is not None
+        if self.infer == own.infer:
+            return own.infer(types, same)
+        made = own.infer(types, same)
+        try:
+            found = self.infer(types, same)
+        except StepError:
+            raise
+        except Exception as error:
+            raise DTypeError(
+                f"infer= of {self.name} raised {type(error).__name__} ({error}); leave infer= out"
+            ) from error
+        if not isinstance(found, Tile) or found != made:
+            raise DTypeError(
+                f"infer= of {self.name} returns {shown(found)}, but unit '{unit}' makes {made}; "
+                "leave infer= out"
+            )
+        return found
 
     def flops(self, types: Sequence[Tile], result: Tile) -> Size:
         """FLOPs per invocation."""
+        if self.sizes is not None:
+            each = _measured(types, self.sizes, self.name)[2]
+            return 0 if self.constant_cycles else each
         return 0 if self.cost is None else self.cost(types, result)
 
 
-def _tiles(name: str, types: Sequence[ElementType]) -> list[Tile]:
-    tiles = [t for t in types if isinstance(t, Tile)]
-    if len(tiles) != len(types):
-        raise DTypeError(f"{name} works on tiles, found {', '.join(str(t) for t in types)}")
-    return tiles
-
-
-def _numbers(name: str, types: Sequence[ElementType]) -> list[Tile]:
-    tiles = _tiles(name, types)
-    if any(not t.dtype.is_arithmetic for t in tiles):
-        found = ", ".join(str(t) for t in types)
-        known = ", ".join(d.text for d in DType if d.is_arithmetic)
-        raise DTypeError(f"{name} works on tiles of {known}, found {found}")
-    return tiles
-
-
-def _matmul(types: Sequence[ElementType], same: Same, *, transposed: bool) -> Tile:
-    a, b = _numbers("matmul", types)
-    inner, out = (b.cols, b.rows) if transposed else (b.rows, b.cols)
-    if a.dtype is not b.dtype and b.dtype.bits >= a.dtype.bits:
-        raise DTypeError(
-            "matmul multiplies tiles of one scalar type, or by a second operand of a narrower one "
-            f"that is converted to the first's, found {a} and {b}"
-        )
-    same(a.cols, inner, f"inner sizes of {a} and {b}{' transposed' if transposed else ''}")
-    return Tile(a.dtype, a.rows, out)
-
-
-def _broadcast(types: Sequence[ElementType], same: Same, *, name: str) -> Tile:
-    a, b = _numbers(name, types)
-    sides = []
-    for left, right, what in ((a.rows, b.rows, "rows"), (a.cols, b.cols, "columns")):
-        if not (left.is_one() or right.is_one()):
-            same(left, right, f"{what} of {a} and {b}")
-        sides.append(right if left.is_one() else left)
-    return Tile(a.dtype, sides[0], sides[1])
-
-
-def _unary(types: Sequence[ElementType], same: Same, *, name: str, cols: int | None = None) -> Tile:
-    (a,) = _numbers(name, types)
-    return a if cols is None else Tile(a.dtype, a.rows, Dim(cols))
-
-
-def _set_offset(types: Sequence[ElementType], same: Same) -> Tile:
-    a, b = _tiles("set_offset", types)
-    if not b.is_address:
-        raise DTypeError(f"set_offset takes the number of valid rows as a 1x1 u64 tile, found {b}")
-    return a
-
-
-def _append(types: Sequence[ElementType], same: Same) -> Tile:
-    a, b = _numbers("append_row", types)
-    same(a.cols, b.cols, f"columns of {a} and {b}")
-    if not b.rows.is_one():
-        raise DimError(f"append_row appends one row, found {b}")
-    return a
-
-
-def _address(types: Sequence[ElementType], same: Same) -> Tile:
-    for tile in _tiles("cache_write_address", types):
-        if not tile.is_address:
-            raise DTypeError(f"cache_write_address takes two 1x1 u64 tiles, found {tile}")
-    return U64_TILE
-
-
-def _measured(tiles: Sequence[Tile], sizes: Callable[..., Any], name: str) -> tuple[Size, ...]:
+def _measured(tiles: Sequence[Tile], sizes: Callable[..., Any], name: str) -> list[Size]:
     """Rows, columns and cost of a result, as ``sizes`` states them."""
     sides = [side.expr for tile in tiles for side in (tile.rows, tile.cols)]
     try:
         rows, cols, cost = sizes(*sides)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         raise DTypeError(
-            f"sizes of {name} does not work for {', '.join(map(str, tiles))} ({error}); it takes "
-            "rows and columns of every operand and returns three numbers. Where sizes are symbols "
-            "it cannot compare them; give the function infer= and cost= too"
+            f"sizes of {name} does not work for {', '.join(map(str, tiles))} "
+            f"({type(error).__name__}: {error}); it takes rows and columns of every operand and "
+            "returns three numbers. Sides may be symbols, of which it can ask == but not < or >"
         ) from error
-    return rows, cols, cost
+    found: list[Size] = []
+    for what, size in (("rows", rows), ("columns", cols), ("cost", cost)):
+        if not (is_whole(size) or isinstance(size, sympy.Expr)):
+            raise DTypeError(
+                f"sizes of {name} returns {shown(size)} as {what} for "
+                f"{', '.join(map(str, tiles))}, expected an int"
+            )
+        found.append(int(size) if is_whole(size) else plain(size))
+    if any(isinstance(size, int) and size < 0 for size in found):
+        raise DimError(f"{name} does not fit {', '.join(map(str, tiles))}")
+    return found
 
 
-def _sized(
-    types: Sequence[ElementType], same: Same, *, sizes: Callable[..., Any], name: str
-) -> Tile:
-    tiles = _numbers(name, types)
-    rows, cols, _ = _measured(tiles, sizes, name)
+def _sized(types: Sequence[ElementType], *, sizes: Callable[..., Any], name: str) -> Tile:
+    tiles = numbers_of(name, types)
     known = [side for tile in tiles for side in (tile.rows, tile.cols)]
     found = []
-    for expr in (rows, cols):
-        if isinstance(expr, int) and expr < 0:
-            raise DimError(f"{name} does not fit {', '.join(map(str, tiles))}")
+    for expr in _measured(tiles, sizes, name)[:2]:
         side = next((dim for dim in known if dim.expr == expr), None)
         if side is None and any(dim.is_ragged for dim in known):
-            raise DimError(f"{name} changes a ragged side; give the function infer=")
+            raise DimError(
+                f"{name} changes a ragged side of {', '.join(map(str, tiles))}; sizes= can only "
+                "keep it"
+            )
         found.append(Dim(expr) if side is None else side)
     return Tile(tiles[0].dtype, *found)
-
-
-def _sized_cost(types: Sequence[Tile], out: Tile, *, sizes: Callable[..., Any], name: str) -> Size:
-    return _measured(types, sizes, name)[2]
-
-
-def _matmul_cost(types: Sequence[Tile], out: Tile) -> Size:
-    return product((2, types[0].rows.expr, types[0].cols.expr, out.cols.expr))
-
-
-def _per_scalar(types: Sequence[Tile], out: Tile, *, weight: int) -> Size:
-    return product((weight, out.rows.expr, out.cols.expr))
-
-
-def _row_sum_cost(types: Sequence[Tile], out: Tile) -> Size:
-    return product((types[0].rows.expr, types[0].cols.expr))
 
 
 def _silu(x: Any) -> Any:
@@ -254,114 +276,62 @@ def _row_sum(x: Any) -> Any:
     return x.sum(axis=1, keepdims=True)
 
 
-_ONE = partial(_per_scalar, weight=1)
+_ONE = partial(scalar_cost, weight=1)
 
 matmul = Function(
-    "matmul", 2, "Matmul", "Matmul", infer=partial(_matmul, transposed=False), cost=_matmul_cost
+    "matmul", 2, "Matmul", "Matmul", infer=partial(matmul_type, transposed=False), cost=matmul_cost
 )
 matmul_t = Function(
     "matmul_t", 2, "Matmul", "Matmul", transposed=True,
-    infer=partial(_matmul, transposed=True), cost=_matmul_cost,
+    infer=partial(matmul_type, transposed=True), cost=matmul_cost,
 )  # fmt: skip
 mul = Function(
-    "mul", 2, "Mul", "Mul", infer=partial(_broadcast, name="mul"), cost=_ONE, kernel=np.multiply
+    "mul", 2, "Mul", "Mul", infer=partial(broadcast_type, name="mul"), cost=_ONE, kernel=np.multiply
 )
 add = Function(
-    "add", 2, "Add", "Add", infer=partial(_broadcast, name="add"), cost=_ONE, kernel=np.add
+    "add", 2, "Add", "Add", infer=partial(broadcast_type, name="add"), cost=_ONE, kernel=np.add
 )
-div = Function("div", 2, "Div", infer=partial(_broadcast, name="div"), cost=_ONE, kernel=np.divide)
+div = Function(
+    "div", 2, "Div", infer=partial(broadcast_type, name="div"), cost=_ONE, kernel=np.divide
+)
 silu = Function(
-    "silu", 1, "Silu", infer=partial(_unary, name="silu"), cost=partial(_per_scalar, weight=8),
+    "silu", 1, "Silu", infer=partial(unary_type, name="silu"), cost=partial(scalar_cost, weight=8),
     kernel=_silu,
 )  # fmt: skip
 exp = Function(
-    "exp", 1, "Exp", infer=partial(_unary, name="exp"), cost=partial(_per_scalar, weight=4),
+    "exp", 1, "Exp", infer=partial(unary_type, name="exp"), cost=partial(scalar_cost, weight=4),
     kernel=np.exp,
 )  # fmt: skip
 row_sum = Function(
-    "row_sum", 1, "RowWiseSum", infer=partial(_unary, name="row_sum", cols=1), cost=_row_sum_cost,
-    kernel=_row_sum,
+    "row_sum", 1, "RowWiseSum", infer=partial(unary_type, name="row_sum", cols=1),
+    cost=row_sum_cost, kernel=_row_sum,
 )  # fmt: skip
-set_offset = Function("set_offset", 2, "SetOffset", constant_cycles=True, infer=_set_offset)
-append_row = Function("append_row", 2, "RowWiseAppend", constant_cycles=True, infer=_append)
+set_offset = Function("set_offset", 2, "SetOffset", constant_cycles=True, infer=set_offset_type)
+append_row = Function("append_row", 2, "RowWiseAppend", constant_cycles=True, infer=append_type)
 pack_rows = Function("pack_rows", 1, accum_unit="RetileRow", constant_cycles=True)
 pack_cols = Function("pack_cols", 1, accum_unit="RetileCol", constant_cycles=True)
 signal = Function("signal", 1, accum_unit="SignalReqAllRead", constant_cycles=True)
 
 
 def cache_write_address(stride: int) -> Function:
-    """Map of (index, length) to the tile index ``index * stride + length``."""
-    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
-        raise ArgError(f"cache_write_address: stride is an int >= 1, found {stride!r}")
+    """Map of (index, length) to the index of the last tile of a request.
+
+    Request ``index`` has ``stride`` tiles reserved, of which it uses ``length`` (at least 1): the
+    tile is ``index * stride + length - 1``, the last that :func:`cache_read_addresses` reads.
+
+    Raises
+    ------
+    ArgError : ``stride`` is no int from 1.
+    """
     return Function(
-        "cache_write_address", 2, "CacheWriteAddrGen", constant_cycles=True, stride=stride,
-        infer=_address,
+        "cache_write_address", 2, "CacheWriteAddrGen", constant_cycles=True,
+        stride=RESERVED.checked("cache_write_address: stride", stride), infer=address_type,
     )  # fmt: skip
 
 
-def accum_result(
-    fn: Function, stream: Stream, rank: int, init: Init | None, namer: Namer, same: Same
-) -> tuple[Tile, Init]:
-    """Accumulator type and initial state when ``fn`` reduces ``rank`` inner dims of ``stream``."""
-    element = stream.type
-    reduced = stream.shape[len(stream.shape) - rank :]
-    if fn.accum_unit == "SignalReqAllRead":
-        return U64_TILE, init or zero((1, 1), DType.u64)
-    (tile,) = _numbers(fn.name, (element,))
-    if fn.accum_unit in ("RetileRow", "RetileCol"):
-        rows = fn.accum_unit == "RetileRow"
-        kept = tile.cols if rows else tile.rows
-        fixed = _start(kept, 0)
-        shape = (0, fixed) if rows else (fixed, 0)
-        init = init or empty(shape)
-        if (init.rows, init.cols) != shape:
-            raise DTypeError(f"{fn.name} starts from empty({shape}), found {init}")
-        side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
-        out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
-        return out, init
-    if init is None:
-        make = one if fn.accum_unit == "Mul" else zero
-        init = make((_start(tile.rows, 1), _start(tile.cols, 1)))
-    state = Tile(init.dtype or tile.dtype, Dim(init.rows), Dim(init.cols))
-    out = fn.result((state, tile), same)
-    for side, held in ((out.rows, state.rows), (out.cols, state.cols)):
-        if side.is_static and side != held:
-            raise DTypeError(
-                f"the state {init} cannot hold the result {out}; start from "
-                f"zero(({out.rows}, {out.cols}))"
-            )
-    return out, init
-
-
-def map_accum_init(out: Tile, init: Init | None) -> Init:
-    """Checked or default initial state of a map-accumulate whose products have type ``out``."""
-    if init is None:
-        if out.rows.is_static and out.cols.is_static:
-            return zero((int(out.rows), int(out.cols)))
-        if not out.cols.is_static:
-            raise DTypeError(f"a dynamic accumulator {out} needs a static number of columns")
-        return empty((0, int(out.cols)))
-    if init.cols != out.cols or (init.kind == "zero" and init.rows != out.rows):
-        raise DTypeError(f"the initial state {init} does not fit the accumulator {out}")
-    return init
-
-
-def _start(side: Dim, dynamic: int) -> int:
-    """Side of an initial state: that of the tile, or one that adapts when it is not known."""
-    return int(side) if side.is_static else dynamic
-
-
-def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> Dim:
-    """Tile side after packing: int, symbol or a ragged tile dim (absorbing rule)."""
-    if not (side.is_ragged or any(d.is_ragged for d in reduced)):
-        return Dim(product((side.expr, *(d.expr for d in reduced))))
-    kept = stream.shape[: len(stream.shape) - len(reduced)]
-    total: Size | None = None
-    if not side.is_ragged:
-        total = product((side.expr, cardinality(stream.shape)))
-    return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))
-
-
-def is_dynamic(tile: Any) -> bool:
-    """A tile with a side that is not an int."""
-    return isinstance(tile, Tile) and not tile.is_static
+_STANDARD = (
+    matmul, mul, add, div, silu, exp, row_sum, set_offset, append_row, cache_write_address(1),
+    pack_rows, pack_cols, signal,
+)  # fmt: skip
+_MAP_UNITS.update({f.map_unit: f for f in _STANDARD if f.map_unit is not None})
+_ACCUM_UNITS.update({f.accum_unit: f for f in _STANDARD if f.accum_unit is not None})

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stepsim.arguments import is_whole, shown
 from stepsim.errors import RankError
 from stepsim.graph.dims import Dim, cardinality, format_dims
 from stepsim.graph.sizes import Size
@@ -23,6 +24,7 @@ __all__ = [
     "Counts",
     "FixedCounts",
     "Padding",
+    "RepeatedCounts",
     "SplitPadding",
     "StreamHandle",
     "blurred",
@@ -97,6 +99,21 @@ class FixedCounts(Counts):
         return self._parts[index] if self._parts else None
 
 
+class RepeatedCounts(Counts):
+    """Counts of selectors that are each repeated a constant number of times.
+
+    Outputs restore no stream of a merge: there is more than one chunk for each of its chunks.
+    """
+
+    def __init__(self, once: Counts, times: int) -> None:
+        super().__init__(once.program, "", "")
+        self.once = once
+        self.times = times
+
+    def _make(self, index: int) -> Dim:
+        return self.once.of(index) * self.times
+
+
 class StreamHandle:
     """Shape, element type, producer and program of a stream. Users get a :class:`Stream`."""
 
@@ -156,9 +173,11 @@ class StreamHandle:
 
     def dim(self, index: int) -> Dim:
         """Dim ``index``, counted from the innermost."""
+        if not is_whole(index):
+            raise RankError(f"dim {shown(index)} does not exist: the index of a dim is an int")
         if not 0 <= index <= self.rank:
             raise RankError(f"dim {index} does not exist: {self!r} has dims 0..{self.rank}")
-        return self.shape[self.rank - index]
+        return self.shape[self.rank - int(index)]
 
     def elements(self) -> Size:
         """Number of elements, ``||stream||``."""

@@ -1,51 +1,51 @@
-"""Ranges of the numbers that tune a program; beyond them a run could not count its cycles."""
+"""Ranges of the numbers in a program; beyond them a run could not count its cycles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Integral
+from stepsim.arguments import Range
 
-from stepsim.errors import ArgError
-
-__all__ = ["COMPUTE_BW", "FIFO_DEPTH", "MAX_PIECES", "PAR_DISPATCH", "Range", "shown"]
+__all__ = [
+    "BASE",
+    "COMPUTE_BW",
+    "COUNT",
+    "CYCLES",
+    "FIFO_DEPTH",
+    "MAX_PIECES",
+    "MAX_VALUE",
+    "PAR_DISPATCH",
+    "RANK",
+    "REPEATS",
+    "RESERVED",
+    "SELECTED",
+    "SIDE",
+    "SIZE",
+    "STEPS",
+    "STREAMS",
+    "SWITCH",
+    "TILE_SIDE",
+    "WALK",
+]
 
 MAX_PIECES = 2**40
 """Most pieces that a stream function may cut from one tile."""
 
-_PRINTED_BITS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Whole numbers from 1 to ``high``; ``why`` says what they count."""
-
-    high: int
-    why: str
-
-    def holds(self, value: object) -> bool:
-        """True for an int in the range; bools and floats are none."""
-        return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= self.high
-
-    def checked(self, what: str, value: object) -> int:
-        """``value`` as an int (numpy integers too); ArgError when it is not in the range."""
-        number = int(value) if isinstance(value, Integral) else 0
-        if isinstance(value, bool) or not self.holds(number):
-            raise ArgError(self.refusal(what, value))
-        return number
-
-    def refusal(self, what: str, value: object) -> str:
-        """What to say about a value that the range does not hold."""
-        top = f"2**{self.high.bit_length() - 1}" if self.high > 4096 else f"{self.high}"
-        return f"{what} must be an int from 1 to {top}, found {shown(value)} ({self.why})"
-
-
-def shown(value: object) -> str:
-    """``repr``, but ints too long for a message by their size."""
-    if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
-        return f"a number of {value.bit_length()} bits"
-    return repr(value)
-
+MAX_VALUE = 2**63 - 1
+"""Largest number that an element carries, as length, index or address."""
 
 FIFO_DEPTH = Range(2**40, "elements that a FIFO can hold")
 PAR_DISPATCH = Range(4096, "off-chip requests that one operator issues in one cycle")
 COMPUTE_BW = Range(2**50, "FLOPs that one operator executes in a cycle")
+COUNT = Range(2**50, "elements of a stream or tiles of a tensor")
+SIZE = Range(2**50, "elements of a stream or tiles of a tensor", low=0)
+STREAMS = Range(2**16, "streams that one operator reads or writes")
+SELECTED = Range(2**16, "outputs that one selector names", low=0)
+SIDE = Range(2**31 - 1, "rows or columns of a tile", low=0)
+TILE_SIDE = Range(2**31 - 1, "rows or columns of a tile")
+RANK = Range(1000, "dims of a stream, from the innermost", low=-1000)
+BASE = Range(2**50, "tiles or bytes before the first", low=0)
+WALK = Range(2**50, "tiles along each dim of a walk", low=0)
+STEPS = Range(2**50, "tiles from one step of a walk to the next", low=0)
+REPEATS = Range(2**50, "times that each element is repeated")
+RESERVED = Range(2**50, "tiles of one request or expert")
+CYCLES = Range(2**40, "cycles that one piece takes", low=0)
+SWITCH = Range(2**40, "cycles that a change of stream takes", low=0)

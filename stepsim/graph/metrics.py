@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
+from stepsim.arguments import shown
 from stepsim.dtypes import DType, packed_bytes
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.binding import number_of, substitution, symbols_of
@@ -34,6 +35,8 @@ __all__ = ["COUNTINGS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetric
 
 COUNTINGS = ("executed", "published", "published2", "paper")
 PUBLISHED_SCALAR_BYTES = 4
+
+_QUANTITIES = ("off_chip_traffic", "on_chip_memory", "flops")
 
 FORMULA_COLUMNS = 100
 """Widest formula in the repr of metrics."""
@@ -130,7 +133,7 @@ def _sum(terms: Iterable[Size]) -> sympy.Expr:
 
 _NUMERIC: dict[str, Callable[..., Any]] = {
     "CeilDiv": lambda a, b: -(-a // b),
-    "Active": lambda n: np.minimum(1, n),
+    "Active": lambda n: np.clip(n, 0, 1),
 }
 
 
@@ -194,6 +197,11 @@ class Metrics:
         streams (the lengths). All of them are non-negative ints. Routings made from arrays are
         bound already.
         """
+        if values is not None and not isinstance(values, Mapping):
+            raise ArgError(
+                f"program '{self.program.name}': values are a mapping such as {{routing: counts}}, "
+                f"found {shown(values)}"
+            )
         table = substitution(self.program, values or {})
         parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
         missing = sorted({s for e in parts for s in symbols_of(e) if s not in table}, key=str)
@@ -219,13 +227,22 @@ class Metrics:
         """A numpy function of one total (``off_chip_traffic``, ...) for sweeps.
 
         ``arguments`` are symbols or dims; each may be called with an int or an array.
+
+        Raises
+        ------
+        ArgError : there is no such quantity, an argument is none, or the total depends on a symbol
+            that is not among them.
         """
-        expr = getattr(self, quantity, None)
-        if not isinstance(expr, sympy.Expr):
+        if not (isinstance(quantity, str) and quantity in _QUANTITIES):
+            raise ArgError(f"unknown quantity {quantity!r:.200}; use {', '.join(_QUANTITIES)}")
+        expr = getattr(self, quantity)
+        listed = list(arguments) if isinstance(arguments, Iterable) else [arguments]
+        symbols = [a.expr if isinstance(a, Dim) else a for a in listed]
+        if odd := [a for a in symbols if not isinstance(a, sympy.Symbol)]:
             raise ArgError(
-                f"unknown quantity {quantity!r}; use off_chip_traffic, on_chip_memory, flops"
+                f"arguments of {quantity}: found {odd[0]!r:.200}, expected a list of symbols and "
+                "dynamic dims"
             )
-        symbols = [a.expr if isinstance(a, Dim) else a for a in arguments]
         left = expr.free_symbols - set(symbols)
         if left:
             names = ", ".join(f"{s} ({self.program.provenance(s)})" for s in sorted(left, key=str))
@@ -259,17 +276,21 @@ class BoundMetrics:
         return self.symbolic.allocated_compute
 
     def value(self, size: Dim | Size) -> int:
-        """A dim or expression of the program as a number."""
+        """A dim or expression of the program as a number; ArgError for anything else."""
         expr = size.expr if isinstance(size, Dim) else size
-        return expr if isinstance(expr, int) else number_of(expr, self.values)
+        if isinstance(expr, int) and not isinstance(expr, bool):
+            return expr
+        if not isinstance(expr, sympy.Expr) or (expr.is_number and not expr.is_Integer):
+            raise ArgError(f"value: found {size!r:.200}, expected a dim or an expression of dims")
+        return number_of(expr, self.values)
 
 
 def measure(
     program: Program, *, counting: str, count_fifos: bool, on_demand: bool | None
 ) -> Metrics:
     """Total the operators of a program; one ``Add`` per quantity."""
-    if counting not in COUNTINGS:
-        raise ArgError(f"unknown counting {counting!r}; use one of {', '.join(COUNTINGS)}")
+    if not isinstance(counting, str) or counting not in COUNTINGS:
+        raise ArgError(f"unknown counting {shown(counting)}; use one of {', '.join(COUNTINGS)}")
     account = Accounting(counting, count_fifos)
     if on_demand is None:
         on_demand = counting == "executed"

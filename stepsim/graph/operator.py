@@ -10,14 +10,15 @@ from __future__ import annotations
 import linecache
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
+from stepsim.arguments import Range, flag, is_whole, label_of, shown
 from stepsim.errors import (
     ArgError,
     DimError,
@@ -28,17 +29,31 @@ from stepsim.errors import (
     StepError,
 )
 from stepsim.graph.current import current_program
-from stepsim.graph.dims import Dim, format_dims
-from stepsim.graph.handle import Counts, Padding, SplitPadding, StreamHandle
+from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.handle import (
+    Counts,
+    Padding,
+    RepeatedCounts,
+    SplitPadding,
+    StreamHandle,
+)
 from stepsim.graph.sizes import Size
-from stepsim.graph.types import ElementType
+from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
     from stepsim.graph.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = ["Bindings", "Operator", "Output", "Site", "source_line", "without_source_lines"]
+__all__ = [
+    "Bindings",
+    "Operator",
+    "Output",
+    "Site",
+    "source_line",
+    "streams_of",
+    "without_source_lines",
+]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _LIBRARIES = (
@@ -137,6 +152,25 @@ class Output:
             stream.padding,
         )
 
+    @classmethod
+    def repeated(cls, stream: Stream, shape: Sequence[Dim], times: Size | None) -> Output:
+        """Every element of ``stream`` ``times`` times in a row, in another shape.
+
+        None: each its own number of times, so that how often an output is selected is not known.
+        """
+        counts = None
+        if times == 1:
+            counts = stream.counts
+        elif isinstance(times, int) and isinstance(stream.type, MultiHot | IndexSelector):
+            counts = RepeatedCounts(stream.program.counts_of(stream), times)
+        kind = stream.type
+        if isinstance(kind, Buffer):
+            why = f"copies of {stream!r}"
+            kind = Buffer(kind.tile, tuple(d.repeated(times, why) for d in kind.dims))
+        elif isinstance(kind, Tile) and times is None:
+            kind = kind.counted_anew(cardinality(shape), f"copies of {stream!r}")
+        return cls(tuple(shape), kind, counts, stream.padding)
+
 
 _UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)
 
@@ -177,6 +211,18 @@ def _location(path: str, line: int) -> str:
     return f"{path}:{line}" if path else ""
 
 
+def streams_of(name: str, what: str, xs: object) -> tuple[Stream, ...]:
+    """A list of streams as a tuple; its entries are checked by a :class:`Site`.
+
+    Raises
+    ------
+    ArgError : ``xs`` is no list.
+    """
+    if not isinstance(xs, list | tuple):
+        raise ArgError(f"{name}: {what} must be a list of streams, found {shown(xs)}")
+    return tuple(xs)
+
+
 class Site:
     """One constructor call: checks in the order of the design, then registration."""
 
@@ -188,7 +234,7 @@ class Site:
         roles: Sequence[str] = (),
     ) -> None:
         self.name = name
-        self.label = label
+        self.label = label_of(f"{name}: label", label)
         self.inputs = tuple(inputs)
         self.roles = tuple(roles) or tuple(f"in{i + 1}" for i in range(len(self.inputs)))
         self._frame = user_frame()
@@ -245,22 +291,50 @@ class Site:
         if not ok:
             self.fail(error, what, hint)
 
-    def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> None:
-        """``low <= rank <= N`` for an operator that treats ``rank`` inner dims as a unit."""
-        if isinstance(rank, bool) or not isinstance(rank, int) or rank < low:
+    def number(self, limits: Range, what: str, value: object) -> int:
+        """``value`` as an int within ``limits``."""
+        if type(value) is int and limits.low <= value <= limits.high:
+            return value
+        return cast(int, self._checked(limits.checked, what, value))
+
+    def numbers(self, limits: Range, what: str, values: object) -> tuple[int, ...]:
+        """The ints of a list or one-dimensional array, each within ``limits``."""
+        return cast(tuple[int, ...], self._checked(limits.list, what, values))
+
+    def pair(self, limits: Range, what: str, values: object) -> tuple[int, int]:
+        """Rows and columns, each within ``limits``."""
+        return cast(tuple[int, int], self._checked(limits.pair, what, values))
+
+    def flag(self, what: str, value: object) -> bool:
+        """``value`` as a bool."""
+        if value is True or value is False:
+            return value
+        return cast(bool, self._checked(flag, what, value))
+
+    def _checked(self, check: Callable[[str, object], object], what: str, value: object) -> object:
+        try:
+            return check(what, value)
+        except StepError as error:
+            self.fail(type(error), str(error).rstrip("."))
+
+    def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> int:
+        """``rank``, with ``low <= rank <= N``, of inner dims that are treated as a unit."""
+        if not is_whole(rank) or rank < low:
             self.fail(
                 RankError,
-                f"rank must be an int of at least {low}, found {rank!r}",
+                f"rank must be an int of at least {low}, found {shown(rank)}",
                 "it says how many inner dims are taken together",
             )
         if rank > stream.rank:
             self.fail(
                 RankError,
-                f"rank {rank} does not fit {format_dims(stream.shape)} of rank {stream.rank}",
+                f"rank {shown(rank)} does not fit {format_dims(stream.shape)} of rank "
+                f"{stream.rank}",
                 f"choose {low} <= rank <= {stream.rank}"
                 if stream.rank >= low
                 else "the stream has too few dims; reshape or unsqueeze it first",
             )
+        return int(rank)
 
     def require_type(
         self, ok: bool, role: str, stream: Stream, wanted: str, hint: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from stepsim.arguments import flag, shown, text_of
 from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
@@ -21,7 +22,7 @@ from stepsim.graph.sizes import Size
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Tile
 
-__all__ = ["Assumption", "Program"]
+__all__ = ["Assumption", "Program", "check_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,12 @@ class Program:
     name : shown in reports.
     compute_bw : FLOPs per cycle of operators that do not state their own.
     par_dispatch : off-chip requests a memory operator issues per cycle.
-    fifo_depth : capacity of FIFOs without a depth of their own; None = unbounded by default.
+    fifo_depth : tokens that FIFOs without a depth of their own hold, unless the run or the machine
+        (``fifo.depth``) states one; None leaves it to them, and to 1024 in the end.
+
+    Raises
+    ------
+    ArgError : an argument is out of its range.
     """
 
     def __init__(
@@ -53,8 +59,8 @@ class Program:
         par_dispatch: int = 1,
         fifo_depth: int | None = 2,
     ) -> None:
+        self.name = text_of("Program: name", name)
         where = f"Program '{name}':"
-        self.name = name
         self.compute_bw = (
             None if compute_bw is None else COMPUTE_BW.checked(f"{where} compute_bw", compute_bw)
         )
@@ -71,6 +77,7 @@ class Program:
         self._equal: dict[Size, sympy.Expr] = {}
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
         self._counts: dict[tuple[int, int], Counts] = {}
+        self._flops: dict[int, sympy.Symbol] = {}
         self._lengths: dict[tuple[int, int], Dim] = {}
         self._token: Token[Program | None] | None = None
 
@@ -115,7 +122,16 @@ class Program:
 
     def readers(self, stream: Stream) -> list[tuple[Operator, int]]:
         """Operators that read ``stream`` and the input position, in creation order."""
+        self._own(stream)
         return list(self._readers.get(stream.key, ()))
+
+    def _own(self, stream: object) -> None:
+        if not isinstance(stream, Stream):
+            raise ArgError(f"program '{self.name}': expected a stream, found {shown(stream)}")
+        if stream.program is not self:
+            raise GraphError(
+                f"{stream!r} belongs to program '{stream.program.name}', not '{self.name}'"
+            )
 
     def counts_of(self, selector: Stream) -> Counts:
         """Counts by output for partitions driven by ``selector``; made on first use."""
@@ -133,6 +149,13 @@ class Program:
             self._lengths[lengths.key] = self.namer.ragged("len", f"values of {title}")
         return self._lengths[lengths.key]
 
+    def flops_of(self, operator: Operator) -> Size:
+        """The FLOPs of an operator that no sum of sizes tells; a symbol, made on first use."""
+        if operator.id not in self._flops:
+            why = f"sum of the FLOPs of {operator.title()}"
+            self._flops[operator.id] = self.namer.symbol(f"flops{operator.id}", why)
+        return self._flops[operator.id]
+
     def lengths(self) -> Mapping[tuple[int, int], Dim]:
         """Ragged dims by the stream that holds their sizes."""
         return self._lengths
@@ -144,15 +167,24 @@ class Program:
     def dim(self, name: str = "d") -> Dim:
         """A new dynamic-regular dim owned by the program."""
         where = source_line()
-        return Dim(self.namer.symbol(name, f"dim made at {where}"))
+        return Dim(self.namer.symbol(self._symbol_name(name), f"dim made at {where}"))
 
     def ragged(self, name: str = "len", *, static: bool = False) -> Dim:
         """A new ragged dim owned by the program."""
         where = source_line()
+        static = flag(f"program '{self.name}', ragged: static", static)
+        name = self._symbol_name(name)
         return self.namer.ragged(name, f"ragged dim made at {where}", static=static)
+
+    def _symbol_name(self, name: object) -> str:
+        text = text_of(f"program '{self.name}': the name of a dim", name)
+        if not text:
+            raise ArgError(f"program '{self.name}': the name of a dim must not be empty")
+        return text
 
     def set_depth(self, stream: Stream, depth: int) -> None:
         """FIFO depth of a stream; may be stated once."""
+        self._own(stream)
         depth = FIFO_DEPTH.checked(f"{stream!r}: the FIFO depth", depth)
         if self.depths.setdefault(stream.key, depth) != depth:
             raise ArgError(
@@ -223,7 +255,8 @@ class Program:
                         f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"
                     )
                 tile = out.type
-                if isinstance(tile, Tile) and (tile.rows == 0 or tile.cols == 0):
+                flat = isinstance(tile, Tile) and (tile.rows == 0 or tile.cols == 0)
+                if flat and out.elements() != 0:
                     findings.append(f"empty tiles in {out!r} ({op.source})")
         if findings:
             noun = "finding" if len(findings) == 1 else "findings"
@@ -251,10 +284,18 @@ class Program:
         ------
         ArgError : there is no such counting.
         """
+        where = f"program '{self.name}', metrics:"
+        count_fifos = flag(f"{where} count_fifos", count_fifos)
+        if on_demand is not None:
+            on_demand = flag(f"{where} on_demand", on_demand)
         return measure(self, counting=counting, count_fifos=count_fifos, on_demand=on_demand)
 
     def rewrite(self, rule: Callable[[Program], Any]) -> Any:
         """Apply a rewrite; it returns a new program (and whatever else it documents)."""
+        if not callable(rule):
+            raise ArgError(
+                f"program '{self.name}', rewrite: rule must be a function, found {shown(rule)}"
+            )
         return rule(self)
 
     def provenance(self, symbol: Size) -> str:
@@ -291,3 +332,9 @@ class Program:
         return "; ".join(f"{s}: {self.provenance(s)}" for s in sorted(found, key=str)) or (
             f"no symbols in {format_dims(sizes)}"
         )
+
+
+def check_program(where: str, program: object) -> None:
+    """Refuse what is no program, with ArgError; ``where`` is the function that wants one."""
+    if not isinstance(program, Program):
+        raise ArgError(f"{where}: expected a stepsim Program, found {shown(program)}")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.current import current_program
 from stepsim.graph.dims import Dim
 from stepsim.graph.handle import Counts
 from stepsim.graph.levels import stop_levels
+from stepsim.graph.limits import STREAMS
 from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
 from stepsim.graph.ops.arrays import IntArray
 from stepsim.graph.types import MultiHot, TensorSpec
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 __all__ = ["Routing", "RoutingSource", "check_bindings", "check_indices", "routing"]
+
+
+_MOST_ENTRIES = 2**28
 
 
 class Routing:
@@ -138,8 +143,8 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
     """
     if bindings is not None and not isinstance(bindings, Mapping):
         raise ArgError(
-            f"program '{program.name}': bindings are a {type(bindings).__name__}, expected a "
-            "mapping {routing: array [rows, k]}"
+            f"program '{program.name}': bindings must be a mapping "
+            f"{{routing: array [rows, k]}}, found {shown(bindings)}"
         )
     given = dict(bindings or {})
     for key in given:
@@ -205,9 +210,7 @@ def routing(
         raise GraphError(
             f"routing: no program is active. Build inside `with st.Program(...)` ({where})"
         )
-    whole = isinstance(experts, int | np.integer) and not isinstance(experts, bool)
-    if not whole or experts < 1:
-        raise ArgError(f"routing: experts is {experts!r}, expected an int >= 1 ({where})")
+    experts = STREAMS.checked("routing: experts", experts)
     unbound = isinstance(indices, TensorSpec)
     array = np.empty(0) if unbound else _as_array(indices, f"routing ({where})")
     shape = indices.shape if isinstance(indices, TensorSpec) else array.shape
@@ -215,6 +218,10 @@ def routing(
         raise ArgError(
             f"routing: indices have shape {tuple(shape)}, expected [rows, k] with 1 <= k <= "
             f"{experts} experts ({where})"
+        )
+    if shape[0] * shape[1] > _MOST_ENTRIES:
+        raise ArgError(
+            f"routing: {shape[0]} rows of {shape[1]} experts are more than 2**28 entries ({where})"
         )
     table = Routing(program, int(shape[0]), int(shape[1]), int(experts), None, where)
     if not unbound:

@@ -58,7 +58,7 @@ class Active(_Count):
     @classmethod
     def eval(cls, n: Any) -> Any:
         if n.is_Integer:
-            return sympy.Integer(min(1, int(n)))
+            return sympy.Integer(int(int(n) > 0))
         if isinstance(n, cls):
             return n
         return None
@@ -90,16 +90,17 @@ def ceil_div(a: Size, b: int) -> Size:
 def active(n: Size) -> Size:
     """``Min(1, n)`` in canonical form: constants drop out, products become products."""
     if isinstance(n, int):
-        return min(1, n)
+        return int(n > 0)
     if isinstance(n, Active):
         return n
     if isinstance(n, CeilDiv):
-        return active(n.args[0])
+        # What is dealt to the last of several outputs, ceil((n - 2)/3), may count down below 0.
+        return active(n.args[0]) if n.args[0].is_nonnegative else Active(n)
     if n.is_Mul:
         found = {active(plain(f)) for f in n.args}
         return 0 if 0 in found else product(f for f in found if f != 1)
     if n.is_Integer:
-        return min(1, int(n))
+        return int(int(n) > 0)
     return Active(n)
 
 
@@ -127,7 +128,7 @@ def _symbolic_product(number: int, factors: tuple[sympy.Expr, ...]) -> Size:
     switches = [f for f in flat if isinstance(f, Active)]
     if switches:
         rest = [f for f in flat if not isinstance(f, Active)]
-        zeros = {f.args[0] if isinstance(f, CeilDiv) else f for f in rest}
+        zeros = {*rest, *(f.args[0] for f in rest if isinstance(f, CeilDiv))}
         kept = {s for s in switches if s.args[0] not in zeros}
         flat = [*rest, *sorted(kept, key=str)]
     return plain(sympy.Mul(number, *flat))

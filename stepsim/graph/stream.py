@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepsim.errors import DimError, RankError
+from stepsim.graph.accumulation import Init
 from stepsim.graph.dims import Dim, DimLike, format_dims
-from stepsim.graph.functions import Function, Init
+from stepsim.graph.functions import Function
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.ops import flat_map, higher_order, onchip, shape, sources
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.arguments import label_of, shown
 from stepsim.dtypes import DType, dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.dims import Dim, DimLike
+from stepsim.graph.limits import COUNT, SELECTED, SIZE, STREAMS
 from stepsim.graph.sizes import Size, product
 
 __all__ = [
@@ -37,6 +39,12 @@ class Tile:
     rows: Dim
     cols: Dim
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.dtype, DType) and isinstance(self.rows, Dim)):
+            raise ArgError(f"Tile: expected a DType and two Dims, found {self!r}; use Tile.of")
+        if not isinstance(self.cols, Dim):
+            raise ArgError(f"Tile: expected a DType and two Dims, found {self!r}; use Tile.of")
+
     @classmethod
     def of(cls, dtype: DType | str, rows: DimLike, cols: DimLike) -> Tile:
         return cls(dtype_of(dtype), Dim.of(rows), Dim.of(cols))
@@ -44,6 +52,16 @@ class Tile:
     @property
     def is_static(self) -> bool:
         return self.rows.is_static and self.cols.is_static
+
+    def counted_anew(self, span: Size, why: str) -> Tile:
+        """Tiles of these sizes in a stream of ``span`` elements, with unknown sums of ragged ones.
+
+        As :meth:`Dim.counted_anew`.
+        """
+        if not (self.rows.is_ragged or self.cols.is_ragged):
+            return self
+        sides = (side.counted_anew(span, why) for side in (self.rows, self.cols))
+        return Tile(self.dtype, *sides)
 
     @property
     def is_address(self) -> bool:
@@ -65,6 +83,11 @@ class MultiHot:
     width: int
     hot: int | None = None
 
+    def __post_init__(self) -> None:
+        STREAMS.checked("MultiHot: width", self.width)
+        if self.hot is not None:
+            SELECTED.checked("MultiHot: hot", self.hot)
+
     def __str__(self) -> str:
         return (
             f"MultiHot[{self.width}]"
@@ -79,6 +102,10 @@ class IndexSelector:
 
     width: int
     active: int
+
+    def __post_init__(self) -> None:
+        STREAMS.checked("IndexSelector: width", self.width)
+        SELECTED.checked("IndexSelector: active", self.active)
 
     @property
     def hot(self) -> int | None:
@@ -103,6 +130,11 @@ class Buffer:
     tile: Tile
     dims: tuple[Dim, ...]
 
+    def __post_init__(self) -> None:
+        dims = isinstance(self.dims, tuple) and all(isinstance(d, Dim) for d in self.dims)
+        if not (isinstance(self.tile, Tile) and dims):
+            raise ArgError(f"Buffer: expected a Tile and a tuple of Dims, found {self!r}")
+
     def __str__(self) -> str:
         return f"Buffer[{', '.join(str(d) for d in self.dims)} of {self.tile}]"
 
@@ -112,6 +144,11 @@ class TupleType:
     """Elements of a zipped stream."""
 
     parts: tuple[ElementType, ...]
+
+    def __post_init__(self) -> None:
+        parts = self.parts
+        if not isinstance(parts, tuple) or not all(isinstance(p, ElementType) for p in parts):
+            raise ArgError(f"TupleType: expected a tuple of element types, found {shown(parts)}")
 
     def __str__(self) -> str:
         return "(" + ", ".join(str(p) for p in self.parts) + ")"
@@ -129,6 +166,13 @@ class TensorSpec:
     name: str | None = None
     data: Any = field(default=None, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, tuple) or not all(SIZE.holds(d) for d in self.shape):
+            raise ArgError(f"TensorSpec: shape must be a tuple of ints, found {shown(self.shape)}")
+        if not isinstance(self.dtype, DType):
+            raise DTypeError(f"TensorSpec: dtype must be a DType, found {shown(self.dtype)}")
+        label_of("TensorSpec: name", self.name)
+
     @property
     def size_bytes(self) -> int:
         return packed_bytes(math.prod(self.shape), self.dtype.bits)
@@ -142,16 +186,24 @@ def spec(*shape: int, dtype: DType | str = DType.bf16, name: str | None = None) 
     """A tensor known by shape and scalar type alone: ``spec(10, 64)`` or ``spec((10, 64))``."""
     given: tuple[Any, ...] = shape
     dims = tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    if not dims or any(isinstance(d, bool) or not isinstance(d, int) or d < 1 for d in dims):
-        raise ArgError(f"spec: a tensor shape is one or more ints >= 1, found {dims}")
-    return TensorSpec(dims, dtype_of(dtype), name)
+    if not dims or not all(COUNT.holds(d) for d in dims):
+        raise ArgError(f"spec: a tensor shape is one or more ints >= 1, found {shown(dims)}")
+    name = label_of("spec: name", name)
+    return TensorSpec(tuple(int(d) for d in dims), dtype_of(dtype), name)
 
 
 def as_spec(tensor: TensorSpec | np.ndarray[Any, Any]) -> TensorSpec:
     """The spec of a tensor given as a spec or as an array of numpy or ml_dtypes."""
     if isinstance(tensor, TensorSpec):
         return tensor
-    array = np.asarray(tensor)
+    try:
+        array = np.asarray(tensor)
+    except ValueError:
+        raise ArgError(
+            "a tensor is a spec() or an array; its inner lists differ in length"
+        ) from None
+    if array.dtype.kind in "OSU":
+        raise DTypeError(f"a tensor is a spec() or an array of numbers, found {shown(tensor)}")
     try:
         dtype = dtype_of(array.dtype.name)
     except DTypeError:

@@ -23,7 +23,8 @@ from stepsim.kernels.memory import dispatch as memory
 from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, UnitSpec
-from stepsim.lowering.registry import REGISTRY, Row, element_bits, function_name
+from stepsim.lowering.registry import REGISTRY, function_name
+from stepsim.lowering.row import Row, element_bits
 
 __all__ = ["ImageBuilder", "build_image"]
 

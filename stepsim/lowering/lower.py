@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from stepsim.errors import ArgError, MachineError
+from stepsim.errors import MachineError
 from stepsim.graph import Program, Wiring, wire
+from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 from stepsim.machine import Machine
 
-__all__ = ["lower", "network_of", "timing_of"]
+__all__ = ["default_depth", "lower", "network_of", "timing_of"]
 
 
 def timing_of(machine: Machine) -> TimingParams:
@@ -27,6 +28,8 @@ def timing_of(machine: Machine) -> TimingParams:
     if model not in MEMORY_MODELS:
         near = get_close_matches(model, MEMORY_MODELS, 1)
         hint = f"; did you mean '{near[0]}'?" if near else "."
+        if model == "channel":
+            hint = "; 'channel' is named 'published' now."
         raise MachineError(
             f"machine '{machine.name}': hbm.model is '{model}', expected one of "
             f"{', '.join(MEMORY_MODELS)}{hint} A package adds models under the entry points "
@@ -44,18 +47,31 @@ def timing_of(machine: Machine) -> TimingParams:
     )
 
 
-def network_of(wiring: Wiring, machine: Machine, fifo_depth: int | None = None) -> Network:
-    """Units and channels with their depths: the stream's own, else ``fifo_depth``, else the
-    program's, else the machine's."""
-    program = wiring.program
+def default_depth(
+    program: Program, machine: Machine, fifo_depth: int | None = None
+) -> tuple[int, str]:
+    """Tokens that FIFOs without a depth of their own hold, and who says so.
+
+    The first that states one decides: the call (``fifo_depth``), the machine (``fifo.depth``), the
+    program, else the default of machines.
+
+    Raises
+    ------
+    ArgError
+        ``fifo_depth`` is no int from 1.
+    """
     if fifo_depth is not None:
-        whole = isinstance(fifo_depth, int) and not isinstance(fifo_depth, bool)
-        if not whole or fifo_depth < 1:
-            raise ArgError(
-                f"FIFO depth is {fifo_depth!r}; expected an int >= 1 "
-                "(depth 1 halves the peak rate of a stage, depth 2 sustains it)"
-            )
-    default = fifo_depth or program.fifo_depth or machine.fifo_depth
+        return FIFO_DEPTH.checked("fifo_depth", fifo_depth), "call"
+    if machine.fifo.depth is not None:
+        return machine.fifo.depth, "machine"
+    if program.fifo_depth is not None:
+        return program.fifo_depth, "program"
+    return machine.fifo_depth, "default"
+
+
+def network_of(wiring: Wiring, machine: Machine, fifo_depth: int | None = None) -> Network:
+    """Units and channels with their depths: the stream's own, else that of `default_depth`."""
+    default, _ = default_depth(wiring.program, machine, fifo_depth)
     return Network(
         units=tuple(UnitSpec(u.name, u.kind, u.inputs, u.outputs, u.params) for u in wiring.units),
         channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.fifos),

@@ -34,7 +34,7 @@ class TimingParams:
     hbm_latency: int = 2
     hbm_startup: int = 14
     closure_slack: int = 0
-    memory_model: str = "channel"
+    memory_model: str = "published"
 
 
 @dataclass(frozen=True, slots=True)

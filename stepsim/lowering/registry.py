@@ -8,12 +8,10 @@ slots.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.declaration import UnitKind
 from stepsim.kernels.functions.dispatch import FUNCTIONS, code_of
 from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE
 from stepsim.kernels.units import (
@@ -27,39 +25,13 @@ from stepsim.kernels.units import (
     shape,
     sources,
 )
+from stepsim.lowering.row import Encoder, Parameters, Row, element_bits
 
 if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["REGISTRY", "Row", "element_bits", "function_name"]
-
-_Parameters = Mapping[str, int | list[int]]
-_Encoder = Callable[["ImageBuilder", "UnitSpec"], _Parameters]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How one unit of the vocabulary is laid out.
-
-    Attributes
-    ----------
-    kind : declaration of the step function.
-    encode : parameters of the kind by name, a list for a name with a star.
-    inputs : how many inputs, where units of one kind differ.
-    """
-
-    kind: UnitKind
-    encode: _Encoder
-    inputs: int | None = None
-
-    def arity(self, side: str) -> int | None:
-        """How many "inputs" or "outputs", None for one or more."""
-        if side == "inputs" and self.inputs is not None:
-            return self.inputs
-        names: tuple[str, ...] = getattr(self.kind, side)
-        return None if any(name.startswith("*") for name in names) else len(names)
-
+__all__ = ["REGISTRY", "function_name"]
 
 _FUNCTION_NAMES: Final = tuple(FUNCTIONS)
 
@@ -78,7 +50,8 @@ def _function(spec: UnitSpec, *uses: str) -> dict[str, int]:
     if name not in known:
         raise LoweringError(
             f"{spec.op} '{spec.name}': unknown function {name!r}; known are "
-            f"{', '.join(sorted(known))}"
+            f"{', '.join(sorted(known))}. A function that states its sizes= is compiled into the "
+            "engine when a package offers it under the entry points 'stepsim.functions'"
         )
     bandwidth = int(spec.params["bw"])
     if bandwidth < 1 and not FUNCTIONS[name].constant_cycles:
@@ -99,29 +72,14 @@ def function_name(code: int) -> str:
     return _FUNCTION_NAMES[code]
 
 
-def element_bits(spec: UnitSpec, width: float) -> int:
-    """Bits of an element that is ``width`` bytes wide: networks speak of bytes, the engine of bits.
-
-    Raises
-    ------
-    LoweringError
-        The width is neither whole bytes up to 1024 nor half a byte.
-    """
-    if width != 0.5 and not (1 <= width <= 1024 and width == int(width)):
-        raise LoweringError(
-            f"{spec.op} '{spec.name}': {width} bytes per element, expected 0.5 or 1..1024"
-        )
-    return int(8 * width)
-
-
 def _result_bits(spec: UnitSpec) -> int:
     """Width of a product's elements; 0 when operands are equally wide and the result too."""
     width = spec.params.get("result_bpe")
     return 0 if width is None else element_bits(spec, width)
 
 
-def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> Encoder:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         tokens = spec.params["tokens"]
         first = builder.add_tokens(spec, tokens)
         tail = int(spec.params.get("tail", 0))
@@ -137,11 +95,11 @@ def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> 
 
 def _source(
     mode: int, count: int, first: int, tail: int = 0, times: list[int] | None = None
-) -> _Parameters:
+) -> Parameters:
     return {"mode": mode, "count": count, "first": first, "tail": tail, "times": times or []}
 
 
-def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     width = spec.params["width"]
     selectors, levels = spec.params["selectors"], spec.params["levels"]
     if len(selectors) != len(levels):
@@ -155,7 +113,7 @@ def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     return _source(sources.STEP, len(tokens), builder.add_tokens(spec, tokens))
 
 
-def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     values = spec.params["values"]
     dims = spec.params["dims"]
     if prod(dims) != len(values):
@@ -181,14 +139,14 @@ def _trailing_ends(index: int, dims: list[int]) -> int:
     return level
 
 
-def _unary_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _unary_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     common = _function(spec, "unary", "binary")
     fn = spec.params["fn"]
     operands = 1 if "unary" in FUNCTIONS[fn if isinstance(fn, str) else fn[0]].kernels else 2
     return {**common, "operands": operands, "stride": 0, "result_bits": _result_bits(spec)}
 
 
-def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {
         **_function(spec, "binary"),
         "stride": int(spec.params.get("stride", 0)),
@@ -196,8 +154,8 @@ def _binary_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     }
 
 
-def _reduction(use: str) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _reduction(use: str) -> Encoder:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         common = _function(spec, use)
         rows, cols = spec.params["init"]
         initial = {"tile": [rows, cols, spec.params["bpe"], common["write_back"], rows]}
@@ -215,28 +173,28 @@ def _rank(spec: UnitSpec, least: int) -> int:
     return rank
 
 
-def _numbers(**names: str) -> _Encoder:
+def _numbers(**names: str) -> Encoder:
     """Parameters of the kind that are plain numbers, and what they are called in a network."""
 
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         return {name: int(spec.params[given]) for name, given in names.items()}
 
     return encode
 
 
-def _sink(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _sink(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"hold": 0, "pause": 1}
 
 
-def _hold(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _hold(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"hold": int(spec.params["n"]), "pause": 0}
 
 
-def _last_tile(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _last_tile(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"more": builder.selector_id(2, (1,)), "last": builder.selector_id(2, (0,))}
 
 
-def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     def side(value: int | str) -> int:
         return _SIDES[value] if isinstance(value, str) else int(value)
 
@@ -257,21 +215,21 @@ def _flat_map(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     }
 
 
-def _repeat(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _repeat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     factor = int(spec.params["f"])
     if factor < 1:
         raise LoweringError(f"RepeatStatic '{spec.name}': factor is {factor}, expected at least 1")
     return {"factor": factor}
 
 
-def _flatten(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _flatten(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     lo, hi = int(spec.params["lo"]), int(spec.params["hi"])
     if not 0 <= lo < hi:
         raise LoweringError(f"Flatten '{spec.name}': dims {lo}..{hi}, expected 0 <= lo < hi")
     return {"lo": lo, "hi": hi}
 
 
-def _reshape(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _reshape(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     params = spec.params
     pad = params.get("pad")
     if pad is not None:
@@ -288,8 +246,8 @@ def _reshape(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     }
 
 
-def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> _Encoder:
-    def encode(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> Encoder:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         costs = [int(cost) for cost in spec.params["switch"]]
         if len(costs) != ports(spec):
             raise LoweringError(
@@ -301,7 +259,7 @@ def _switched(ports: Callable[[UnitSpec], int], *, wb: bool) -> _Encoder:
     return encode
 
 
-def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     n = len(spec.inputs)
     return {
         "rank": _rank(spec, 0),
@@ -309,11 +267,11 @@ def _eager_merge(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     }
 
 
-def _bufferize(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _bufferize(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {"rank": _rank(spec, 1)}
 
 
-def _streamify(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _streamify(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     factors = [int(factor) for factor in spec.params["repeat"]]
     return {"rank": _rank(spec, 1), "factor_count": len(factors), "factors": factors}
 
@@ -323,7 +281,7 @@ def _tile(spec: UnitSpec) -> dict[str, int]:
     return {"rows": int(rows), "cols": int(cols)}
 
 
-def _load(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _load(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     view = [int(dim) for dim in spec.params["view"]]
     top = len(view) if spec.inputs or spec.params.get("lead", True) else len(view) - 1
     return {
@@ -336,19 +294,19 @@ def _load(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
     }
 
 
-def _random_load(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _random_load(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {**_tile(spec), "element_bits": element_bits(spec, spec.params["bpe"])}
 
 
-def _store(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _store(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return _tile(spec)
 
 
-def _random_store(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _random_store(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {**_tile(spec), "level_from_address": int(spec.params["ack_addr"])}
 
 
-def _none(builder: ImageBuilder, spec: UnitSpec) -> _Parameters:
+def _none(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     return {}
 
 

@@ -23,14 +23,38 @@ REGIONS = 4
     [("interleaved", 4, None), ("dynamic", "dynamic", 2), ("dynamic", 8, None)],
 )
 def test_decoder_layer(strategy, tile, expert_regions, scalar):
+    computes(LENGTHS, REGIONS, strategy, tile, expert_regions, scalar)
+
+
+@pytest.mark.parametrize("strategy", ["interleaved", "dynamic"])
+@pytest.mark.parametrize(
+    ("requests", "regions", "generating", "attending"),
+    [
+        (7, 3, 3, {"interleaved": 3, "dynamic": 3}),
+        (5, 4, 4, {"interleaved": 4, "dynamic": 4}),
+        (3, 8, 3, {"interleaved": 3, "dynamic": 6}),
+        (1, 4, 1, {"interleaved": 1, "dynamic": 2}),
+        (3, 1, 1, {"interleaved": 1, "dynamic": 1}),
+    ],
+)
+def test_any_number_of_requests(requests, regions, generating, attending, strategy):
+    """Two tasks of a request, one for each KV head, may go to two regions of dynamic attention."""
+    program = computes(LENGTHS[:requests], regions, strategy, 4, None, "f32")
+    labels = [op.label for op in program.operators]
+    assert sum(str(label).startswith("matmul_qkv.") for label in labels) == generating
+    assert sum(str(label).startswith("store_output.") for label in labels) == attending[strategy]
+
+
+def computes(lengths, regions, strategy, tile, expert_regions, scalar):
+    """Outputs and caches of a layer are those of numpy; returns its program."""
     rng = np.random.default_rng(3)
-    batch, heads, group = len(LENGTHS), HEADS.kv_heads, HEADS.heads // HEADS.kv_heads
+    batch, heads, group = len(lengths), HEADS.kv_heads, HEADS.heads // HEADS.kv_heads
     width, d = HEADS.head_dim, HEADS.model_dim
     indices = np.stack([rng.permutation(EXPERTS.experts)[: EXPERTS.active] for _ in range(batch)])
     layer = Layer(EXPERTS, indices)
     work, bindings = built(
-        Decoder, routing=indices, kv_lengths=LENGTHS, model=EXPERTS, attention=HEADS, tile=tile,
-        tile_inter=8, strategy=strategy, expert_regions=expert_regions,
+        Decoder, routing=indices, kv_lengths=lengths, model=EXPERTS, attention=HEADS, tile=tile,
+        tile_inter=8, strategy=strategy, expert_regions=expert_regions, attention_regions=regions,
     )  # fmt: skip
     hidden = rng.normal(size=(batch, d)).astype(np.float32)
     # columns: for every KV head its queries, its key, its value
@@ -39,22 +63,24 @@ def test_decoder_layer(strategy, tile, expert_regions, scalar):
 
     stores = [op for op in work.program.operators if getattr(op, "label", "") == "store_key.0"]
     reserved = stores[0].tensor.shape[0] // (heads * batch)
-    cache = Cache(LENGTHS * heads, reserved, HEADS)  # a task is a request of one head
+    cache = Cache(lengths * heads, reserved, HEADS)  # a task is a request of one head
     cache.query = qkv[:, :group] = qkv[:, :group] / 2
     cache.rows = {"key": qkv[:, group], "value": qkv[:, group + 1]}
     weights[:, :, :group] /= 2
 
     tensors = layer.per_expert() if expert_regions is None else layer.per_region(expert_regions)
-    for r in range(REGIONS):
-        tensors[f"hidden.{r}"] = hidden[r::REGIONS]
+    for r in range(min(batch, regions)):
+        tensors[f"hidden.{r}"] = hidden[r::regions]
         tensors[f"qkv_weights.{r}"] = weights.reshape(d, -1)
+    attending = sum(str(op.label).startswith("store_output.") for op in work.program.operators)
+    for r in range(attending):
         for what, full in cache.caches.items():
             tensors[f"cache_{what}.{r}"] = full.reshape(-1, width)
     result = run_both(work.program, tensors, bindings=bindings, scalar=scalar)
 
     close(result.stored["output"], layer.expected(), scalar)
     expected = cache.expected()
-    lanes = served(work.program, result, REGIONS)
+    lanes = served(work.program, result, attending)
     assert sorted(t for lane in lanes for t in lane) == list(range(heads * batch))
     for r, lane in enumerate(lanes):
         output = result.stored[f"output.{r}"].reshape(expected.shape)
@@ -62,6 +88,7 @@ def test_decoder_layer(strategy, tile, expert_regions, scalar):
         for what in ("key", "value"):
             updated = result.stored[f"cache_{what}.{r}"].reshape(heads * batch, reserved, width)
             close(updated[lane], cache.grown(what)[lane], scalar)
+    return work.program
 
 
 LATENT = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -270,7 +272,9 @@ def test_unpacking_drops_padding_rows_and_cuts_columns():
     np.testing.assert_array_equal(np.vstack(rows), a[:2])
     assert [t.payload.valid for t in result.stream(every)] == [1, 1, 0, 0]
     assert [t.level for t in result.stream(every)] == [0, 0, 0, 1]
-    np.testing.assert_array_equal(np.hstack([t.payload.data for t in result.stream(cols)]), a)
+    assert [t.payload.data.shape for t in result.stream(cols)] == [(1, 4)] * 3
+    assert str(cols.type) == "Tile[1x4 f32]"
+    np.testing.assert_array_equal(np.vstack([t.payload.data for t in result.stream(cols)]), a.T)
 
 
 def test_a_tile_without_valid_rows_is_not_dropped():
@@ -309,6 +313,46 @@ def test_a_length_of_zero_is_an_error():
         st.metadata([2, 0]).flat_map(fn.last_tile_filter()).consume()
     with pytest.raises(EvaluationError, match="a length of 0 makes an empty inner dim"):
         evaluate(p)
+
+
+@pytest.mark.parametrize(
+    ("index", "length", "message"),
+    [
+        (0, 0, "a request of length 0 has no last tile"),
+        (2**61, 1, r"the tiles of request \d+, of 4 tiles each, pass tile 2\*\*63 - 1"),
+        (2**61 - 1, 5, r"the tiles of request \d+, of 4 tiles each, pass tile 2\*\*63 - 1"),
+    ],
+)
+def test_an_address_that_no_tile_has_fails_in_timing_and_values(index, length, message):
+    with st.Program(compute_bw=8) as p:
+        a, b = st.metadata([1, index]), st.metadata([1, length])
+        st.map(fn.cache_write_address(4), a, b).consume()
+    with pytest.raises(EvaluationError, match=message):
+        evaluate(p)
+    result = simulate(p)
+    assert result.status == "failed"
+    assert re.search(message, str(result.diagnosis))
+
+
+@pytest.mark.parametrize(("index", "length"), [(2**61, 1), (2**61 - 1, 5)])
+def test_addresses_to_read_end_where_numbers_do(index, length):
+    message = r"the tiles of request \d+, of 4 tiles each, pass tile 2\*\*63 - 1"
+    with st.Program(compute_bw=8) as p:
+        st.metadata([index]).flat_map(fn.cache_read_addresses(4), st.metadata([length])).consume()
+    with pytest.raises(EvaluationError, match=message):
+        evaluate(p)
+    result = simulate(p)
+    assert result.status == "failed"
+    assert re.search(message, str(result.diagnosis))
+
+
+def test_the_largest_address_is_the_same_in_timing_and_values():
+    with st.Program(compute_bw=8) as p:
+        last = st.map(fn.cache_write_address(4), st.metadata([2**61 - 1]), st.metadata([3]))
+        kept = st.map(fn.set_offset, last, st.metadata([1]))
+        # A length of 2**63 - 2 and index 0 fit once more; a lost number would be refused.
+        st.map(fn.cache_write_address(1), st.metadata([0]), kept).consume()
+    run_both(p)
 
 
 def halves(tile: np.ndarray, valid: int) -> list[np.ndarray]:

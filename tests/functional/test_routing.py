@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as hypothesis
 import numpy as np
 import pytest
+from hypothesis import given
 
 import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import Decisions, Selection, evaluate, needs_decisions
 from stepsim.graph import fn
-from stepsim.simulation import prepare, run_functional
+from stepsim.lowering import lower
+from stepsim.machine import load_machine
+from stepsim.simulation import prepare, run_functional, simulate
+from tests.engine_backend import run_engine
 from tests.functional.support import numbers, run_both, text, tiles
+from tests.oracle.compare import assert_same
+from tests.oracle.interpreter import interpret
+from tests.property_profile import profile
 
 
 def test_partition_copies_drops_and_cuts_levels():
@@ -149,6 +157,43 @@ def test_parallelize_deals_outermost_subtensors():
     assert [text(result, z) for z in dealt] == [
         "a b S1 e f S1", "c d S1 g h S1", "a c", "b d"
     ]  # fmt: skip
+
+
+def test_parallelize_leaves_outputs_short_or_empty():
+    with st.Program(compute_bw=1) as p:
+        x, _ = tiles((5, 2))
+        y, _ = tiles((2,))
+        dealt = [*st.parallelize(x, 3), *st.parallelize(y, 3)]
+        for z in dealt:
+            z.consume()
+    result = run_both(p)
+    assert [text(result, z) for z in dealt] == [
+        "a b S1 g h S1", "c d S1 i j S1", "e f S1", "a", "b", ""
+    ]  # fmt: skip
+
+
+@profile(20, 500)
+@given(
+    hypothesis.integers(1, 9), hypothesis.lists(hypothesis.integers(1, 3), max_size=2),
+    hypothesis.integers(1, 6),
+)  # fmt: skip
+def test_parallelize_of_any_number_of_subtensors(outer, inner, n):
+    """Shapes, totals, and what is dealt is what numpy's slices hold, also for what follows."""
+    with st.Program(compute_bw=1) as p:
+        x, array = tiles((outer, *inner))
+        dealt = st.parallelize(x, n)
+        grown = [st.map(fn.add, z, z) for z in dealt]
+        for z in grown:
+            z.consume()
+    result = run_both(p)
+    whole = array.reshape(outer, *inner)
+    for r, z in enumerate(grown):
+        assert tuple(int(d) for d in z.shape) == whole[r::n].shape
+        assert [v for v, _ in numbers(result.stream(z))] == (2 * whole[r::n]).ravel().tolist()
+    timed = simulate(p)
+    assert (timed.status, timed.flops) == ("ok", p.metrics().flops)
+    _, network = lower(p, load_machine("sda-1024"))
+    assert_same(run_engine(network), interpret(network), accounts=True)
 
 
 def feedback_program(rounds: int) -> tuple[st.Program, st.Stream]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepsim.functional import evaluate
 from stepsim.simulation import prepare, run_functional
@@ -14,6 +16,7 @@ from stepsim.workloads.models import AttentionShape, MoEShape
 from tests.functional.references import Cache, Layer, close, served, silu, tensors_of
 from tests.functional.support import run_both
 from tests.layers import built
+from tests.property_profile import profile
 
 
 def layer(
@@ -127,13 +130,31 @@ LENGTHS = {
 }
 
 
+STRATEGIES = ["coarse", "interleaved", "dynamic"]
+
+
 @pytest.mark.parametrize("scalar", ["f32", "bf16"])
-@pytest.mark.parametrize("strategy", ["coarse", "interleaved", "dynamic"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", [*LENGTHS, "latent"])
 def test_attention(name, strategy, scalar):
     shape = LATENT if name == "latent" else SHAPE
-    lengths = LENGTHS.get(name, LENGTHS["edges"])
-    work, _ = built(Attention, kv_lengths=lengths, model=shape, strategy=strategy)
+    attends(shape, LENGTHS.get(name, LENGTHS["edges"]), strategy, 4, scalar)
+
+
+@profile(15, 300)
+@given(
+    st.lists(st.integers(0, 100), min_size=1, max_size=9),
+    st.integers(1, 5), st.sampled_from(STRATEGIES),
+)  # fmt: skip
+def test_attention_of_any_number_of_requests(lengths, regions, strategy):
+    attends(SHAPE, lengths, strategy, regions, "f32")
+
+
+def attends(
+    shape: AttentionShape, lengths: list[int], strategy: str, regions: int, scalar: str
+) -> None:
+    """Outputs and caches of all regions are those of numpy, tokens those of the timing run."""
+    work, _ = built(Attention, kv_lengths=lengths, model=shape, strategy=strategy, regions=regions)
     cache = Cache(lengths, work.parameters["max_length"], shape)
     tensors = tensors_of(work.program, cache, work.lanes)
     result = run_both(work.program, tensors, scalar=scalar)

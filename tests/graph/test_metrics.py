@@ -385,3 +385,27 @@ def test_flops_of_ragged_tiles_use_their_total():
         data.repeat(3).map(fn.silu).consume()
     for counts in ([6, 4], [10, 0]):
         assert p.metrics().bind({route: counts}).flops == 3 * 10 * 8 * 64
+
+
+def test_outputs_that_get_nothing_hold_nothing():
+    """Of fewer elements than outputs the last ones get none, and their buffers are not built."""
+    with scratch() as p:
+        n = p.dim("n")
+        *_, last = st.parallelize(st.feedback(st.Tile.of("f16", 2, 2), [n]), 3)
+        lead = last.promote().shape[0].expr
+    assert [lead.subs(n.expr, size) for size in range(4)] == [0, 0, 0, 1]
+
+
+def test_an_output_without_data_holds_no_memory():
+    with st.Program() as p:
+        routing = st.routing(st.spec(2, 1), 2)
+        chosen = routing.onehot()
+        unused, parts = st.partition(chosen, chosen)
+        first, second, third = st.parallelize(parts, 3)
+        tiles = st.linear_load(st.spec(2, 2, dtype="f16"), (2, 2), ref=third)
+        for stream in (tiles.scan(fn.add, 1, compute_bw=8), first, second, unused):
+            stream.consume()
+    symbolic = p.metrics()
+    assert symbolic.bind({routing: [[0], [0]]}).on_chip_memory == 0
+    many = symbolic.lambdify("on_chip_memory", symbolic.free_symbols())
+    assert min(many(size) for size in range(4)) == 0

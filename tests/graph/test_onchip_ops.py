@@ -77,7 +77,7 @@ def test_streamify_refusals(program):
         buffers.streamify(tiles(3))
     with pytest.raises(ArgError, match="not both"):
         buffers.streamify(tiles(3, 2), repeat=2)
-    with pytest.raises(ArgError, match="ints >= 1"):
+    with pytest.raises(ArgError, match="repeat must be an int from 1"):
         buffers.streamify(repeat=0)
 
 
@@ -105,3 +105,15 @@ def test_reading_a_ragged_buffer_again_counts_every_read(program):
     assert buffer.streamify(tiles(3, 4)).elements() == 4 * total
     assert buffer.streamify(repeat=3).shape[-1] == x.shape[-1]
     assert buffer.streamify(x).elements() not in (total, 0)
+
+
+def test_affine_reads_need_every_dim_of_the_buffer_constant(program):
+    mixed = tiles(3, program.dim("n"), 2).bufferize(2)
+    with pytest.raises(KindError, match=r"constant buffer dims, found \[n, 2\]"):
+        mixed.streamify(shape=(1,), stride=(1,))
+
+
+def test_a_reference_of_a_lower_rank_is_refused(program):
+    buffers = tiles(3, 1, 4).bufferize(1)
+    with pytest.raises(RankError, match=r"ref \[3\] has fewer dims than in \[3, 1\]"):
+        buffers.streamify(tiles(3))

@@ -343,3 +343,18 @@ def test_programs_can_be_pickled_and_copied():
     for twin in (pickle.loads(pickle.dumps(program)), copy.deepcopy(program)):
         assert twin.fingerprint() == program.fingerprint()
         assert twin.metrics().flops == program.metrics().flops
+
+
+def test_a_feedback_cannot_stand_for_itself():
+    with st.Program() as p:
+        kind = st.Tile.of("bf16", 1, 64)
+        loop = st.feedback(kind, [4], label="loop")
+        with pytest.raises(GraphError, match=r"feedback#0 'loop' would stand for itself") as error:
+            loop.connect(loop)
+        assert "test_program.py" in str(error.value)
+        far = st.feedback(kind, [4], label="far")
+        loop.connect(far)
+        with pytest.raises(GraphError, match=r"feedback#1 'far' would stand for itself"):
+            far.connect(loop)
+        far.connect(st.map(fn.silu, loop, compute_bw=1))
+    assert len(st.wire(p).units) == 1

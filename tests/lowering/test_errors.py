@@ -94,7 +94,8 @@ ACCUM = {"fn": "Add", "bw": 64, "wb": False, "init": [1, 1], "bpe": 2, "rank": 1
 def test_unknown_function() -> None:
     assert refused(one_unit("Accum", **{**ACCUM, "fn": "Silu"})) == (
         "Accum 'u': unknown function 'Silu'; known are Add, Mul, RetileCol, RetileRow, "
-        "SignalReqAllRead"
+        "SignalReqAllRead. A function that states its sizes= is compiled into the engine when a "
+        "package offers it under the entry points 'stepsim.functions'"
     )
     text = refused(one_unit("BinaryMap", 2, **{**MAP, "fn": ["Power", False]}))
     assert text.startswith("BinaryMap 'u': unknown function 'Power'; known are Add, ")
@@ -273,21 +274,27 @@ def test_values_out_of_range(op: str, changed: dict[str, Any], problem: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("model", "hint"), [("chanel", "; did you mean 'channel'?"), ("dram", ".")]
+    ("model", "hint"),
+    [
+        ("publisched", "; did you mean 'published'?"),
+        ("dram", "."),
+        ("channel", "; 'channel' is named 'published' now."),
+    ],
 )
 def test_machine_with_an_unknown_memory_model(model: str, hint: str) -> None:
     machine = load_machine("sda-1024", overrides={"hbm.model": model})
     with pytest.raises(MachineError) as caught:
         timing_of(machine)
     assert str(caught.value) == (
-        f"machine '{machine.name}': hbm.model is '{model}', expected one of channel, "
-        f"uncontended{hint} A package adds models under the entry points 'stepsim.memory_models'"
+        f"machine '{machine.name}': hbm.model is '{model}', expected one of "
+        f"interleaved, published, uncontended{hint} A package adds models under the entry "
+        "points 'stepsim.memory_models'"
     )
 
 
 def test_unknown_memory_model() -> None:
     assert refused(load_store(TimingParams(memory_model="dram"))) == (
-        "unknown memory model 'dram'; known are channel, uncontended"
+        "unknown memory model 'dram'; known are interleaved, published, uncontended"
     )
 
 

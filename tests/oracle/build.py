@@ -37,6 +37,19 @@ class NetBuilder:
         self.units.append((name, op, ins or [], outs or [], params))
         return name
 
+    def late(self, channel: str, tokens: list[dict[str, Any]], at: int) -> None:
+        """Feed ``channel``, which ends no earlier than ``at``, with tiles of one row.
+
+        The last tile of the source has no rows: it is cut into no piece.
+        """
+        self.channels.setdefault(channel, self.capacity)
+        end = {"tile": [0, 1, 2, 0, 0], "level": 0}
+        whole, times = f"whole {channel}", [0] * len(tokens) + [at]
+        self.unit(f"source {channel}", "Paced", [], [whole], tokens=[*tokens, end], times=times)
+        self.unit(
+            f"cut {channel}", "RetileStreamify", [whole], [channel], split_row=True, filter=False
+        )
+
     def network(self) -> Network:
         """The finished network."""
         number = {name: i for i, name in enumerate(self.channels)}

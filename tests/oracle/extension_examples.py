@@ -73,6 +73,122 @@ def tuple_map() -> Example:
     )
 
 
+def partitioned_tuples(wb: bool) -> Example:
+    """Load 8 + 8, choose 1 and, with write-back, store 1024 bytes in 16 cycles."""
+    b = NetBuilder()
+    for name in "xy":
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tile_tokens([16, 16, 2, 1], [0, 0]))
+    b.unit("zip", "Zip", ["x", "y"], ["z"])
+    b.unit("choice", "SelectGen", [], ["s"], selectors=[[0], [0]], width=1, levels=[0, 0])
+    b.unit("split", "Partition", ["z", "s"], ["out"], rank=0, switch=[1], wb=wb)
+    b.unit("sink", "Consumer", ["out"], [])
+    member = tile(16, 16, 2, int(wb), 16)
+    return Example(
+        f"partitioned tuples, write-back {wb}",
+        b.network(),
+        stamps={"z": [2, 3], "out": [36, 69] if wb else [20, 37]},
+        payloads={"out": [{"tuple": [member, member]}] * 2},
+        slots_free={"z": [19, 52] if wb else [19, 36]},
+    )
+
+
+def tuple_written_back_once() -> Example:
+    """One copy is written back in 16 cycles and loaded in 16; the other one costs nothing."""
+    b = NetBuilder()
+    for name in "xy":
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tile_tokens([16, 16, 2, 0], [0]))
+    b.unit("zip", "Zip", ["x", "y"], ["z"])
+    b.unit("copy", "Broadcast", ["z"], ["p", "q"])
+    b.unit("choice", "SelectGen", [], ["s"], selectors=[[0]], width=1, levels=[0])
+    b.unit("join", "Reassemble", ["p", "s"], ["stored"], rank=0, switch=[1], wb=True)
+    for name in ("stored", "q"):
+        b.unit(f"map {name}", "UnaryMap", [name], [f"{name}2"], fn=["Mul"], bw=1024, wb=False)
+        b.unit(f"sink {name}", "Consumer", [f"{name}2"], [])
+    plain, stored = ({"tuple": [tile(16, 16, 2, rd, 16)] * 2} for rd in (0, 1))
+    return Example(
+        "tuple written back once",
+        b.network(),
+        stamps={"p": [3], "q": [3], "q2": [5], "stored": [21], "stored2": [38]},
+        levels={"q": [0], "stored": [1]},
+        payloads={"p": [plain], "q": [plain], "stored": [stored]},
+    )
+
+
+def nested_tuples() -> Example:
+    """Members of 16 bytes: loads round up each, the store rounds up their sum.
+
+    Two of the three lie on chip at first, all of them behind "first", none behind "second".
+    """
+    b = NetBuilder()
+    for name, rd in (("x", 1), ("y", 0), ("w", 1)):
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tile_tokens([1, 8, 2, rd], [0]))
+    b.unit("zip", "Zip", ["x", "y"], ["z"])
+    b.unit("nest", "Zip", ["z", "w"], ["n"])
+    stages = (("n", "first", True), ("first", "second", False), ("second", "third", False))
+    for data, out, wb in stages:
+        b.unit(f"choice {out}", "SelectGen", [], [f"s {out}"], selectors=[[0]], width=1, levels=[0])
+        b.unit(out, "Partition", [data, f"s {out}"], [out], rank=0, switch=[1], wb=wb)
+    b.unit("sink", "Consumer", ["third"], [])
+
+    def pair(x: int, y: int, w: int) -> dict[str, Any]:
+        first, second, third = (tile(1, 8, 2, rd, 1) for rd in (x, y, w))
+        return {"tuple": [{"tuple": [first, second]}, third]}
+
+    return Example(
+        "nested tuples",
+        b.network(),
+        # Loads 2, 3 and 0, store 1, choices 1 each.
+        stamps={"n": [3], "first": [8], "second": [13], "third": [15]},
+        payloads={
+            "n": [pair(1, 0, 1)],
+            "first": [pair(1, 1, 1)],
+            "second": [pair(0, 0, 0)],
+            "third": [pair(0, 0, 0)],
+        },
+    )
+
+
+def tuple_of_stored_tuple() -> Example:
+    """A tuple that was written back is loaded as a member, too: 1 + 1 cycles, and nothing for w."""
+    b = NetBuilder()
+    for name in "xyw":
+        b.unit(f"source {name}", "Gen", [], [name], tokens=tile_tokens([1, 8, 2, 0], [0]))
+    b.unit("zip", "Zip", ["x", "y"], ["z"])
+    for out in ("stored", "out"):
+        b.unit(f"choice {out}", "SelectGen", [], [f"s {out}"], selectors=[[0]], width=1, levels=[0])
+    b.unit("store", "Partition", ["z", "s stored"], ["stored"], rank=0, switch=[1], wb=True)
+    b.unit("nest", "Zip", ["stored", "w"], ["n"])
+    b.unit("split", "Partition", ["n", "s out"], ["out"], rank=0, switch=[1], wb=False)
+    b.unit("sink", "Consumer", ["out"], [])
+    on_chip = tile(1, 8, 2, 1, 1)
+    return Example(
+        "tuple of a stored tuple",
+        b.network(),
+        stamps={"z": [2], "stored": [5], "n": [6], "out": [10]},
+        payloads={"n": [{"tuple": [{"tuple": [on_chip, on_chip]}, tile(1, 8, 2, 0, 1)]}]},
+    )
+
+
+def routed_buffers() -> Example:
+    """A buffer is a reference: write-back stores nothing, and its tiles stay as they are."""
+    b = NetBuilder()
+    b.unit("source", "Gen", [], ["x"], tokens=tile_tokens([16, 16, 2, 1], [0, 1]))
+    b.unit("buffer", "Bufferize", ["x"], ["held"], rank=1)
+    for out in ("part", "out"):
+        b.unit(f"choice {out}", "SelectGen", [], [f"s {out}"], selectors=[[0]], width=1, levels=[0])
+    b.unit("split", "Partition", ["held", "s part"], ["part"], rank=0, switch=[1], wb=True)
+    b.unit("join", "Reassemble", ["part", "s out"], ["out"], rank=0, switch=[1], wb=True)
+    b.unit("sink", "Consumer", ["out"], [])
+    held = {"buffer": [2], "tiles": [tile(16, 16, 2, 1, 16)] * 2}
+    return Example(
+        "routed buffers",
+        b.network(),
+        stamps={"held": [3], "part": [5], "out": [7]},
+        levels={"held": [0], "part": [0], "out": [1]},
+        payloads={"held": [held], "part": [held], "out": [held]},
+    )
+
+
 def flat_map() -> Example:
     """Two by three pieces; the outermost dim does not count as ended before the last piece."""
     b = NetBuilder()
@@ -165,11 +281,17 @@ EXTENSION_EXAMPLES = [
     scan(),
     scan_add(),
     tuple_map(),
+    partitioned_tuples(False),
+    partitioned_tuples(True),
+    tuple_written_back_once(),
+    nested_tuples(),
+    tuple_of_stored_tuple(),
+    routed_buffers(),
     flat_map(),
     # Constant functions take 1 cycle; storing 64 bytes takes 1, storing 8 bytes takes 1.
     binary(["SetOffset"], _TILE, integer(3), 3, tile(4, 8, 2, 1, 3)),
     binary(["RowWiseAppend"], tile(4, 8, 2, 0, 1), tile(2, 8, 2, 0, 2), 3, tile(4, 8, 2, 1, 3)),
-    binary(["CacheWriteAddrGen"], integer(3), integer(5), 3, integer(35, rd=1), stride=10),
+    binary(["CacheWriteAddrGen"], integer(3), integer(5), 3, integer(34, rd=1), stride=10),
     binary(["Add"], _TILE, tile(1, 8, 2, 0, 1), 4, tile(4, 8, 2, 1, 4), bw=16),
     binary(["DynMatmul", True], _TILE, tile(2, 8, 2, 0, 2), 10, tile(4, 2, 2, 1, 4), bw=16),
     # Per token: load 1. Add and Mul compute 2; the others 0 or 1.

@@ -75,9 +75,16 @@ def apply_binary(
             raise Abort(f"RowWiseAppend: {off1} valid + {r2} new rows exceed the {r1} rows")
         return 1, tile(r1, c1, bpe1, wb, off1 + r2)
     if name == "SetOffset":
-        return 1, tile(r1, c1, bpe1, wb, _value(x2))
+        if _value(x2) > r1:
+            raise Abort(f"{_value(x2)} valid rows of a tile of {r1}")
+        made = tile(r1, c1, bpe1, wb, _value(x2))
+        return 1, {**made, "value": x1["value"]} if "value" in x1 else made
     if name == "CacheWriteAddrGen":
-        return 1, integer(_value(x1) * params["stride"] + _value(x2), rd=int(wb))
+        if _value(x2) < 1:
+            raise Abort(f"a request of length {_value(x2)} has no last tile")
+        if _value(x1) * params["stride"] + _value(x2) >= 2**63:
+            raise Abort(f"tiles of request {_value(x1)} pass 2**63 - 1")
+        return 1, integer(_value(x1) * params["stride"] + _value(x2) - 1, rd=int(wb))
     raise Abort(f"unknown binary function {name!r}")
 
 

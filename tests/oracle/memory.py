@@ -1,13 +1,17 @@
 """The off-chip memory node, one cycle per iteration, its channels, and the memory operators.
 
 The arbiter is the literal loop: take at most one response per channel and forward it, take at most
-one bundle per port and scatter its requests over the channels by triangular steps. Cycles may be
-left out only while no request is pending.
+one bundle per port and send its requests to channels. The published model scatters the requests of
+a cycle by triangular steps from where the last cycle ended; the interleaved model sends request
+``i`` of a port, counted over the whole run, to channel ``first + i``, where ``first`` is the number
+of channels times the fraction of ``port * 0.618...``, rounded down. Cycles may be left out only
+while no request is pending.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -29,6 +33,7 @@ class Port:
     bundles: deque[tuple[int, int]] = field(default_factory=deque)  # (stamp, requests)
     responses: deque[int] = field(default_factory=deque)  # stamps
     outstanding: int = 0
+    sent: int = 0  # requests that the node has passed on to channels
 
 
 @dataclass
@@ -43,6 +48,9 @@ class _MemoryChannel:
         response = self.clk + timing.hbm_startup + timing.hbm_latency
         self.responses.append((max(response, self.clk + 1), requester))
         self.clk += timing.hbm_interval
+
+
+_GOLDEN = 2654435769  # golden section of 2**32
 
 
 class MemoryNode:
@@ -76,15 +84,27 @@ class MemoryNode:
         for port in responded:
             port.responses.append(t + 1)
             port.outstanding -= 1
-        requests: list[Port] = []
-        for port in self.readers + self.writers:
+        requests: list[tuple[int, Port]] = []
+        for number, port in enumerate(self.readers + self.writers):
             if port.bundles and port.bundles[0][0] <= t:
-                requests += [port] * port.bundles.popleft()[1]
-        for i, port in enumerate(requests):
-            self.offset = (self.offset + i) % n
-            self.channels[self.offset].serve(t + 1, port, self.timing)
-        self.offset = (self.offset + len(requests)) % n
+                requests += [(number, port)] * port.bundles.popleft()[1]
+        interleaved = self.timing.memory_model == "interleaved"
+        chosen = (self._interleaved if interleaved else self._published)(requests)
+        for channel, (_, port) in zip(chosen, requests, strict=True):
+            self.channels[channel % n].serve(t + 1, port, self.timing)
         self.clk += 1
+
+    def _published(self, requests: list[tuple[int, Port]]) -> Iterator[int]:
+        for i in range(len(requests)):
+            self.offset += i
+            yield self.offset
+        self.offset += len(requests)
+
+    def _interleaved(self, requests: list[tuple[int, Port]]) -> Iterator[int]:
+        for number, port in requests:
+            first = number * _GOLDEN % 2**32 * len(self.channels) // 2**32
+            yield first + port.sent
+            port.sent += 1
 
 
 def request_count(rows: int, cols: int, bpe: float, request_bytes: int) -> int:

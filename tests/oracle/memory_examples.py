@@ -1,8 +1,8 @@
 """Worked examples of the memory node and of the operators around it, with their numbers.
 
-Defaults: 32 channels, interval 2, latency 2, startup 14. The readers' outputs never fill unless an
-example says otherwise. A load's finish clock is the clock at which its tile is emitted here, that
-is the stamp minus one.
+Defaults: the published model, 32 channels, interval 2, latency 2, startup 14. The
+readers' outputs never fill unless an example says otherwise. A load's finish clock is the clock at
+which its tile is emitted here, that is the stamp minus one.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ def view_levels(view: list[int], levels: list[int], lead: bool = True) -> Exampl
     return Example(f"levels of view {view}, lead {lead}", b.network(), levels={"a": levels})
 
 
+def interleaved(channels: int, interval: int = 2) -> TimingParams:
+    return TimingParams(hbm_channels=channels, hbm_interval=interval, memory_model="interleaved")
+
+
 _EIGHT = TimingParams(hbm_channels=8)
 _SMALL = TimingParams(hbm_channels=4)
 
@@ -178,6 +182,18 @@ MEMORY_EXAMPLES = [
     random_store(),
     dyn_streamify(),
     metadata(),
+    # Port 0 begins on channel 0, port 1 on channel 2 of 4: in cycle 1 port 0 has channels 0 to 3 at
+    # clock 2 and port 1 channels 2 and 3 at clock 4; in cycle 2 port 0 has 0 and 1 at 4, 2 and 3 at
+    # 6, and port 1 has 0 and 1 at 6; its last ones start at 8. A response is back 17 clocks later.
+    readers("interleaved, small machine", [8, 32], [4, 2], [[23], [25]], interleaved(4)),
+    # One request per tile, on channels 0, 1, 0: a channel that was used in the tile before would be
+    # busy until clock 27.
+    readers("interleaved, goes on", [1, 32], [1], [[19, 38, 57]], interleaved(2, 25)),
+    # On 5 channels the ports begin 3 apart and stay so: a channel gets a request every 2 or 3
+    # cycles, and no port waits for the other. 13 bundles + 18.
+    readers("interleaved, apart", [13, 32], [1, 1], [[31, 62], [31, 62]], interleaved(5)),
+    # Channels 0, 1, 0, 1, 0 at 2, 2, 4, 4, 6; the next tile begins on channel 1.
+    readers("interleaved, bundle of 5 on 2", [5, 32], [5], [[23, 46]], interleaved(2)),
     view_levels([2, 3], [0, 0, 1, 0, 0, 2]),
     view_levels([2, 2, 3], [0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 0, 3]),
     view_levels([2, 3], [0, 0, 1, 0, 0, 1], lead=False),

@@ -85,11 +85,16 @@ def store_cycles(x: Payload, bandwidth: int, write_back: bool) -> int:
 
 
 def retag(x: Payload, write_back: bool) -> Payload:
-    """A copy whose ``rd`` flag is the routing operator's write-back attribute."""
+    """A copy whose ``rd`` flag is the routing operator's write-back attribute.
+
+    That of a tuple is in its members. Buffers lie on chip anyway, and an acknowledgment nowhere.
+    """
     if "tile" in x:
         rows, cols, bpe, _, off = x["tile"]
         return {**x, "tile": [rows, cols, bpe, int(write_back), off]}
-    return {**x, "rd": int(write_back)}
+    if "tuple" in x:
+        return {"tuple": [retag(part, write_back) for part in x["tuple"]]}
+    return {**x, "rd": int(write_back)} if "selector" in x else x
 
 
 def linear_levels(dims: list[int]) -> Iterator[int]:

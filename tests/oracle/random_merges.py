@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.oracle.payloads import selector
+from tests.oracle.payloads import retag, selector
 from tests.oracle.random_grower import Grower
-from tests.oracle.random_ops import RULES, Rule
+from tests.oracle.random_ops import RULES, Rule, keep
 from tests.oracle.random_streams import MAX_TOKENS, Wire, chunks, merged_content
 
 __all__ = ["ALL_RULES", "detour", "eager_merge", "recirculation", "regions", "split_and_join"]
@@ -30,6 +28,7 @@ def _merge(g: Grower, ins: list[Wire], rank: int) -> tuple[Wire, Wire]:
         for _ in chunks(wire.content, rank) or []
     ]
     choice = Wire("selector", [(0, x) for x in chosen], payload_exact=len(ins) == 1)
+    keep(ins[0], [data])
     g.attach("EagerMerge", {"rank": rank}, ins, [data, choice])
     return data, choice
 
@@ -41,11 +40,11 @@ def eager_merge(g: Grower, w: Wire) -> bool:
         return False
     ins = [w]
     for _ in range(g.integer(0, 2)):
-        others = [v for v in g.open if v.kind == w.kind and v.exact and _mergeable(v, rank)]
+        others = [v for v in g.open if v.is_like(w) and v.exact and _mergeable(v, rank)]
         other = g.choose([v for v in others if all(v is not used for used in ins)])
         if other is not None and g.flag():
             ins.append(other)
-        elif w.kind != "buffer":
+        elif w.kind in ("float", "int", "selector"):
             levels = [level for _ in range(g.integer(0, 4)) for level in [0] * (rank > 0) + [rank]]
             shapes = {"shapes": [(4, 16)] * len(levels)} if w.kind == "float" else {}
             if w.kind == "selector":
@@ -63,21 +62,15 @@ def eager_merge(g: Grower, w: Wire) -> bool:
     g.open.append(addresses)
     wb = g.flag()
     outs = [Wire(w.kind, content) for content in contents]
+    keep(w, outs)
     for out in outs:
         out.channel = g.channel()
     params = {"rank": rank, "switch": _switch(g, len(ins)), "wb": wb}
     g.unit("Partition", [data.channel, apart], [out.channel for out in outs], params)
     for out in outs:
-        out.content = [(level, _tagged(payload, wb)) for level, payload in out.content]
+        out.content = [(level, retag(payload, wb)) for level, payload in out.content]
     g.open += outs
     return True
-
-
-def _tagged(payload: dict[str, Any], wb: bool) -> dict[str, Any]:
-    if "tile" in payload:
-        rows, cols, bpe, _, off = payload["tile"]
-        return {**payload, "tile": [rows, cols, bpe, int(wb), off]}
-    return {**payload, "rd": int(wb)}
 
 
 def split_and_join(g: Grower, w: Wire) -> bool:
@@ -105,7 +98,7 @@ def split_and_join(g: Grower, w: Wire) -> bool:
     ends = []
     for lane in lanes:
         worked = None
-        if g.flag():
+        if w.kind == "float" and g.flag():
             params = {"fn": "Silu", "bw": g.pick([1024, 64, 16]), "wb": g.flag()}
             worked = g.add("UnaryMap", params, [lane], ["float"])
         ends.append(worked[0] if worked else lane)
@@ -114,7 +107,7 @@ def split_and_join(g: Grower, w: Wire) -> bool:
     assert joined is not None
     if any(len(pick) > 1 for pick in picks):
         joined[0].levels_exact = joined[0].payload_exact = joined[0].multiset_exact = False
-    return True
+    return keep(w, joined)
 
 
 def detour(g: Grower, w: Wire) -> bool:
@@ -209,4 +202,6 @@ def regions(g: Grower, w: Wire) -> bool:
 ALL_RULES: dict[str, list[Rule]] = {kind: list(rules) for kind, rules in RULES.items()}
 for _kind in ("float", "int", "selector"):
     ALL_RULES[_kind].insert(1, eager_merge)
+for _kind in ("buffer", "tuple"):
+    ALL_RULES[_kind] += [eager_merge, split_and_join]
 ALL_RULES["float"] += [detour, split_and_join, eager_merge, recirculation, regions]

@@ -13,10 +13,27 @@ from tests.oracle.interpreter import OracleResult, TooLong, interpret
 from tests.oracle.memory import READERS, WRITERS
 from tests.oracle.payloads import integer
 from tests.oracle.random_grower import Grower
-from tests.oracle.random_merges import ALL_RULES, detour
-from tests.oracle.random_streams import Draw, Wire, shape_of, timings
+from tests.oracle.random_merges import ALL_RULES, detour, eager_merge, split_and_join
+from tests.oracle.random_ops import (
+    broadcast,
+    bufferize,
+    nest,
+    parallelize,
+    partition,
+    reassemble,
+    zip_,
+)
+from tests.oracle.random_streams import Draw, Wire, level_lists, shape_of, timings
 
-__all__ = ["faulty_networks", "permute_order_free", "random_networks", "without_deadlock"]
+__all__ = [
+    "faulty_networks",
+    "permute_order_free",
+    "random_networks",
+    "routed_networks",
+    "without_deadlock",
+]
+
+_ROUTES = [partition, reassemble, split_and_join, eager_merge, broadcast, nest, parallelize]
 
 
 def _sink(g: Grower, w: Wire) -> None:
@@ -94,6 +111,23 @@ def random_networks(draw: Draw, max_steps: int = 10, max_slack: int = 2) -> Netw
     FIFOs that are too shallow for paths that part and meet again are made unbounded.
     """
     return without_deadlock(_grow(Grower(draw, draw(timings(max_slack))), max_steps))
+
+
+@st.composite
+def routed_networks(draw: Draw, max_steps: int = 4) -> Network:
+    """Networks in which tuples or buffers go through several routing operators."""
+    g = Grower(draw, draw(timings(max_slack=1)))
+    for _ in range(g.integer(1, 2)):
+        wire = g.fresh("float", draw(level_lists(rank=g.integer(0, 2))))
+        g.realise(wire)
+        g.open.append(wire)
+        g.pick([zip_, zip_, bufferize])(g, wire)
+    for _ in range(g.integer(2, 6)):
+        bundle = g.choose([w for w in g.open if w.kind in ("tuple", "buffer")])
+        if bundle is None:
+            break
+        any(g.pick(_ROUTES)(g, bundle) for _ in range(4))
+    return without_deadlock(_grow(g, max_steps))
 
 
 def _damage(draw: Draw, unit: UnitSpec) -> UnitSpec:

@@ -16,7 +16,18 @@ from tests.oracle.payloads import integer, selector, tile
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_streams import BANDWIDTHS, Wire, chunks, shape_of
 
-__all__ = ["RULES", "Rule"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "broadcast",
+    "bufferize",
+    "keep",
+    "nest",
+    "parallelize",
+    "partition",
+    "reassemble",
+    "zip_",
+]
 
 Rule = Callable[[Grower, Wire], bool]
 
@@ -31,6 +42,8 @@ def _map_params(g: Grower, fn: Any) -> dict[str, Any]:
 
 
 def unary_map(g: Grower, w: Wire) -> bool:
+    if w.kind == "tuple" and not w.fn:
+        return False
     fn = g.pick(["Silu", "Exp", "RowWiseSum"]) if w.kind == "float" else w.fn
     params = _map_params(g, fn)
     return bool(g.add("UnaryMap", params, [w], ["float"]))
@@ -110,6 +123,13 @@ def zip_(g: Grower, w: Wire) -> bool:
     for out in outs or []:
         out.fn = found[0]
     return bool(outs)
+
+
+def nest(g: Grower, w: Wire) -> bool:
+    """The wire as one half of pairs that no function takes."""
+    mate = g.fresh("float", w.levels)
+    pair = [w, mate] if g.flag() else [mate, w]
+    return w.levels_exact and bool(g.add("Zip", {}, pair, ["tuple"]))
 
 
 def binary_map_accum(g: Grower, w: Wire) -> bool:
@@ -209,10 +229,10 @@ def expand_data(g: Grower, w: Wire) -> bool:
 
 def repeat_static(g: Grower, w: Wire) -> bool:
     outs = g.add("RepeatStatic", {"f": g.integer(1, 3)}, [w], [w.kind])
-    return _keep(w, outs)
+    return keep(w, outs)
 
 
-def _keep(w: Wire, outs: list[Wire] | None) -> bool:
+def keep(w: Wire, outs: list[Wire] | None) -> bool:
     """Outputs of an operator that only moves payloads keep the wire's function and rank."""
     for out in outs or []:
         out.fn, out.rank = w.fn, w.rank
@@ -221,11 +241,11 @@ def _keep(w: Wire, outs: list[Wire] | None) -> bool:
 
 def flatten(g: Grower, w: Wire) -> bool:
     lo = g.integer(0, 2)
-    return _keep(w, g.add("Flatten", {"lo": lo, "hi": lo + g.integer(1, 2)}, [w], [w.kind]))
+    return keep(w, g.add("Flatten", {"lo": lo, "hi": lo + g.integer(1, 2)}, [w], [w.kind]))
 
 
 def promote(g: Grower, w: Wire) -> bool:
-    return _keep(w, g.add("Promote", {"p": g.integer(0, 3)}, [w], [w.kind]))
+    return keep(w, g.add("Promote", {"p": g.integer(0, 3)}, [w], [w.kind]))
 
 
 def reshape(g: Grower, w: Wire) -> bool:
@@ -241,7 +261,7 @@ def reshape(g: Grower, w: Wire) -> bool:
         params |= {"ri": 0, "outer": False}
     flags = {} if w.exact else {"levels_exact": False, "payload_exact": False}
     flags |= {} if w.exact or s > 0 else {"multiset_exact": False}
-    return _keep(w, g.add("Reshape", params, [w], [w.kind], **flags))
+    return keep(w, g.add("Reshape", params, [w], [w.kind], **flags))
 
 
 def partition(g: Grower, w: Wire) -> bool:
@@ -257,14 +277,14 @@ def partition(g: Grower, w: Wire) -> bool:
     chosen = [selector(g.draw(sets), width) for _ in parts]
     control = g.given("selector", levels, chosen)
     params = {"rank": b, "switch": [g.pick([1, 0, 3]) for _ in range(width)], "wb": g.flag()}
-    return _keep(w, g.add("Partition", params, [w, control], [w.kind] * width))
+    return keep(w, g.add("Partition", params, [w, control], [w.kind] * width))
 
 
 def reassemble(g: Grower, w: Wire) -> bool:
     b = g.integer(0, max(1, w.top))
     if not w.exact or chunks(w.content, b) is None:
         return False
-    others = [v for v in g.open if v is not w and v.kind == w.kind and v.exact]
+    others = [v for v in g.open if v is not w and v.is_like(w) and v.exact]
     others = [v for v in others if chunks(v.content, b) is not None]
     ins = [w]
     for _ in range(g.integer(0, 2)):
@@ -289,11 +309,11 @@ def reassemble(g: Grower, w: Wire) -> bool:
     for out in outs or []:
         if any(len(payload["selector"]) > 1 for payload in chosen):
             out.levels_exact = out.payload_exact = out.multiset_exact = False
-    return bool(outs)
+    return keep(w, outs)
 
 
 def broadcast(g: Grower, w: Wire) -> bool:
-    return _keep(w, g.add("Broadcast", {}, [w], [w.kind] * g.integer(2, 3)))
+    return keep(w, g.add("Broadcast", {}, [w], [w.kind] * g.integer(2, 3)))
 
 
 def parallelize(g: Grower, w: Wire) -> bool:
@@ -302,7 +322,7 @@ def parallelize(g: Grower, w: Wire) -> bool:
     width = g.integer(1, 3)
     params = {"rank": w.top + g.pick([0, 0, 1]), "switch": [g.pick([1, 0, 4])] * width}
     flags = {} if w.exact else {"levels_exact": False, "multiset_exact": False}
-    return _keep(w, g.add("Parallelize", params, [w], [w.kind] * width, **flags))
+    return keep(w, g.add("Parallelize", params, [w], [w.kind] * width, **flags))
 
 
 def bufferize(g: Grower, w: Wire) -> bool:
@@ -408,7 +428,12 @@ RULES: dict[str, list[Rule]] = {
         parallelize, accum,
     ],
     "selector": [expert_addr_gen, dyn_load, broadcast, flatten, partition, reassemble, parallelize],
-    "buffer": [streamify, dyn_streamify, broadcast, dyn_load],
-    "tuple": [unary_map, broadcast, flatten, promote, repeat_static],
-    "ack": [],
+    "buffer": [
+        streamify, dyn_streamify, broadcast, dyn_load, partition, reassemble, parallelize,
+    ],
+    "tuple": [
+        unary_map, partition, reassemble, broadcast, nest, flatten, promote, repeat_static,
+        parallelize,
+    ],
+    "ack": [partition, broadcast],
 }  # fmt: skip

@@ -78,6 +78,10 @@ class Wire:
     def top(self) -> int:
         return max(self.levels, default=0)
 
+    def is_like(self, other: Wire) -> bool:
+        """Whether what follows may take tokens of either wire."""
+        return (self.kind, self.fn, self.rank) == (other.kind, other.fn, other.rank)
+
     def like(self, kind: str, content: Content, **changes: Any) -> Wire:
         """A new wire with this one's certainties."""
         flags = {
@@ -194,9 +198,10 @@ def timings(draw: Draw, max_slack: int = 2) -> TimingParams:
     return TimingParams(
         onchip_bytes_per_cycle=draw(st.sampled_from([64, 16, 256])),
         request_bytes=draw(st.sampled_from([64, 32])),
-        hbm_channels=draw(st.sampled_from([4, 1, 2, 3, 8, 12, 32])),
+        hbm_channels=draw(st.sampled_from([4, 1, 2, 3, 5, 8, 12, 32, 33])),
         hbm_interval=draw(st.integers(1, 4)),
         hbm_latency=draw(st.integers(0, 3)),
         hbm_startup=draw(st.sampled_from([0, 3, 14])),
         closure_slack=draw(st.integers(0, max_slack)),
+        memory_model=draw(st.sampled_from(["published", "interleaved"])),
     )

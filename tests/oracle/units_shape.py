@@ -69,6 +69,8 @@ def cache_read_addr_gen(u: Unit) -> Steps:
         k, m, start = index.payload["value"], length.payload["value"], u.clk
         if m == 0:
             raise Abort(f"unit {u.name}: length 0; every index needs at least one address")
+        if k * u.p["stride"] + m >= 2**63:
+            raise Abort(f"unit {u.name}: tiles of request {k} pass 2**63 - 1")
         for i in range(m):
             level = 0 if i < m - 1 else index.level + 1
             yield from u.emit(u.outs[0], integer(k * u.p["stride"] + i), level, t=start + i)
@@ -150,6 +152,8 @@ def _pads(u: Unit, count: int, last_level: int) -> Steps:
         raise Abort(f"unit {u.name}: a chunk is {count} short and there is no pad tile")
     rows, cols = u.p["pad"]
     pad = tile(rows, cols, u.p["bpe"], u.p.get("wb", False), 0)
+    if u.p["bpe"] == 8:
+        pad["value"] = 0  # integer tiles have content
     for i in range(count):
         yield from u.emit(u.outs[0], pad, last_level if i == count - 1 else 0)
 

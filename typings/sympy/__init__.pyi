@@ -20,6 +20,7 @@ class Expr(Basic):
     is_Mul: ClassVar[bool]
     is_Rational: ClassVar[bool]
     is_Symbol: ClassVar[bool]
+    is_nonnegative: bool | None
     is_number: bool
     def __add__(self, other: _Operand) -> Expr: ...
     def __radd__(self, other: _Operand) -> Expr: ...

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.functional.kernels import first_tile
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, TileValue, Token
@@ -31,7 +32,8 @@ def _retile(params: dict[str, Any], node: Node, token: Token) -> None:
         if by_row:
             piece = TileValue(tile.data[i : i + 1], int(i < tile.valid), tile.width)
         else:
-            piece = TileValue(tile.data[:, i : i + 1], tile.valid, int(i < tile.width))
+            # A column is laid out as a row: what is valid of it are the first ``valid`` scalars.
+            piece = TileValue(tile.data[:, i : i + 1].T, int(i < tile.width), tile.valid)
         node.emit(piece, token.level if i == count - 1 else 0)
 
 
@@ -123,7 +125,7 @@ def _cache_read(params: dict[str, Any], node: Node) -> Steps:
     while (both := (yield from node.pair(*node.inputs))) is not None:
         index, length = both
         count = _length(node, length)
-        first = index.payload.value * params["stride"]
+        first = first_tile(index.payload.value, count, params["stride"], node)
         for i in range(count):
             address = TileValue.integer(first + i)
             node.emit(address, length.level + 1 if i == count - 1 else 0)

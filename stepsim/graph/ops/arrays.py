@@ -7,15 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.limits import shown
+from stepsim.graph.limits import MAX_VALUE
 from stepsim.graph.operator import Site
 
-__all__ = ["IntArray", "whole_numbers"]
+__all__ = ["IntArray", "numeric_array", "whole_numbers"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
-_LARGEST = 2**63 - 1
+
+def numeric_array(site: Site, what: str, values: Any) -> np.ndarray[Any, Any]:
+    """``values`` as an array of bools, ints or floats."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        site.fail(ArgError, f"{what} do not make up an array: inner lists differ in length")
+    if array.dtype.kind not in "biuf":
+        site.fail(DTypeError, f"{what} must be numbers, found {shown(values)}")
+    return array
 
 
 def whole_numbers(site: Site, values: Any) -> IntArray:
@@ -39,7 +49,7 @@ def whole_numbers(site: Site, values: Any) -> IntArray:
             f"values must be integers, found {odd[0]!r}" if odd else "",
             "convert them with astype(int)",
         )
-    bad = np.argwhere((array < 0) | (array > _LARGEST))
+    bad = np.argwhere((array < 0) | (array > MAX_VALUE))
     if bad.size:
         index = tuple(int(i) for i in bad[0])
         site.fail(

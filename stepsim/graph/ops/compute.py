@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, LoweringError, StepError
 from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.functions import Function
@@ -63,7 +64,9 @@ class Compute(Operator):
     def result_width(self) -> dict[str, Any]:
         """The unit parameter that lets a matmul take operands of different widths; else nothing."""
         tiles = self.operands()
-        if self.fn.name not in ("matmul", "matmul_t") or tiles[0].dtype is tiles[1].dtype:
+        if "Matmul" not in (self.fn.map_unit, self.fn.accum_unit):
+            return {}
+        if tiles[0].dtype is tiles[1].dtype:
             return {}
         out = self.outputs[0].type
         assert isinstance(out, Tile)
@@ -75,10 +78,19 @@ class Compute(Operator):
         assert isinstance(out, Tile)
         each = self.fn.flops(tiles, out)
         count = self.inputs[0].elements()
-        for side in (tiles[0].rows, tiles[0].cols):
-            if side.is_ragged and not isinstance(each, int):
-                return product((each.xreplace({side.expr: sympy.S.One}), total_over(side, count)))
-        return product((count, each))
+        # Those of the operands first: a result of few tiles may have the same sizes less often.
+        sides = dict.fromkeys(s for tile in (*tiles, out) for s in (tile.rows, tile.cols))
+        used = set() if isinstance(each, int) else each.free_symbols
+        ragged = [s for s in sides if s.is_ragged and s.expr in used]
+        if isinstance(each, int) or not ragged:
+            return product((count, each))
+        side = ragged[0]
+        rest, one, two = (each.xreplace({side.expr: sympy.Integer(n)}) for n in range(3))
+        slope = one - rest
+        running = not any(side in (t.rows, t.cols) for t in tiles) and side.span != count
+        if len(ragged) > 1 or two != one + slope or running:
+            return self.program.flops_of(self)
+        return product((slope, total_over(side, count))) + product((rest, count))
 
 
 def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
@@ -88,8 +100,7 @@ def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
 def matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size:
     """``16 * cols`` of the first operand (bytes or scalars) plus the weight tile."""
     a = op.inputs[0].type
-    if not isinstance(a, Tile):
-        return 0
+    assert isinstance(a, Tile)
     rows = product((MATMUL_ROWS, a.cols.bound))
     first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
     return first + account.type_bytes(op.inputs[1].type)
@@ -97,7 +108,7 @@ def matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size
 
 def same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:
     def same(a: Dim, b: Dim, what: str) -> None:
-        verdict = True if a == b else site.owner.compare(a, b)
+        verdict = site.owner.compare(a, b)
         if not verdict:
             state = "different" if verdict is False else "unknown"
             raise DimError(f"{what} must be equal: {a} vs {b} ({state})")
@@ -110,17 +121,20 @@ def infer(site: Site, rule: Callable[[], Any]) -> Any:
     try:
         return rule()
     except StepError as error:
-        site.fail(type(error), str(error).rstrip("."))
+        try:
+            site.fail(type(error), str(error).rstrip("."))
+        except StepError as located:
+            raise located from error.__cause__ or error
 
 
-def check_function(site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str) -> None:
-    site.require(
-        isinstance(fn, Function), ArgError, f"fn must be a function of st.fn, found {fn!r}"
-    )
-    site.require(usable, ArgError, f"{fn} cannot be used in {where}")
-    idle = fn.constant_cycles and compute_bw == 0 and not isinstance(compute_bw, bool | float)
-    site.require(
-        compute_bw is None or idle or COMPUTE_BW.holds(compute_bw),
-        ArgError,
-        COMPUTE_BW.refusal("compute_bw", compute_bw),
-    )
+def check_function(
+    site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str
+) -> int | None:
+    """The compute bandwidth of an operator, once function and bandwidth are known to fit it."""
+    if not isinstance(fn, Function):
+        site.fail(ArgError, f"fn must be a function of st.fn, found {shown(fn)}")
+    if not usable:
+        site.fail(ArgError, f"{fn} cannot be used in {where}")
+    if compute_bw is None or (fn.constant_cycles and type(compute_bw) is int and compute_bw == 0):
+        return compute_bw
+    return site.number(COMPUTE_BW, "compute_bw", compute_bw)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from stepsim.errors import ArgError, DTypeError, RankError
-from stepsim.graph.dims import Dim, format_dims, total_over
-from stepsim.graph.functions import U64_TILE
-from stepsim.graph.handle import FixedCounts, Padding, blurred
-from stepsim.graph.limits import MAX_PIECES, shown
+from stepsim.arguments import Range, flag, shown, text_of
+from stepsim.errors import ArgError, DTypeError, RankError, did_you_mean
+from stepsim.graph.dims import Dim, cardinality, format_dims, total_over
+from stepsim.graph.function_rules import U64_TILE
+from stepsim.graph.handle import FixedCounts, Padding, SplitPadding
+from stepsim.graph.limits import BASE, COUNT, CYCLES, MAX_PIECES, MAX_VALUE, RESERVED, TILE_SIDE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import product
 from stepsim.graph.types import MultiHot, Tile
@@ -36,19 +36,67 @@ __all__ = [
 ]
 
 
+Params: TypeAlias = dict[str, Any]
+"""Parameters of a unit, checked, by name."""
+
+
 @dataclass(frozen=True)
 class StreamFunction:
-    """A rule that turns each element into a stream; ``infer`` gives the output.
+    """A rule that turns each element into a stream; ``st.fn`` makes them.
 
-    ``kernel`` makes the values of a general function, see :func:`emit`.
+    Attributes
+    ----------
+    unit_kind : unit of the engine, which has the type rule (``infer``) and the number of streams
+        that the function takes (``arity``).
+    params : names and values of the unit's parameters.
+    kernel : makes the values of a general function, see :func:`emit`.
+
+    Raises
+    ------
+    ArgError : there is no such unit, or it has no such parameters or values of them.
     """
 
     name: str
     unit_kind: str
-    params: tuple[tuple[str, Any], ...]
-    infer: Callable[[Site, Sequence[Stream]], Output]
-    arity: int = 1
+    params: tuple[tuple[str, Any], ...] = ()
     kernel: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        text_of("StreamFunction: name", self.name)
+        kind = self.unit_kind
+        if not isinstance(kind, str) or kind not in _UNITS:
+            raise ArgError(
+                f"StreamFunction {self.name!r}: unit_kind is {shown(kind)}, expected one of "
+                f"{', '.join(_UNITS)}{did_you_mean(str(kind), _UNITS)}"
+            )
+        wanted = _UNITS[kind].params
+        given = self.params if isinstance(self.params, tuple) else ()
+        pairs = [p for p in given if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
+        if given is not self.params or [p[0] for p in pairs] != list(wanted) or pairs != [*given]:
+            raise ArgError(
+                f"StreamFunction {self.name!r}: params of unit '{kind}' are pairs of "
+                f"({', '.join(wanted) or 'none'}) and a value, found {shown(self.params)}"
+            )
+        checked = tuple(
+            (key, check(f"{self.name}: {label}", value))
+            for (key, value), (label, check) in zip(pairs, wanted.values(), strict=True)
+        )
+        object.__setattr__(self, "params", checked)
+        found = dict(checked)
+        if found.get("filter") and not found["split_row"]:
+            raise ArgError(f"{self.name}: padding can be dropped from rows, not from columns")
+        if self.kernel is not None and (kind != "FlatMap" or not callable(self.kernel)):
+            what = "must be a function or None" if kind == "FlatMap" else "has no effect"
+            raise ArgError(f"{self.name}: kernel {what}, found {shown(self.kernel)}")
+
+    @property
+    def arity(self) -> int:
+        """Streams that the function takes."""
+        return _UNITS[self.unit_kind].arity
+
+    def infer(self, site: Site, xs: Sequence[Stream]) -> Output:
+        """The output for the streams ``xs``, by the rule of the unit."""
+        return _UNITS[self.unit_kind].rule(site, xs, dict(self.params))
 
     def __str__(self) -> str:
         inside = ", ".join(f"{k}={v}" for k, v in self.params)
@@ -108,17 +156,28 @@ def _split_count(site: Site, x: Stream, side: Dim) -> Dim:
     )
 
 
-def _unpack(site: Site, xs: Sequence[Stream], *, rows: bool, drop: bool) -> Output:
+def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
+    rows, drop = params["split_row"], params["filter"]
     tile = _float_tile(site, x)
     if not rows:
         count = _split_count(site, x, tile.cols)
-        column = Tile(tile.dtype, tile.rows, Dim(1))
-        return Output((*x.shape[:-1], count), column, None, blurred(x.padding))
-    row = Tile(tile.dtype, Dim(1), tile.cols)
+        column = Tile(tile.dtype, Dim(1), tile.rows)
+        if tile.cols.is_ragged:
+            column = column.counted_anew(
+                cardinality((*x.shape[:-1], count)), f"columns of {site.title}"
+            )
+        # As in the paper's simulator, column i is valid if row i is; of wide tiles some are not.
+        sides = tile.rows, tile.cols
+        valid = x.padding is None and all(side.is_static for side in sides)
+        padding = None if valid and int(tile.cols) <= int(tile.rows) else SplitPadding()
+        return Output((*x.shape[:-1], count), column, None, padding)
     count = _split_count(site, x, tile.rows)
+    row = Tile(tile.dtype, Dim(1), tile.cols)
+    if (drop and x.padding is not None) or tile.rows.is_ragged:
+        row = row.counted_anew(cardinality((*x.shape[:-1], count)), f"rows of {site.title}")
     if not drop or x.padding is None:
-        return Output((*x.shape[:-1], count), row, None, None if drop else x.padding)
+        return Output((*x.shape[:-1], count), row, None, x.padding)
     known = x.padding
     if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
         chunk = known.chunk_rows
@@ -136,20 +195,17 @@ def _unpack(site: Site, xs: Sequence[Stream], *, rows: bool, drop: bool) -> Outp
 
 def unpack_rows(drop_padding: bool = False) -> StreamFunction:
     """Tiles to rows, top to bottom; ``drop_padding`` emits valid rows only."""
-    drop = bool(drop_padding)
-    params = (("split_row", True), ("filter", drop))
-    rule = partial(_unpack, rows=True, drop=drop)
-    return StreamFunction("unpack_rows", "RetileStreamify", params, rule)
+    params = (("split_row", True), ("filter", drop_padding))
+    return StreamFunction("unpack_rows", "RetileStreamify", params)
 
 
 def unpack_cols() -> StreamFunction:
-    """Tiles to columns, left to right."""
+    """Tiles to columns, left to right; each column of R rows is laid out as a tile of 1 x R."""
     params = (("split_row", False), ("filter", False))
-    rule = partial(_unpack, rows=False, drop=False)
-    return StreamFunction("unpack_cols", "RetileStreamify", params, rule)
+    return StreamFunction("unpack_cols", "RetileStreamify", params)
 
 
-def _expert_addresses(site: Site, xs: Sequence[Stream], *, tiles: int) -> Output:
+def _expert_addresses(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
     site.require_type(
         isinstance(x.type, MultiHot) and x.type.hot == 1, "in1", x, "one-hot selectors"
@@ -160,16 +216,21 @@ def _expert_addresses(site: Site, xs: Sequence[Stream], *, tiles: int) -> Output
         f"expert_addresses takes rank 0, found {format_dims(x.shape)}",
         "flatten the selectors first",
     )
+    assert isinstance(x.type, MultiHot)
+    tiles = params["n"]
+    last = params["base"] + x.type.width * tiles
+    site.require(
+        last <= MAX_VALUE,
+        ArgError,
+        f"expert_addresses: the tiles of {x.type.width} experts end at {last}, beyond 2**63 - 1",
+        "choose fewer tiles for each expert or a smaller base",
+    )
     return Output((*x.shape, Dim(tiles), Dim(1)), U64_TILE)
 
 
 def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
     """Per one-hot selector of expert e: ``base + e * tiles + j`` for j below ``tiles``."""
-    if tiles < 1 or base < 0:
-        raise ArgError(f"expert_addresses: tiles >= 1 and base >= 0, found {tiles}, {base}")
-    params = (("n", tiles), ("base", base))
-    rule = partial(_expert_addresses, tiles=tiles)
-    return StreamFunction("expert_addresses", "ExpertAddrGen", params, rule)
+    return StreamFunction("expert_addresses", "ExpertAddrGen", (("n", tiles), ("base", base)))
 
 
 def _integers(site: Site, x: Stream, role: str) -> None:
@@ -178,7 +239,7 @@ def _integers(site: Site, x: Stream, role: str) -> None:
     )
 
 
-def _cache_read(site: Site, xs: Sequence[Stream]) -> Output:
+def _cache_read(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     index, length = xs
     _integers(site, index, "in1")
     _integers(site, length, "in2")
@@ -188,13 +249,10 @@ def _cache_read(site: Site, xs: Sequence[Stream]) -> Output:
 
 def cache_read_addresses(stride: int) -> StreamFunction:
     """Per (index, length): the tile indices ``index * stride + 0 .. length - 1``."""
-    if stride < 1:
-        raise ArgError(f"cache_read_addresses: stride >= 1, found {stride}")
-    params = (("stride", stride),)
-    return StreamFunction("cache_read_addresses", "CacheReadAddrGen", params, _cache_read, arity=2)
+    return StreamFunction("cache_read_addresses", "CacheReadAddrGen", (("stride", stride),))
 
 
-def _last_tile(site: Site, xs: Sequence[Stream]) -> Output:
+def _last_tile(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
     _integers(site, x, "in1")
     new = site.owner.length_of(x)
@@ -205,17 +263,12 @@ def _last_tile(site: Site, xs: Sequence[Stream]) -> Output:
 
 def last_tile_filter() -> StreamFunction:
     """Per length: selectors of width 2, output 0 for the last element, output 1 before it."""
-    return StreamFunction("last_tile_filter", "FilterLastTile", (), _last_tile)
+    return StreamFunction("last_tile_filter", "FilterLastTile")
 
 
-def _emit(
-    site: Site,
-    xs: Sequence[Stream],
-    *,
-    dims: Sequence[int | str],
-    tile: tuple[int | str, int | str],
-) -> Output:
+def _emit(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
+    dims, tile = params["dims"], params["tile"]
     own = _float_tile(site, x)
     sides = {"rows": own.rows, "cols": own.cols}
 
@@ -237,8 +290,24 @@ def _emit(
         "emit fewer pieces from each tile",
     )
     outer = _split_count(site, x, sizes[0])
+    inner = [_piece_dim(site, x, sizes[:i], d) for i, d in enumerate(sizes) if i]
+    shape = (*x.shape[:-1], outer, *inner)
     made = Tile(own.dtype, size(tile[0]), size(tile[1]))
-    return Output((*x.shape[:-1], outer, *sizes[1:]), made)
+    if any(d.is_ragged for d in sizes):
+        made = made.counted_anew(cardinality(shape), f"pieces of {site.title}")
+    return Output(shape, made)
+
+
+def _piece_dim(site: Site, x: Stream, above: Sequence[Dim], size: Dim) -> Dim:
+    """A dim of the pieces of every tile, below the dims ``above`` of them."""
+    if not size.is_ragged:
+        return size
+    total = None
+    if not any(d.is_ragged for d in above):
+        total = product((total_over(size, x.elements()), *(d.expr for d in above)))
+    return site.owner.namer.ragged(
+        str(size.expr), f"pieces of {site.title}", total=total, bound=size.bound
+    )
 
 
 def emit(
@@ -256,17 +325,70 @@ def emit(
     For functional runs ``kernel(array, valid_rows)`` returns the pieces as arrays, in row-major
     order over ``dims``; without it the scalars of the tile, row-major, are cut into the pieces.
     """
-    bad = [d for d in dims if d not in ("rows", "cols", "valid") and not _count(d)]
-    bad += [t for t in tile if t not in ("rows", "cols") and not _count(t)]
-    if not dims or len(tile) != 2 or bad or cycles < 0:
+    params = (("dims", dims), ("tile", tile), ("cycles", cycles))
+    return StreamFunction("emit", "FlatMap", params, kernel=kernel)
+
+
+def _entries(
+    what: str, given: object, words: tuple[str, ...], limits: Range
+) -> tuple[int | str, ...]:
+    """Sizes, each an int within ``limits`` or one of ``words``."""
+    if not isinstance(given, list | tuple):
         raise ArgError(
-            f"emit: dims {list(dims)} hold ints >= 1, 'rows', 'cols' or 'valid', tile "
-            f"{tuple(tile)} two ints >= 1, 'rows' or 'cols', and cycles {cycles} is >= 0"
+            f"{what} must be a list of ints or {', '.join(map(repr, words))}, found {shown(given)}"
         )
-    params = (("dims", tuple(dims)), ("tile", tuple(tile)), ("cycles", cycles))
-    rule = partial(_emit, dims=tuple(dims), tile=tile)
-    return StreamFunction("emit", "FlatMap", params, rule, kernel=kernel)
+    found: list[int | str] = []
+    for entry in given:
+        if isinstance(entry, str):
+            if entry not in words:
+                raise ArgError(
+                    f"{what} holds {entry!r}, expected an int or one of "
+                    f"{', '.join(map(repr, words))}{did_you_mean(entry, words)}"
+                )
+            found.append(entry)
+        else:
+            found.append(limits.checked(f"an entry of {what}", entry))
+    return tuple(found)
 
 
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def _dims_of_pieces(what: str, given: object) -> tuple[int | str, ...]:
+    found = _entries(what, given, ("rows", "cols", "valid"), COUNT)
+    if not found:
+        raise ArgError(f"{what} must have an entry or more, found {shown(given)}")
+    return found
+
+
+def _sides_of_pieces(what: str, given: object) -> tuple[int | str, ...]:
+    found = _entries(what, given, ("rows", "cols"), TILE_SIDE)
+    if len(found) != 2:
+        raise ArgError(f"{what} must have two entries (rows, columns), found {shown(given)}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A unit of stream functions: its type rule, parameters (label and check) and inputs."""
+
+    rule: Callable[[Site, Sequence[Stream], Params], Output]
+    params: dict[str, tuple[str, Callable[[str, object], Any]]]
+    arity: int = 1
+
+
+_UNITS = {
+    "RetileStreamify": _Unit(
+        _unpack, {"split_row": ("split_row", flag), "filter": ("drop_padding", flag)}
+    ),
+    "ExpertAddrGen": _Unit(
+        _expert_addresses, {"n": ("tiles", RESERVED.checked), "base": ("base", BASE.checked)}
+    ),
+    "CacheReadAddrGen": _Unit(_cache_read, {"stride": ("stride", RESERVED.checked)}, arity=2),
+    "FilterLastTile": _Unit(_last_tile, {}),
+    "FlatMap": _Unit(
+        _emit,
+        {
+            "dims": ("dims", _dims_of_pieces),
+            "tile": ("tile", _sides_of_pieces),
+            "cycles": ("cycles", CYCLES.checked),
+        },
+    ),
+}

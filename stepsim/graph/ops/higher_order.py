@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.dims import Dim
-from stepsim.graph.functions import (
-    Function,
-    Init,
-    accum_result,
-    append_row,
-    is_dynamic,
-    map_accum_init,
-    set_offset,
-)
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, DTypeError, LoweringError
+from stepsim.graph.accumulation import Init, accum_result, is_dynamic, map_accum_init
+from stepsim.graph.dims import Dim, cardinality
+from stepsim.graph.functions import Function, append_row, set_offset
 from stepsim.graph.handle import Padding, SplitPadding, blurred
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.compute import (
@@ -29,6 +23,7 @@ from stepsim.graph.ops.compute import (
 )
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
+from stepsim.plugins import usable
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
@@ -54,6 +49,7 @@ class Map(Compute):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         params: dict[str, Any] = {"bw": self.unit_bw(), "wb": self.write_back}
         unit = self.fn.map_unit
+        self._check_offered()
         if self.fn.arity == 1:
             return params | {"fn": unit}
         if unit == "Matmul" and any(is_dynamic(t) for t in self.operands()):
@@ -63,9 +59,26 @@ class Map(Compute):
             params["stride"] = self.fn.stride
         return params | self.result_width()
 
+    def _check_offered(self) -> None:
+        """Refuse sizes other than those that the engine has compiled under the function's name."""
+        mine = self.fn
+        if mine.sizes is None:
+            return
+        for plugin in usable("stepsim.functions"):
+            other = plugin.loaded
+            if not isinstance(other, Function) or other.map_unit != mine.map_unit:
+                continue
+            if (other.sizes, other.constant_cycles) != (mine.sizes, mine.constant_cycles):
+                raise LoweringError(
+                    f"{self.title()}: function {mine.name} is not the '{mine.map_unit}' of package "
+                    f"{plugin.package}, whose sizes= the engine would use; give it another name "
+                    f"({self.source})"
+                )
+            return
+
     def memory(self, account: Accounting) -> Size:
         matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
-        out = account.type_bytes(self.outputs[0].type) if account.count_fifos else 0
+        out = account.type_bytes(self.outputs[0].type)
         if account.by_paper:
             total = matmul_buffers(self, account, in_bytes=True) if matmul else 0
             return total + (fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
@@ -188,7 +201,8 @@ def map_(
     """Apply ``fn`` to one stream, or elementwise to two of the same shape."""
     site = Site("map", xs, label)
     usable = isinstance(fn, Function) and fn.map_unit is not None
-    check_function(site, fn, compute_bw, usable, "a map")
+    compute_bw = check_function(site, fn, compute_bw, usable, "a map")
+    write_back = site.flag("write_back", write_back)
     site.require(1 <= len(xs) <= 2, ArgError, f"map takes one or two streams, found {len(xs)}")
     _no_buffers(site, *xs)
     types: list[ElementType] = []
@@ -228,9 +242,12 @@ def accum(
     label: str | None = None,
 ) -> Stream:
     """Reduce the ``rank`` inner dims; the result type follows from ``fn`` and the reduced dims."""
-    site, out, start, padding = _reduction("accum", x, fn, rank, init, compute_bw, label)
-    op = Accum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
-    return site.add(op, [Output(x.shape[: len(x.shape) - rank], out, None, padding)])[0]
+    options = (compute_bw, write_back)
+    site, made, out, padding = _reduction("accum", x, fn, rank, init, options, label)
+    shape = x.shape[: len(x.shape) - made["rank"]]
+    if any(d.is_ragged for d in x.shape[len(shape) :]):
+        out = _uneven(site, x, out, cardinality(shape))
+    return site.add(Accum(**made), [Output(shape, out, None, padding)])[0]
 
 
 def scan(
@@ -244,12 +261,31 @@ def scan(
     label: str | None = None,
 ) -> Stream:
     """Running state of ``fn``, restarted after every ``rank`` inner dims."""
-    site, out, start, _ = _reduction("scan", x, fn, rank, init, compute_bw, label)
-    op = Scan(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
+    options = (compute_bw, write_back)
+    site, made, out, _ = _reduction("scan", x, fn, rank, init, options, label)
     if fn.accum_unit in ("RetileRow", "RetileCol"):
         side = "rows" if fn.accum_unit == "RetileRow" else "cols"
         out = Tile(out.dtype, *_growing(site, x, out, side))
-    return site.add(op, [Output(x.shape, out, None, blurred(x.padding))])[0]
+    return site.add(Scan(**made), [Output(x.shape, out, None, blurred(x.padding))])[0]
+
+
+def _uneven(site: Site, x: Stream, out: Tile, span: Size) -> Tile:
+    """Results of groups of different length: sides that stay sum to what only a run tells."""
+    assert isinstance(x.type, Tile)
+    old, why = (x.type.rows, x.type.cols), f"results of {site.title}"
+    sides = [s.counted_anew(span, why) if s in old else s for s in (out.rows, out.cols)]
+    return Tile(out.dtype, *sides)
+
+
+def _states(site: Site, out: Tile, span: Size) -> Tile:
+    """States of tiles of different sizes, of which those of one row or column are broadcast."""
+    sides = [
+        site.owner.namer.ragged("r", f"sizes of {site.title}", bound=side.bound, span=span)
+        if side.is_ragged
+        else side
+        for side in (out.rows, out.cols)
+    ]
+    return Tile(out.dtype, *sides)
 
 
 def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:
@@ -261,27 +297,53 @@ def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:
     return (grown, out.cols) if side == "rows" else (out.rows, grown)
 
 
+class _Made(TypedDict):
+    """The arguments of an accumulation, checked."""
+
+    fn: Function
+    rank: int
+    init: Init
+    compute_bw: int | None
+    write_back: bool
+
+
 def _reduction(
     name: str,
     x: Stream,
     fn: Function,
     rank: int,
     init: Init | None,
-    compute_bw: int | None,
+    options: tuple[int | None, bool],
     label: str | None,
-) -> tuple[Site, Tile, Init, Padding | SplitPadding | None]:
+) -> tuple[Site, _Made, Tile, Padding | SplitPadding | None]:
     site = Site(name, (x,), label, ("in",))
     usable = isinstance(fn, Function) and fn.accum_unit is not None and fn.accum_unit != "Matmul"
     where = "an accumulation; use map_accum for matmuls" if fn is not None else name
-    check_function(site, fn, compute_bw, usable, where)
+    compute_bw = check_function(site, fn, options[0], usable, where)
+    write_back = site.flag("write_back", options[1])
+    _check_init(site, init)
     _no_buffers(site, x)
     site.require_type(isinstance(x.type, Tile), "in", x, "tiles")
-    site.rank_at_least(x, rank)
+    rank = site.rank_at_least(x, rank)
     out, start = infer(
         site, lambda: accum_result(fn, x, rank, init, site.owner.namer, same_sizes(site))
     )
-    padding = x.padding if fn.accum_unit in ("RetileRow", "RetileCol") else None
-    return site, out, start, padding
+    packs = fn.accum_unit in ("RetileRow", "RetileCol")
+    if not packs:
+        left = x.shape if name == "scan" else x.shape[: len(x.shape) - rank]
+        out = _states(site, out, cardinality(left))
+    made: _Made = {
+        "fn": fn, "rank": rank, "init": start, "compute_bw": compute_bw, "write_back": write_back
+    }  # fmt: skip
+    return site, made, out, x.padding if packs else None
+
+
+def _check_init(site: Site, init: object) -> None:
+    site.require(
+        init is None or isinstance(init, Init),
+        ArgError,
+        f"init must be a state of st.fn.zero, one or empty, found {shown(init)}",
+    )
 
 
 def map_accum(
@@ -298,9 +360,12 @@ def map_accum(
     """Multiply two streams of one shape and accumulate over the ``rank`` inner dims."""
     site = Site("map_accum", (a, b), label)
     usable = isinstance(fn, Function) and fn.accum_unit == "Matmul"
-    check_function(site, fn, compute_bw, usable, "a map-accumulate; use matmul or matmul_t")
+    where = "a map-accumulate; use matmul or matmul_t"
+    compute_bw = check_function(site, fn, compute_bw, usable, where)
+    write_back = site.flag("write_back", write_back)
+    _check_init(site, init)
     _no_buffers(site, a, b)
-    site.rank_at_least(a, rank)
+    rank = site.rank_at_least(a, rank)
     site.same_dims(a.shape, b.shape, "in1", "in2")
     out: Tile = infer(site, lambda: fn.result((a.type, b.type), same_sizes(site)))
     start: Init = infer(site, lambda: map_accum_init(out, init))
@@ -308,4 +373,6 @@ def map_accum(
         site.fail(DTypeError, f"the state is {start.dtype}, the products are {out}")
     op = MapAccum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
     shape = a.shape[: len(a.shape) - rank]
+    if any(d.is_ragged for d in a.shape[len(shape) :]):
+        out = out.counted_anew(cardinality(shape), f"results of {site.title}")
     return site.add(op, [Output(shape, out, None, _padding(fn, (a,), out))])[0]

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import sympy
 
+from stepsim.arguments import label_of, shown
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, StepError
 from stepsim.graph.dims import Dim
-from stepsim.graph.limits import FIFO_DEPTH, PAR_DISPATCH
+from stepsim.graph.limits import BASE, FIFO_DEPTH, PAR_DISPATCH, STEPS, TILE_SIDE, WALK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import Ack, DType, TensorSpec, Tile, as_spec
@@ -166,42 +168,38 @@ def _tiling(
     site: Site, tensor: TensorSpec, tile: tuple[int, int], floats: bool
 ) -> tuple[Tile, list[int]]:
     """Checked tile type and the tile grid of the tensor."""
-    site.require(
-        len(tuple(tile)) == 2 and all(isinstance(t, int) and t >= 1 for t in tile),
-        ArgError, f"tile must be two ints >= 1, found {tile}",
-    )  # fmt: skip
-    site.require(
-        len(tensor.shape) >= 2,
-        ArgError,
-        f"{tensor} has {len(tensor.shape)} dim",
-        "tensors off chip need rows and columns",
-    )
-    for side, size, what in zip(tile, tensor.shape[-2:], ("rows", "columns"), strict=True):
-        site.require(
-            size % side == 0,
+    tile = site.pair(TILE_SIDE, "tile", tile)
+    # Thousands of loads are checked, so messages are made only for what is refused.
+    if len(tensor.shape) < 2:
+        site.fail(
             ArgError,
-            f"tile {tile[0]}x{tile[1]} does not divide the {size} {what} of {tensor}",
-            "choose a tile side that divides the tensor, or pad the tensor",
+            f"{tensor} has {len(tensor.shape)} dim",
+            "tensors off chip need rows and columns",
         )
-    arithmetic = ", ".join(d.text for d in DType if d.is_arithmetic)
-    site.require(
-        tensor.dtype.is_arithmetic or not floats,
-        DTypeError,
-        f"{tensor} cannot be loaded",
-        f"loads read tensors of {arithmetic}; use metadata() or selector() for indices",
-    )
+    for side, size, what in zip(tile, tensor.shape[-2:], ("rows", "columns"), strict=True):
+        if size % side != 0:
+            site.fail(
+                ArgError,
+                f"tile {tile[0]}x{tile[1]} does not divide the {size} {what} of {tensor}",
+                "choose a tile side that divides the tensor, or pad the tensor",
+            )
+    if floats and not tensor.dtype.is_arithmetic:
+        arithmetic = ", ".join(d.text for d in DType if d.is_arithmetic)
+        site.fail(
+            DTypeError,
+            f"{tensor} cannot be loaded",
+            f"loads read tensors of {arithmetic}; use metadata() or selector() for indices",
+        )
     rows, cols = tensor.shape[-2:]
     grid = [*tensor.shape[:-2], rows // tile[0], cols // tile[1]]
     return Tile(tensor.dtype, Dim(tile[0]), Dim(tile[1])), grid
 
 
-def _dispatch(site: Site, par_dispatch: int | None, base: int) -> None:
-    site.require(
-        par_dispatch is None or PAR_DISPATCH.holds(par_dispatch),
-        ArgError,
-        PAR_DISPATCH.refusal("par_dispatch", par_dispatch),
-    )
-    site.require(isinstance(base, int) and base >= 0, ArgError, f"base must be >= 0, found {base}")
+def _dispatch(site: Site, par_dispatch: int | None, base: int) -> tuple[int | None, int]:
+    """Requests issued per cycle and the base, checked."""
+    if par_dispatch is not None:
+        par_dispatch = site.number(PAR_DISPATCH, "par_dispatch", par_dispatch)
+    return par_dispatch, site.number(BASE, "base", base)
 
 
 def linear_load(
@@ -222,9 +220,9 @@ def linear_load(
     """
     site = Site("linear_load", () if ref is None else (ref,), label, ("ref",))
     given = _spec(site, tensor)
-    _dispatch(site, par_dispatch, base)
+    par_dispatch, base = _dispatch(site, par_dispatch, base)
     tile_type, grid = _tiling(site, given, tile, floats=True)
-    view = tuple(grid) if shape is None else tuple(shape)
+    view = tuple(grid) if shape is None else _walk(site, "shape", shape)
     if stride is None:
         site.require(
             shape is None or len(view) == len(grid),
@@ -234,34 +232,40 @@ def linear_load(
         )
         steps = tuple(math.prod(grid[i + 1 :]) for i in range(len(grid)))
     else:
-        steps = tuple(stride)
+        steps = _walk(site, "stride", stride)
     site.require(
         len(steps) == len(view) >= 1,
         ArgError,
         f"shape {list(view)} and stride {list(steps)} differ in length",
         "give one step for each dim",
     )
-    site.require(
-        all(isinstance(v, int) for v in (*view, *steps)),
-        KindError,
-        f"shape {list(view)} and stride {list(steps)} must be constants",
-        "for a dynamic number of reads pass ref=",
-    )
     site.require(all(q >= 1 for q in view), ArgError, f"shape {list(view)} has a dim below 1")
-    site.require(all(s >= 0 for s in steps), ArgError, f"stride {list(steps)} has a negative step")
     last = sum(s * (q - 1) for s, q in zip(steps, view, strict=True))
     tiles = math.prod(grid)
-    site.require(
-        last < tiles,
-        ArgError,
-        f"the walk ends at tile {last} but {given} has {tiles} tiles of {tile[0]}x{tile[1]}",
-        "shorten shape or stride",
-    )
+    if last >= tiles:
+        site.fail(
+            ArgError,
+            f"the walk ends at tile {last} but {given} has {tiles} tiles of {tile[0]}x{tile[1]}",
+            "shorten shape or stride",
+        )
     lead = ref.shape if ref is not None else ()
     op = LinearLoad(
         tensor=given, tile=tile_type, shape=view, stride=steps, base=base, par_dispatch=par_dispatch
     )
     return site.add(op, [Output((*lead, *(Dim(q) for q in view)), tile_type)])[0]
+
+
+def _walk(site: Site, what: str, values: Sequence[Any]) -> tuple[int, ...]:
+    """Dims or steps of a walk over tiles, which are constants."""
+    if isinstance(values, list | tuple) and any(isinstance(v, Dim | sympy.Expr) for v in values):
+        site.require(
+            all(Dim.of(v).is_static for v in values),
+            KindError,
+            f"{what} {[str(v) for v in values]} must be constants",
+            "for a dynamic number of reads pass ref=",
+        )
+        values = [int(v) for v in values]
+    return site.numbers(WALK if what == "shape" else STEPS, what, values)
 
 
 def _static_tile(site: Site, stream: Stream, role: str) -> Tile:
@@ -285,8 +289,9 @@ def linear_store(
 ) -> LinearStore:
     """Write a stream of static tiles in order. Returns the sink operator."""
     site = Site("linear_store", (x,), label, ("in",))
-    _dispatch(site, par_dispatch, base)
+    par_dispatch, base = _dispatch(site, par_dispatch, base)
     _static_tile(site, x, "in")
+    name = label_of(f"{site.title}: name", name)
     op = LinearStore(tensor_name=name, base=base, par_dispatch=par_dispatch)
     site.add(op, [])
     return op
@@ -313,7 +318,7 @@ def random_load(
     """Read the tile with each row-major tile index in ``addr``; the shape is that of ``addr``."""
     site = Site("random_load", (addr,), label, ("addr",))
     given = _spec(site, tensor)
-    _dispatch(site, par_dispatch, base)
+    par_dispatch, base = _dispatch(site, par_dispatch, base)
     tile_type, _ = _tiling(site, given, tile, floats=True)
     _address(site, addr)
     op = RandomLoad(tensor=given, tile=tile_type, base=base, par_dispatch=par_dispatch)
@@ -338,9 +343,10 @@ def random_store(
     """
     site = Site("random_store", (addr, data), label, ("addr", "data"))
     given = _spec(site, tensor)
-    site.require(ack in ("addr", "data"), ArgError, f"ack must be 'addr' or 'data', found {ack!r}")
-    site.require(FIFO_DEPTH.holds(depth), ArgError, FIFO_DEPTH.refusal("depth", depth))
-    _dispatch(site, par_dispatch, base)
+    if not isinstance(ack, str) or ack not in ("addr", "data"):
+        site.fail(ArgError, f"ack must be 'addr' or 'data', found {shown(ack)}")
+    depth = site.number(FIFO_DEPTH, "depth", depth)
+    par_dispatch, base = _dispatch(site, par_dispatch, base)
     _address(site, addr)
     tile = _static_tile(site, data, "data")
     site.require(

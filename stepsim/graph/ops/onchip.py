@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from stepsim.errors import ArgError, DTypeError, KindError, LoweringError, RankError
 from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.limits import COUNT, REPEATS, STEPS
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shape import unsqueeze
 from stepsim.graph.sizes import Size, product
@@ -84,7 +87,7 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
             f"in must carry tiles of static size, found {tile}",
             "dynamic tiles and buffers cannot be buffered; unpack them into rows first",
         )
-    site.rank_at_least(x, rank)
+    rank = site.rank_at_least(x, rank)
     cut = len(x.shape) - rank
     dims = x.shape[cut:]
     for offset, size in enumerate(dims[1:], start=1):
@@ -119,14 +122,16 @@ def streamify(
     inputs = (x,) if ref is None else (x, ref)
     site = Site("streamify", inputs, label, ("in", "ref"))
     site.require(ref is None or repeat is None, ArgError, "pass ref or repeat, not both")
-    factors = () if repeat is None else (repeat,) if isinstance(repeat, int) else tuple(repeat)
-    site.require(
-        all(isinstance(f, int) and f >= 1 for f in factors),
-        ArgError, f"repeat must hold ints >= 1, found {list(factors)}",
-    )  # fmt: skip
+    factors: tuple[int, ...] = ()
+    if isinstance(repeat, list | tuple | np.ndarray):
+        factors = site.numbers(REPEATS, "repeat", repeat)
+    elif repeat is not None:
+        factors = (site.number(REPEATS, "repeat", repeat),)
+    shape = None if shape is None else site.numbers(COUNT, "shape", shape)
+    stride = None if stride is None else site.numbers(STEPS, "stride", stride)
     site.require(
         (shape is None) == (stride is None)
-        and (shape is None or len(tuple(shape)) == len(tuple(stride or ())) >= 1),
+        and (shape is None or len(shape) == len(stride or ()) >= 1),
         ArgError,
         "shape and stride come together, one step for each dim",
     )
@@ -144,13 +149,8 @@ def streamify(
         held = int(product(d.expr for d in kind.dims))
         site.require(last < held, ArgError, f"the walk ends at tile {last} of {held} in the buffer")
         read = tuple(Dim(q) for q in shape)
-    affine = (
-        None if shape is None else tuple(shape), None if stride is None else tuple(stride)
-    )  # fmt: skip
     if ref is None:
-        op = Streamify(
-            rank=len(kind.dims), repeat=factors, ref_rank=0, shape=affine[0], stride=affine[1]
-        )
+        op = Streamify(rank=len(kind.dims), repeat=factors, ref_rank=0, shape=shape, stride=stride)
         times = tuple(Dim(f) for f in factors)
         shape_out = (*x.shape, *times, *_read_again(site, read, times))
         out = Output(shape_out, kind.tile, None, x.padding)
@@ -179,24 +179,13 @@ def streamify(
     )
     keep = len(x.shape) - units
     site.same_dims(x.shape[:keep], ref.shape[:keep], "in", "ref", base=units)
-    op = Streamify(
-        rank=len(kind.dims), repeat=(), ref_rank=units, shape=affine[0], stride=affine[1]
-    )
+    op = Streamify(rank=len(kind.dims), repeat=(), ref_rank=units, shape=shape, stride=stride)
     shape_out = (*ref.shape, *_read_again(site, read, ref.shape[keep:]))
     return site.add(op, [Output(shape_out, kind.tile, None, x.padding)])[0]
 
 
 def _read_again(site: Site, dims: Sequence[Dim], times: Sequence[Dim]) -> list[Dim]:
-    """Dims of buffers, each read ``times`` times: a ragged one keeps its sizes, its total grows."""
-    made: list[Dim] = []
-    for d in dims:
-        if d.is_ragged and times:
-            namer = site.owner.namer
-            total = (
-                namer.symbol(f"{d.expr}_total", f"sum of all sizes of {d} read by {site.title}")
-                if any(t.is_ragged for t in times)
-                else product((d.total, *(t.expr for t in times)))
-            )
-            d = Dim(d.expr, d.kind, total, d.bound, d.static, namer, d.parts, d.span)
-        made.append(d)
-    return made
+    """Dims of buffers, each read ``times`` times."""
+    ragged = any(t.is_ragged for t in times)
+    each = None if ragged else product(t.expr for t in times)
+    return [d.repeated(each, site.title) for d in dims]

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepsim.errors import ArgError, DimError, DTypeError, RankError
-from stepsim.graph.dims import Dim, Kind, format_dims
+import numpy as np
+
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, DTypeError, RankError
+from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.handle import FixedCounts, Padding, SplitPadding, blurred
-from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.limits import RANK, STREAMS, SWITCH
+from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
+from stepsim.graph.ops.shares import joined_dims, joined_type, share_of_dim, share_of_type
 from stepsim.graph.sizes import Size, ceil_div, product
-from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
+from stepsim.graph.types import IndexSelector, MultiHot
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
@@ -111,11 +116,13 @@ class Parallelize(_Router):
 
 
 def _switch(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:
-    costs = (switch_cycles,) * count if isinstance(switch_cycles, int) else tuple(switch_cycles)
+    if not isinstance(switch_cycles, list | tuple | np.ndarray):
+        return (site.number(SWITCH, "switch_cycles", switch_cycles),) * count
+    costs = site.numbers(SWITCH, "switch_cycles", switch_cycles)
     site.require(
-        len(costs) == count and all(isinstance(c, int) and c >= 0 for c in costs),
+        len(costs) == count,
         ArgError,
-        f"switch_cycles {list(costs)} must hold {count} ints >= 0",
+        f"switch_cycles {shown(list(costs))} must hold {count} ints >= 0",
         "give one number for all of them, or one for each",
     )
     return costs
@@ -139,27 +146,24 @@ def partition(
     outputs: int | None = None,
     switch_cycles: Switch = 1,
     write_back: bool = False,
-    like: Sequence[Stream] | None = None,
     label: str | None = None,
 ) -> list[Stream]:
     """Split a stream by selectors; output i has shape ``[count_i] ++`` the ``rank`` inner dims.
 
-    ``rank`` follows from the inputs; when given it is checked. ``like`` states the element types of
-    the outputs, for tiles whose size is known per output only.
+    ``rank`` follows from the inputs; when given it is checked.
     """
     site = Site("partition", (x, selector), label, ("data", "selector"))
-    width = getattr(selector.type, "width", 0)
-    costs = _switch(site, switch_cycles, width) if width else ()
-    _selector(site, selector)
+    width = _selector(site, selector).width
+    costs = _switch(site, switch_cycles, width)
     site.require(
-        outputs in (None, width),
+        outputs is None or site.number(STREAMS, "outputs", outputs) == width,
         ArgError,
         f"outputs={outputs} but the selector is {width} wide",
         "leave outputs out; the selector's width decides",
     )
     inner = x.rank - selector.rank
     site.require(
-        inner >= 0 and rank in (None, inner),
+        inner >= 0 and (rank is None or site.number(RANK, "rank", rank) == inner),
         RankError,
         f"data of rank {x.rank} and selector of rank {selector.rank} partition at rank {inner}"
         + (f", not {rank}" if rank is not None else ""),
@@ -167,44 +171,19 @@ def partition(
     )
     keep = len(x.shape) - inner
     site.same_dims(x.shape[:keep], selector.shape, "data", "selector", base=0)
-    site.require(
-        like is None or len(like) == width,
-        ArgError, f"like names {len(like or ())} streams for {width} outputs",
-    )  # fmt: skip
+    write_back = site.flag("write_back", write_back)
     counts = site.owner.counts_of(selector)
     made: list[Output] = []
     for index in range(width):
         part = counts.part(index)
-        dims = [_own(site, d, index, part) for d in x.shape[keep:]]
-        element = like[index].type if like is not None else _restored(x.type, index, part)
+        known = part.shape if part is not None else ()
+        inside = [share_of_dim(site, d, index, known) for d in x.shape[keep:]]
+        shape = (counts.of(index), *inside)
+        element = share_of_type(site, x.type, index, shape, part)
         padding = _split(x.padding, index, part is not None)
-        made.append(Output((counts.of(index), *dims), element, None, padding))
+        made.append(Output(shape, element, None, padding))
     op = Partition(rank=inner, switch_cycles=costs, write_back=write_back)
     return list(site.add(op, made))
-
-
-def _own(site: Site, size: Dim, index: int, part: Stream | None = None) -> Dim:
-    """Inner dims of an output: ragged ones are new, or those of the merged input ``part``."""
-    if not size.is_ragged:
-        return size
-    if size.parts and part is not None and size.parts[index] in part.shape:
-        return size.parts[index]
-    return site.owner.namer.ragged(
-        str(size.expr), f"{site.title}, output {index}, of {size}", bound=size.bound,
-        static=size.static,
-    )  # fmt: skip
-
-
-def _restored(element: ElementType, index: int, part: Stream | None) -> ElementType:
-    """A merged tile gets back the size that it had in the input ``part`` that it came from."""
-    if part is None or not isinstance(element, Tile) or not isinstance(part.type, Tile):
-        return element
-    known = (part.type.rows, part.type.cols)
-    sides = [
-        s.parts[index] if s.parts and s.parts[index] in known else s
-        for s in (element.rows, element.cols)
-    ]
-    return Tile(element.dtype, *sides)
 
 
 def _split(
@@ -228,7 +207,7 @@ def _merged_inputs(
         f"{len(xs)} inputs but the selector is {selector_width} wide",
         "pass one stream for each output of the matching partition",
     )
-    want = xs[0].rank if rank is None else rank
+    want = xs[0].rank if rank is None else site.number(RANK, "rank", rank)
     for role, x in zip(site.roles, xs, strict=False):
         site.require(
             x.rank == want,
@@ -254,18 +233,14 @@ def reassemble(
     H is the number of selected inputs: a constant when the selector always has the same number of
     bits set, else ragged.
     """
+    xs = streams_of("reassemble", "xs", xs)
     roles = (*(f"in{i}" for i in range(len(xs))), "selector")
     site = Site("reassemble", (*xs, selector), label, roles)
     costs = _switch(site, switch_cycles, len(xs))
+    write_back = site.flag("write_back", write_back)
     kind = _selector(site, selector)
     unit = _merged_inputs(site, xs, rank, kind.width)
-    for role, x in zip(roles, xs, strict=False):
-        if x.type != xs[0].type:
-            site.fail(
-                DTypeError,
-                f"in0 carries {xs[0].type}, {role} carries {x.type}",
-                "all inputs need one element type; unpack dynamic tiles into rows first",
-            )
+    element = joined_type(site, xs, mixed=False)
     if kind.hot is not None:
         hot = Dim(kind.hot)
     else:
@@ -273,37 +248,10 @@ def reassemble(
         hot = site.owner.namer.ragged(
             "h", f"chunks per selector of {site.title}", total=total, bound=len(xs)
         )
-    inner = [_joined(site, [x.shape[i] for x in xs]) for i in range(1, unit + 1)]
+    inner = joined_dims(site, xs, unit)
     padding = next((blurred(x.padding) for x in xs if x.padding is not None), None)
     op = Reassemble(rank=unit, switch_cycles=costs, write_back=write_back)
-    return site.add(op, [Output((*selector.shape, hot, *inner), xs[0].type, None, padding)])[0]
-
-
-def _joined(site: Site, dims: Sequence[Dim], spans: Sequence[Size] | None = None) -> Dim:
-    """One dim for several inputs: the common regular one, or a ragged dim made of the parts."""
-    first = dims[0]
-    regular = not any(d.is_ragged for d in dims)
-    if regular and (spans is None or all(d == first for d in dims)):
-        return first
-    weights = spans if spans is not None else [None] * len(dims)
-    totals = [
-        d.total if w is None or d.is_ragged else product((d.expr, w))
-        for d, w in zip(dims, weights, strict=True)
-    ]
-    bounds = [d.bound for d in dims]
-    bound = bounds[0] if all(b == bounds[0] for b in bounds) else _largest(bounds)
-    span = None if spans is None else sum(spans[1:], spans[0])
-    return site.owner.namer.ragged(
-        "m", f"merged by {site.title}", total=sum(totals[1:], totals[0]), bound=bound,
-        parts=dims, span=span,
-    )  # fmt: skip
-
-
-def _largest(sizes: Sequence[Size]) -> Size:
-    import sympy
-
-    # Unevaluated: comparing symbols pairwise decides nothing and takes seconds for many inputs.
-    return sympy.Max(*sizes, evaluate=False)
+    return site.add(op, [Output((*selector.shape, hot, *inner), element, None, padding)])[0]
 
 
 def eager_merge(
@@ -314,15 +262,14 @@ def eager_merge(
     Partitioning something of the merged outer dim by the selector gives back the dims, tile sizes
     and padding of the inputs.
     """
+    xs = streams_of("eager_merge", "xs", xs)
     roles = tuple(f"in{i}" for i in range(len(xs)))
-    site = Site("eager_merge", tuple(xs), label, roles)
+    site = Site("eager_merge", xs, label, roles)
     unit = _merged_inputs(site, xs, rank, None)
     outer = [x.shape[0] for x in xs]
     total = Dim(sum((d.total for d in outer[1:]), outer[0].total))
-    if not total.is_static:
-        total = Dim(total.expr, Kind.DR)
-    element = _joined_type(site, xs)
-    inner = [_joined(site, [x.shape[i] for x in xs]) for i in range(1, unit + 1)]
+    element = joined_type(site, xs, mixed=True)
+    inner = joined_dims(site, xs, unit)
     padding: SplitPadding | None = None
     if any(x.padding is not None for x in xs):
         padding = SplitPadding(tuple(x.padding for x in xs))
@@ -333,27 +280,6 @@ def eager_merge(
     return streams[0], streams[1]
 
 
-def _joined_type(site: Site, xs: Sequence[Stream]) -> ElementType:
-    types = [x.type for x in xs]
-    first = types[0]
-    if all(t == first for t in types):
-        return first
-    tiles = [t for t in types if isinstance(t, Tile)]
-    if len(tiles) != len(types) or any(t.dtype is not tiles[0].dtype for t in tiles):
-        odd = next(i for i, t in enumerate(types) if t != first)
-        site.fail(
-            DTypeError,
-            f"in0 carries {first}, in{odd} carries {types[odd]}",
-            "merged streams need one element type; only tile sizes may differ",
-        )
-    spans = [x.elements() for x in xs]
-    return Tile(
-        tiles[0].dtype,
-        _joined(site, [t.rows for t in tiles], spans),
-        _joined(site, [t.cols for t in tiles], spans),
-    )
-
-
 def parallelize(
     x: Stream,
     n: int,
@@ -362,31 +288,29 @@ def parallelize(
     switch_cycles: Switch = 1,
     label: str | None = None,
 ) -> list[Stream]:
-    """Deal the outermost subtensors round-robin over ``n`` streams."""
+    """Deal the outermost subtensors round-robin over ``n`` streams.
+
+    Subtensor i goes to output ``i mod n``, so that output j has ``ceil((D - j) / n)`` of ``D``:
+    the first ``D mod n`` outputs have one more than the others, and with fewer subtensors than
+    outputs the last outputs are empty.
+
+    Raises
+    ------
+    ArgError : ``n`` or ``switch_cycles`` is out of range.
+    RankError : ``rank`` is given and is not that of ``x``.
+    """
     site = Site("parallelize", (x,), label, ("in",))
-    site.require(isinstance(n, int) and n >= 1, ArgError, f"n must be an int >= 1, found {n!r}")
+    n = site.number(STREAMS, "n", n)
     costs = _switch(site, switch_cycles, n)
     site.require(
-        rank in (None, x.rank),
+        rank is None or site.number(RANK, "rank", rank) == x.rank,
         RankError,
         f"rank {rank} does not fit {format_dims(x.shape)}",
         f"parallelize deals the outermost dim; its rank is {x.rank}",
     )
-    top = x.shape[0]
-    site.require(
-        not top.is_static or int(top) % n == 0,
-        DimError,
-        f"{n} streams cannot share {top} subtensors of {format_dims(x.shape)} evenly",
-        "choose a divisor of the outermost dim",
-    )
-    made = [
-        Output(
-            (Dim(ceil_div(top.expr - i, n)), *(_own(site, d, i) for d in x.shape[1:])),
-            x.type,
-            None,
-            blurred(x.padding),
-        )
-        for i in range(n)
-    ]
+    made, top = [], x.shape[0]
+    for i in range(n):
+        shape = (Dim(ceil_div(top.expr - i, n)), *(share_of_dim(site, d, i) for d in x.shape[1:]))
+        made.append(Output(shape, share_of_type(site, x.type, i, shape), None, blurred(x.padding)))
     op = Parallelize(rank=x.rank, switch_cycles=costs)
     return list(site.add(op, made))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stepsim.arguments import is_number, shown
 from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringError, RankError
 from stepsim.graph.dims import Dim, flatten_dims, format_dims
 from stepsim.graph.handle import Padding, SplitPadding, StreamHandle
+from stepsim.graph.limits import COUNT, RANK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.sizes import Size, active, ceil_div, product
+from stepsim.graph.sizes import Size, active, product
 from stepsim.graph.types import Buffer, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Reshape(_Shape):
         tile = self.inputs[0].type
         if isinstance(tile, Tile):
             params["bpe"] = tile.dtype.element_bytes
-            if self.pad is not None:
+            if self.pad is not None and self.chunk > 1:
                 params["pad"] = [int(tile.rows), int(tile.cols)]
         return params
 
@@ -94,8 +96,12 @@ class Promote(_Shape):
     """A new outermost dim: 1, or 0 for an empty stream."""
 
     name: ClassVar[str] = "promote"
+    unit_kind: ClassVar[str] = "Promote"
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
+        if self.inputs[0].shape[0] == 0:
+            # No token has to carry the level of the new dim, so that no look-ahead is needed.
+            return {"p": self.inputs[0].rank}
         raise LoweringError(
             f"{self.title()}: promoting a stream of rank {self.inputs[0].rank} with a dynamic "
             f"outermost dim needs look-ahead that no unit has. Flatten to rank 0 first, or make "
@@ -158,6 +164,7 @@ class Zip(_Shape):
 def flatten(x: Stream, lo: int, hi: int, *, label: str | None = None) -> Stream:
     """Replace dims ``hi..lo`` by their product (absorbing rule for ragged dims)."""
     site = Site("flatten", (x,), label, ("in",))
+    lo, hi = site.number(RANK, "lo", lo), site.number(RANK, "hi", hi)
     if not 0 <= lo < hi <= x.rank:
         site.fail(
             RankError,
@@ -188,11 +195,17 @@ def reshape(
     no valid rows. ``add_outer`` on a rank-0 stream adds the outermost dim ``Min(1, D)`` as well.
     """
     site = Site("reshape", (x,), label, ("in",))
-    site.require(
-        isinstance(chunk, int) and chunk >= 1,
-        ArgError,
-        f"chunk must be an int >= 1, found {chunk!r}",
-    )
+    chunk, dim = site.number(COUNT, "chunk", chunk), site.number(RANK, "dim", dim)
+    if pad is not None and not is_number(pad):
+        site.fail(ArgError, f"pad must be a number or None, found {shown(pad)}")
+    if pad:
+        site.fail(
+            ArgError,
+            f"pad is {shown(pad)}, but padding tiles hold zeros",
+            "pass pad=0",
+        )
+    add_outer = site.flag("add_outer", add_outer)
+    write_back = site.flag("write_back", write_back)
     if not 0 <= dim <= x.rank:
         site.fail(RankError, f"dim {dim} is not in {format_dims(x.shape)}", f"use 0..{x.rank}")
     site.require(
@@ -226,20 +239,15 @@ def reshape(
         site.require_type(
             isinstance(tile, Tile) and tile.is_static, "in", x, "static tiles to be padded"
         )
-    if add_outer and size.is_static:
-        site.require(int(size) > 0, ArgError, "the stream is empty", "add_outer needs elements")
     position = x.rank - dim
-    if dim == 0 and x.rank > 0 and size.is_ragged and chunk > 1:
-        chunks = size.ceil_div(chunk)
-    else:
-        chunks = Dim(ceil_div(size.expr, chunk)) if not size.is_ragged else size
+    chunks = size.ceil_div(chunk)
     lead = (Dim(active(size.expr)),) if add_outer else ()
     shape = (*lead, *x.shape[:position], chunks, Dim(chunk), *x.shape[position + 1 :])
     out = Output.like(x, shape)
     tile = x.type
     if dim == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
-        known: Padding | SplitPadding = SplitPadding()  # each vector is padded on its own
-        if x.rank == 0:
+        known: Padding | SplitPadding = SplitPadding()  # padded one by one, or before
+        if x.rank == 0 and x.padding is None:
             padded = product((chunks.expr, chunk, tile.rows.expr))
             valid = Dim(product((size.expr, tile.rows.expr)))
             known = Padding(valid, padded, product((chunk, tile.rows.expr)))
@@ -267,6 +275,7 @@ def promote(x: Stream, *, label: str | None = None) -> Stream:
 def unsqueeze(x: Stream, dim: int, *, label: str | None = None) -> Stream:
     """Insert a literal 1 so that it becomes dim ``dim`` (0 = innermost)."""
     site = Site("unsqueeze", (x,), label, ("in",))
+    dim = site.number(RANK, "dim", dim)
     if not 0 <= dim <= x.rank + 1:
         site.fail(
             RankError,
@@ -281,12 +290,9 @@ def unsqueeze(x: Stream, dim: int, *, label: str | None = None) -> Stream:
 def repeat(x: Stream, count: int, *, label: str | None = None) -> Stream:
     """Every element ``count`` times: shape ``++ [count]``."""
     site = Site("repeat", (x,), label, ("in",))
-    site.require(
-        isinstance(count, int) and count >= 1,
-        ArgError,
-        f"count must be an int >= 1, found {count!r}",
-    )
-    return site.add(Repeat(count=count), [Output.like(x, (*x.shape, Dim(count)))])[0]
+    count = site.number(COUNT, "count", count)
+    again = Output.repeated(x, (*x.shape, Dim(count)), count)
+    return site.add(Repeat(count=count), [again])[0]
 
 
 def expand(x: Stream, to: int | Stream, rank: int = 1, *, label: str | None = None) -> Stream:
@@ -296,9 +302,10 @@ def expand(x: Stream, to: int | Stream, rank: int = 1, *, label: str | None = No
     """
     if isinstance(to, StreamHandle):
         site = Site("expand", (x, to), label, ("in", "ref"))
-        site.rank_at_least(x, rank) if x.rank else site.require(
-            rank == 1, RankError, f"rank {rank} does not fit {format_dims(x.shape)}", "use rank 1"
-        )
+        if x.rank:
+            rank = site.rank_at_least(x, rank)
+        elif site.number(RANK, "rank", rank) != 1:
+            site.fail(RankError, f"rank {rank} does not fit {format_dims(x.shape)}", "use rank 1")
         _unit_dims(site, x, rank)
         site.require(
             to.rank == x.rank,
@@ -308,9 +315,12 @@ def expand(x: Stream, to: int | Stream, rank: int = 1, *, label: str | None = No
         )
         keep = len(x.shape) - rank
         site.same_dims(x.shape[:keep], to.shape[:keep], "in", "ref", base=rank)
-        return site.add(ExpandRef(rank=rank), [Output.like(x, to.shape)])[0]
+        grown = to.shape[keep:]
+        times = product(d.expr for d in grown) if not any(d.is_ragged for d in grown) else None
+        return site.add(ExpandRef(rank=rank), [Output.repeated(x, to.shape, times)])[0]
     site = Site("expand", (x,), label, ("in",))
-    site.require(isinstance(to, int) and to >= 1, ArgError, f"expand to an int >= 1, found {to!r}")
+    to = site.number(COUNT, "to", to)
+    rank = site.number(RANK, "rank", rank)
     site.require(
         1 <= rank <= len(x.shape), RankError, f"rank {rank} does not fit {format_dims(x.shape)}"
     )
@@ -339,4 +349,7 @@ def zip_(a: Stream, b: Stream, *, label: str | None = None) -> Stream:
             f"{role} carries {stream.type}; buffers cannot be zipped",
         )
     site.same_dims(a.shape, b.shape, "in1", "in2")
-    return site.add(Zip(), [Output.like(a, type=TupleType((a.type, b.type)))])[0]
+    # What a function of the pairs does to valid rows is its own affair.
+    padding = a.padding if a.padding == b.padding else SplitPadding()
+    pairs = Output(a.shape, TupleType((a.type, b.type)), None, padding)
+    return site.add(Zip(), [pairs])[0]

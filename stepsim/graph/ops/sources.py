@@ -11,8 +11,9 @@ from stepsim.errors import ArgError
 from stepsim.graph.dims import Dim
 from stepsim.graph.handle import FixedCounts
 from stepsim.graph.levels import stop_levels
+from stepsim.graph.limits import STREAMS
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.ops.arrays import IntArray, whole_numbers
+from stepsim.graph.ops.arrays import IntArray, numeric_array, whole_numbers
 from stepsim.graph.types import DType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) 
     ``as_indices`` types them as lists of indices instead of one flag for each output.
     """
     site = Site("selector", (), label)
-    array = np.asarray(flags)
+    as_indices = site.flag("as_indices", as_indices)
+    array = numeric_array(site, "flags", flags)
     site.require(
         array.ndim >= 2 and array.size > 0, ArgError,
         f"flags have shape {array.shape}", "give an array [..., width] with at least 2 dims",
@@ -156,9 +158,5 @@ def printer(x: Stream, *, label: str | None = None) -> None:
 def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream]:
     """Copy a stream explicitly. Streams that are read several times are copied automatically."""
     site = Site("broadcast", (x,), label, ("in",))
-    site.require(
-        isinstance(count, int) and count >= 1,
-        ArgError,
-        f"count must be an int >= 1, found {count!r}",
-    )
+    count = site.number(STREAMS, "count", count)
     return list(site.add(Broadcast(count=count), [Output.like(x)] * count))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import LoweringError
 from stepsim.graph.feedback import FeedbackSource
+from stepsim.graph.program import Program, check_program
 from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
 from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
-    from stepsim.graph.program import Program
 
 __all__ = ["WiredFifo", "WiredUnit", "Wiring", "wire"]
 
@@ -87,6 +87,7 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
 
     ``bindings`` maps routings made from a spec to index arrays ``[rows, k]``.
     """
+    check_program("wire", program)
     if not program.closed:
         raise LoweringError(
             f"program '{program.name}' is still open; leave its `with` block before lowering it"
