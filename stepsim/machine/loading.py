@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stepsim.arguments import shown
 from stepsim.documents import Document, load_yaml, parse_yaml, parse_yaml_value
 from stepsim.errors import MachineError, did_you_mean
 from stepsim.machine.model import Machine
@@ -31,13 +32,23 @@ def load_machine(
     ----------
     machine : name from `list_machines`, path of a file, or a machine to change.
     overrides : values by dotted key, e.g. ``{"hbm.channels": 16}``. Text is read as a YAML value,
-        so ``{"hbm.channels": "16"}`` is the same.
+        so ``{"hbm.channels": "16"}`` is the same. ``fifo.depth`` counts before the default depth
+        of a program, but not before the depth of a run or of a single stream.
 
     Raises
     ------
     MachineError : no such machine; the file is unreadable or not YAML; an unknown, duplicate,
         missing, mistyped or out-of-range key. All wrong keys are listed together.
     """
+    if not isinstance(machine, Machine | str | Path) or "\0" in str(machine) or not str(machine):
+        raise MachineError(
+            f"machine: expected the name of a machine, a file, or a Machine, found {shown(machine)}"
+        )
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise MachineError(
+            f"machine overrides: expected a mapping such as {{'hbm.channels': 16}}, found "
+            f"{shown(overrides)}"
+        )
     where, data, lines = _source(machine)
     if overrides:
         data = copy.deepcopy(data)
@@ -91,7 +102,7 @@ def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
         document = parse_yaml(presets[machine], where, MachineError)
     else:
         path = Path(machine)
-        if isinstance(machine, str) and not _looks_like_path(machine) and not path.exists():
+        if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
             raise MachineError(
                 f"unknown machine '{machine}'{did_you_mean(machine, sorted(presets))} "
                 f"Known machines: {', '.join(sorted(presets))}; or give the path of a YAML file."
@@ -118,7 +129,7 @@ def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
         raise MachineError(f"{where}: {len(problems)} problems{listing}") from None
 
 
-def _override(data: Any, key: str, value: Any) -> None:
+def _override(data: Any, key: Any, value: Any) -> None:
     _check_override_key(key)
     if isinstance(value, str):
         value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
@@ -130,8 +141,12 @@ def _override(data: Any, key: str, value: Any) -> None:
             target[leaf] = value
 
 
-def _check_override_key(key: str) -> None:
+def _check_override_key(key: Any) -> None:
     known = known_keys()
+    if not isinstance(key, str):
+        raise MachineError(
+            f"machine override: a key is a text such as 'hbm.channels', found {shown(key)}"
+        )
     if key not in known:
         raise MachineError(
             f"machine override: unknown key '{key}'{did_you_mean(key, list(known))} "
@@ -143,8 +158,15 @@ def _looks_like_path(text: str) -> bool:
     return text.endswith(_SUFFIXES) or "/" in text or "\\" in text
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name longer than any file's
+        return False
+
+
 def _read(path: Path, where: str) -> Document:
-    if not path.exists():
+    if not _exists(path):
         raise MachineError(f"{where}: no such file. Known machines: {', '.join(list_machines())}.")
     return load_yaml(path, "machine file", MachineError, "See 'stepsim machines --show sda-1024'.")
 

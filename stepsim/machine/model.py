@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stepsim.arguments import shown
+from stepsim.errors import MachineError
+from stepsim.wording import describe_problems
 
 __all__ = ["DEFAULT_FIFO_DEPTH", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
 
 DEFAULT_FIFO_DEPTH = 1024
-"""Tokens that a FIFO holds when neither the machine nor the run gives a depth."""
+"""Tokens that a FIFO holds when neither run nor machine nor program gives a depth."""
 
 # Upper limits keep every product of a run inside 64-bit integers.
 _Bytes = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
@@ -25,16 +29,41 @@ _Text = Annotated[str, Field(strict=True, min_length=1)]
 
 
 class _Section(BaseModel):
+    """Raises MachineError when it is made of wrong values, or changed."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __init__(self, *given: Any, **values: Any) -> None:
+        name = type(self).__name__
+        if given:
+            raise MachineError(
+                f"{name}: expected keywords ({', '.join(type(self).model_fields)}), found "
+                f"{shown(given[0])} without one"
+            )
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            problems = describe_problems(error, type(self))
+            raise MachineError(f"{name}: " + "; ".join(problems)) from None
+
+    # Pydantic then makes the sections of a document itself, and its errors name the whole path.
+    __init__.__dict__["__pydantic_base_init__"] = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise MachineError(
+            f"{type(self).__name__}: {shown(name)} cannot be set, a machine does not change; make "
+            "another with load_machine(machine, overrides={...})"
+        )
 
 
 class Hbm(_Section):
     """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
 
     model: _Text = Field(
-        default="channel",
-        description="memory model; 'channel' serves each request on the next channel in turn, "
-        "'uncontended' gives every operator a memory of its own, plugins may add others",
+        default="interleaved",
+        description="memory model; 'interleaved' deals the requests of every operator to the "
+        "channels in turn, 'published' is that of the STeP paper, 'uncontended' gives every "
+        "operator a memory of its own, plugins may add others",
     )
     request_bytes: _Bytes = Field(description="bytes moved by one request")
     channels: Annotated[int, Field(strict=True, ge=1, le=1 << 16)] = Field(
@@ -58,13 +87,18 @@ class Fifo(_Section):
 
     depth: _Depth | None = Field(
         default=None,
-        description=f"tokens a FIFO holds when a run gives no depth; null means "
-        f"{DEFAULT_FIFO_DEPTH}",
+        description="tokens a FIFO holds when a run gives no depth; null leaves it to the program, "
+        f"else {DEFAULT_FIFO_DEPTH}",
     )
 
 
 class Machine(_Section):
-    """A validated target machine. Build one with `load_machine`."""
+    """A validated target machine. Build one with `load_machine`.
+
+    Raises
+    ------
+    MachineError : an unknown, missing, mistyped or out-of-range value.
+    """
 
     name: _Text = Field(description="short name, shown in results")
     description: Annotated[str, Field(strict=True)] = Field(
@@ -85,8 +119,20 @@ class Machine(_Section):
 
     @property
     def fifo_depth(self) -> int:
-        """Depth in tokens of a FIFO for which a run gives none."""
+        """Depth in tokens of a FIFO for which neither a run nor its program gives one."""
         return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on runs on this machine, a sentence each."""
+        channels = self.hbm.channels
+        if self.hbm.model != "published" or channels & (channels - 1) == 0:
+            return ()
+        return (
+            f"hbm.model 'published' loads its channels evenly only when their number is a power of "
+            f"two; {channels} channels can take longer than fewer. hbm.model=interleaved is even "
+            "for any number",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Every value, defaults included, as plain dicts; `load_machine` reads it back."""
@@ -103,7 +149,7 @@ class Machine(_Section):
         return (
             f"{self.name}: HBM {hbm.channels} channels x {hbm.request_bytes} B / "
             f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
-            f"latency {hbm.latency} + start-up {hbm.startup} cycles; "
+            f"latency {hbm.latency} + start-up {hbm.startup} cycles, model {hbm.model}; "
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
         )

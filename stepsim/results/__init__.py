@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepsim.results.columns import COLUMNS, MEASURES, SCHEMA_VERSION
 from stepsim.results.diagnosis import Diagnosis, Failure, Wait
-from stepsim.results.result import Result
+from stepsim.results.result import Result, utilization
 from stepsim.results.schema import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "Failure",
     "Result",
     "Wait",
+    "utilization",
 ]

@@ -40,7 +40,13 @@ _MEASURES: Final = (
         "compute bandwidth of all operators that are counted as compute",
     ),
     ("compute_utilization", _REAL, "fraction", "flops / cycles / allocated_flops_per_cycle"),
-    ("bandwidth_utilization", _REAL, "fraction", "offchip_bytes / cycles / peak_bandwidth"),
+    (
+        "bandwidth_utilization",
+        _REAL,
+        "fraction",
+        "offchip_bytes / (channels x request size x cycles / interval), cycles / interval rounded "
+        "up unless counting is published",
+    ),
     ("peak_bandwidth", _REAL, "bytes/cycle", "peak off-chip bandwidth of the machine"),
     ("memory_requests", _LONG, "requests", "off-chip requests"),
     ("bus_bytes", _LONG, "bytes", "off-chip requests x request size"),

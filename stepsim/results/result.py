@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.results.diagnosis import Diagnosis
 from stepsim.results.schema import RUN_SCHEMA
@@ -18,7 +19,18 @@ from stepsim.results.writing import write_tables
 if TYPE_CHECKING:
     from os import PathLike
 
-__all__ = ["Result"]
+__all__ = ["Result", "utilization"]
+
+
+def utilization(status: str, amount: float | None, room: float | None) -> float | None:
+    """``amount`` over what the run had ``room`` for.
+
+    None where one of them is not known, where there was no room, and for a run that is not ok:
+    bytes are counted when they are asked for and cycles when they have passed.
+    """
+    if status != "ok" or amount is None or not room:
+        return None
+    return amount / room
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,9 +54,13 @@ class Result:
         a unit, ``busy + wait_input + wait_output + wait_memory + before + after``, adds up to
         ``cycles``.
     peak_bandwidth : off-chip bytes per cycle of the machine.
+    peak_bytes : off-chip bytes that the machine can move in a run of this length, ``channels x
+        request_bytes x ceil(cycles / interval)``; None where every operator has a memory of its
+        own.
     provenance : program hash, machine, bindings, versions, plugins, model version and seed; of a
         `Case` also workload, parameters and digest of the cache lengths.
     diagnosis : for a run that is not ok, which unit waited for which, and what failed.
+    notes : remarks on this program and machine, a sentence each.
     """
 
     program: str
@@ -61,19 +77,18 @@ class Result:
     units: pa.Table
     fifos: pa.Table
     peak_bandwidth: float
+    peak_bytes: int | None
     provenance: Mapping[str, Any]
     diagnosis: Diagnosis | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def bandwidth_utilization(self) -> float | None:
-        """Useful off-chip bytes per cycle over the machine's peak.
+        """Useful off-chip bytes over what the machine can move meanwhile: from 0 to 1.
 
-        None for a run that is not ok: bytes are counted when they are asked for, cycles when they
-        have passed.
+        None for a run that is empty or not ok, and where every operator has a memory of its own.
         """
-        if self.cycles == 0 or self.status != "ok":
-            return None
-        return self.offchip_bytes / self.cycles / self.peak_bandwidth
+        return utilization(self.status, self.offchip_bytes, self.peak_bytes)
 
     def to_arrow(self, table: str = "run") -> pa.Table:
         """An Arrow table of the result.
@@ -88,6 +103,8 @@ class Result:
         ArgError
             For another name.
         """
+        if not isinstance(table, str):
+            raise ArgError(f"a result has the tables run, units and fifos; found {shown(table)}")
         if table == "run":
             return self._run_table()
         if table == "units":
@@ -145,6 +162,7 @@ class Result:
         return (
             f"{head}, {self.offchip_bytes:,} bytes off chip{share}, {self.flops:,} FLOPs, "
             f"{self.engine_steps:,} steps in {self.wall_seconds:.3g} s{left})"
+            + "".join(f"\nnote: {sentence}" for sentence in self.notes)
         )
 
     def _repr_html_(self) -> str:
@@ -163,4 +181,5 @@ class Result:
             for k, v in rows
         )
         note = f"<pre>{html.escape(str(self.diagnosis))}</pre>" if self.diagnosis else ""
+        note += "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.notes)
         return f"<table><caption>{html.escape(self.program)}</caption>{cells}</table>{note}"

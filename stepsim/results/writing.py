@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.atomic import replacing
+from stepsim.errors import OutputError
 
 __all__ = ["neighbor", "write_tables"]
 
@@ -27,8 +28,14 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -
     Raises
     ------
     OutputError
-        When the folder or a file cannot be written; nothing new is left behind.
+        When ``path`` is none or has the ending of another format, or the folder or a file cannot be
+        written; nothing new is left behind.
     """
+    named = isinstance(path, str | os.PathLike) and "\0" not in str(path) and Path(path).name
+    if not named:
+        raise OutputError(f"cannot write {path!r:.200}: expected the path of a file to write")
+    if Path(path).suffix not in ("", ".parquet"):
+        raise OutputError(f"cannot write {path}: expected a name that ends in .parquet")
     places = [neighbor(Path(path), label) for label in tables]
     with replacing(*places) as parts:
         for part, table in zip(parts, tables.values(), strict=True):

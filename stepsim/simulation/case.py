@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stepsim.arguments import label_of, shown
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph import Program
 from stepsim.graph.metrics import Metrics
 from stepsim.machine import Machine
-from stepsim.results import Result
+from stepsim.results import Result, utilization
 from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
@@ -31,7 +32,7 @@ from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Built, Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
-from stepsim.workloads.workload import Workload, machine_of
+from stepsim.workloads.workload import Workload, data_of, machine_of
 
 __all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
 
@@ -52,8 +53,8 @@ def counting_of(given: str | None, config: str | None) -> str:
     ------
     ArgError : there is no such counting.
     """
-    if given is not None and given not in COUNTINGS:
-        raise ArgError(f"counting: expected one of {', '.join(COUNTINGS)}, found '{given}'")
+    if given is not None and not (isinstance(given, str) and given in COUNTINGS):
+        raise ArgError(f"counting: expected one of {', '.join(COUNTINGS)}, found {shown(given)}")
     return given or ("published" if config == "published" else "executed")
 
 
@@ -88,9 +89,8 @@ def make_case(
     """
     source = find_workload(workload)
     kind = source.load()
-    if data is not None and not isinstance(data, Data):
-        raise ArgError(f"data: expected Data, found {type(data).__name__}; see Data.of")
-    fed = Data() if data is None else data
+    config = label_of("config", config)
+    fed = Data() if data is None else data_of(data)
     if machine is None:
         machine = (kind.published_machine if config == "published" else None) or "sda-1024"
     target = machine_of(machine)
@@ -195,7 +195,18 @@ class Case:
     @cached_property
     def prepared(self) -> Prepared:
         """The program laid out for the machine."""
-        return prepare(self.built.program, machine=self.machine)
+        return prepare(self.built.program, machine=self.machine, fifo_depth=self._fifo_depth())
+
+    def _fifo_depth(self) -> int | None:
+        """That of the program where a parameter was given for it, which no machine overrules.
+
+        Else the machine states it, as it has for the parameter, or the program does.
+        """
+        given = any(
+            field.param.machine == "fifo.depth" and self.resolved.origins[name] == "given"
+            for name, field in fields_of(type(self.resolved.workload)).items()
+        )
+        return self.built.program.fifo_depth if given else None
 
     def run(self, data: Data, *, limits: Limits | None = None) -> Totals:
         """Simulate, for the totals only."""
@@ -216,7 +227,8 @@ class Case:
         """Simulate, for all that is known of the run."""
         bindings = self._bindings(data)
         made = self.prepared.result(bindings, limits=limits, progress=progress, seed=seed)
-        return replace(made, provenance=self._provenance(made.provenance, data))
+        provenance = self._provenance(made.provenance, data)
+        return replace(made, provenance=provenance, notes=(*self.built.notes, *made.notes))
 
     def _provenance(self, of_run: Mapping[str, Any], data: Data) -> dict[str, Any]:
         """That of the run, with what the program was built from."""
@@ -298,15 +310,25 @@ class Case:
             work = None if counted is None else counted.flops
         if counted is not None:
             allocated = counted.allocated_flops_per_cycle
+        room = done.cycles * allocated
         return {
             "offchip_bytes": moved,
             "flops": work,
             "onchip_bytes": None if counted is None else counted.onchip_bytes,
             "padded_flops": None if counted is None else counted.padded_flops,
             "allocated_flops_per_cycle": allocated,
-            "compute_utilization": _share(done, work, allocated),
-            "bandwidth_utilization": _share(done, moved, done.peak_bandwidth),
+            "compute_utilization": utilization(done.status, work, room),
+            "bandwidth_utilization": utilization(done.status, moved, self._peak_bytes(done)),
         }
+
+    def _peak_bytes(self, done: Totals | Result) -> float | None:
+        """What off-chip traffic is a share of; the published figures do not round up.
+
+        None where every operator has a memory of its own, whatever is counted.
+        """
+        if self.counting == "published" and done.peak_bytes is not None:
+            return done.cycles * done.peak_bandwidth
+        return done.peak_bytes
 
     @cached_property
     def _allocated(self) -> int:
@@ -344,11 +366,3 @@ def _checked(built: Any, workload: Workload, source: Source) -> Built:
             f"workload or {', '.join(sorted(_DECIDED))}; leave them out"
         )
     return built
-
-
-def _share(done: Totals | Result, amount: float | None, per_cycle: float) -> float | None:
-    """Part of what the run had room for; None where that is not known, or not of a whole run."""
-    room = done.cycles * per_cycle
-    if amount is None or done.status != "ok" or not room:
-        return None
-    return amount / room

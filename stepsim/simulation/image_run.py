@@ -66,6 +66,7 @@ class ImageRun:
             units=self.units(),
             fifos=self.fifos(),
             peak_bandwidth=totals.peak_bandwidth,
+            peak_bytes=totals.peak_bytes,
             provenance=provenance,
             diagnosis=self.diagnosis,
         )

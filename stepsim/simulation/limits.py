@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from stepsim.arguments import is_number, is_whole, shown
 from stepsim.errors import ArgError
 
 __all__ = ["Limits", "Progress"]
+
+_SECONDS = "max_wall_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,10 @@ class Limits:
     max_cycles : simulated time.
     max_steps : unit firings.
     max_wall_seconds : time of the simulation, checked a few times per second.
+
+    Raises
+    ------
+    ArgError : a limit is no positive number, or one of cycles or steps is not whole.
     """
 
     max_cycles: int | None = None
@@ -27,8 +35,25 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_cycles", "max_steps", "max_wall_seconds"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ArgError(f"limit {name} is {value}; expected a positive number")
+            if value is None:
+                continue
+            limit = _seconds(value) if name == _SECONDS else _count(value)
+            if not 0 < limit < math.inf:
+                kind = "finite" if name == _SECONDS else "whole"
+                raise ArgError(f"limit {name} is {shown(value)}; expected a positive {kind} number")
+            object.__setattr__(self, name, limit)
+
+
+def _seconds(value: object) -> float:
+    """NaN for what is no float, also for a fraction or int that rounds to none."""
+    try:
+        return float(value) if is_number(value) else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        return math.nan
+
+
+def _count(value: object) -> float:
+    return int(value) if is_whole(value) else math.nan  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stepsim.errors import EvaluationError
+from stepsim.arguments import Range, flag, shown
+from stepsim.errors import ArgError, EvaluationError, LoweringError
 from stepsim.functional import Decisions
 from stepsim.graph import Program
 from stepsim.graph.operator import Bindings
+from stepsim.graph.program import check_program
 from stepsim.graph.routing_table import RoutingSource, check_bindings
 from stepsim.kernels.layout import Status
-from stepsim.lowering import Image, lower
+from stepsim.lowering import Image, default_depth, lower
 from stepsim.lowering.rebind import ImageTemplate
 from stepsim.machine import Machine, load_machine
 from stepsim.results import Result
@@ -32,6 +35,8 @@ from stepsim.simulation.provenance import index_digests, provenance_of
 from stepsim.simulation.totals import Totals
 
 __all__ = ["Prepared", "prepare"]
+
+SEED = Range(2**128 - 1, "that inputs were made from", low=0)
 
 
 def prepare(
@@ -46,10 +51,11 @@ def prepare(
     LoweringError
         The program is still open, or a size does not fit.
     ArgError
-        ``fifo_depth`` is no positive int.
+        ``program`` is none, or ``fifo_depth`` is no positive int.
     MachineError
         The machine is unknown or invalid.
     """
+    check_program("prepare", program)
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     return Prepared(program, target, fifo_depth)
 
@@ -65,18 +71,21 @@ class Prepared:
     ----------
     program, machine : what was prepared.
     program_hash : fingerprint of the program.
-    fifo_depth : tokens in FIFOs that do not state their own depth; None = unbounded.
+    fifo_depth : tokens in FIFOs that do not state their own depth.
+    fifo_depth_from : who states it: "call", "machine", "program" or "default".
     """
 
     def __init__(self, program: Program, machine: Machine, fifo_depth: int | None) -> None:
         anything = {
-            table: np.tile(np.arange(table.k), (table.rows, 1)) for table in program.routings
+            op.routing: np.tile(np.arange(op.routing.k), (op.routing.rows, 1))
+            for op in program.operators
+            if isinstance(op, RoutingSource)
         }
         self._wiring, network = lower(program, machine, anything, fifo_depth)
         self.program = program
         self.machine = machine
         self.program_hash = program.fingerprint()
-        self.fifo_depth = fifo_depth or program.fifo_depth or machine.fifo_depth
+        self.fifo_depth, self.fifo_depth_from = default_depth(program, machine, fifo_depth)
         self._keep = fifos_to_keep(self._wiring) if program.assumptions else frozenset[int]()
         self._timing = network.timing
         self._sources = {
@@ -125,15 +134,18 @@ class Prepared:
     ) -> Result:
         """Run once and return the whole `Result`; parameters as in :func:`simulate`."""
         indices = check_bindings(self.program, bindings)
+        if seed is not None:
+            seed = SEED.checked(f"program '{self.program.name}': seed", seed)
         done = self._execute(indices, limits, progress)
         about = {
             "program_hash": self.program_hash,
             "bindings": index_digests(indices),
             "fifo_depth": self.fifo_depth,
+            "fifo_depth_from": self.fifo_depth_from,
             "seed": seed,
         }
         provenance = provenance_of(done.totals.image_hash, self.machine, about)
-        return done.result(self.program.name, provenance)
+        return replace(done.result(self.program.name, provenance), notes=self.machine.notes)
 
     def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
         """Run once and note who came first, wherever values depend on that.
@@ -167,15 +179,26 @@ class Prepared:
         progress: Callable[[Progress], None] | None,
         keep_tokens: bool = False,
     ) -> ImageRun:
+        where = f"program '{self.program.name}':"
+        if limits is not None and not isinstance(limits, Limits):
+            raise ArgError(f"{where} limits must be Limits or None, found {shown(limits)}")
+        if progress is not None and not callable(progress):
+            raise ArgError(f"{where} progress must be a function or None, found {shown(progress)}")
+        keep_tokens = flag(f"{where} keep_tokens", keep_tokens)
         check = None
         if self.program.assumptions:
             check = functools.partial(check_assumptions, self._wiring, indices=indices)
-        return run_image(
-            self._image(indices),
-            self._timing,
-            limits=limits,
-            on_pause=heartbeat(progress, lambda: expected_traffic(self.program, indices)),
-            keep=keep_tokens or self._keep,
-            check=check,
-            source=lambda unit: self._wiring.units[unit].source,
-        )
+        image = self._image(indices)
+        try:
+            return run_image(
+                image,
+                self._timing,
+                limits=limits,
+                on_pause=heartbeat(progress, lambda: expected_traffic(self.program, indices)),
+                keep=keep_tokens or self._keep,
+                check=check,
+                source=lambda unit: self._wiring.units[unit].source,
+            )
+        except LoweringError as error:
+            # An image has no name.
+            raise LoweringError(f"{where} {error}") from error

@@ -78,6 +78,13 @@ def abort_reason(code: int, a: int, b: int, fifos: tuple[str, ...]) -> str:
         Abort.TOO_MUCH_WORK: lambda: (
             f"its FLOPs passed 2**62 in firing {a}; split the program or its tiles"
         ),
+        Abort.NO_LAST_TILE: lambda: (
+            f"a request of length {a} has no last tile; lengths must be at least 1"
+        ),
+        Abort.ADDRESS_RANGE: lambda: (
+            f"the tiles of request {a}, of {b} tiles each, pass tile 2**63 - 1; check the index "
+            "and the stride"
+        ),
         Abort.SELECTOR_WIDTH: lambda: f"a selector of width {a} steers {b} outputs",
     }
     return sentences[Abort(code)]()

@@ -38,8 +38,8 @@ def simulate(
     machine : a :class:`~stepsim.machine.Machine`, or the name or file of one.
     bindings : index arrays ``[rows, k]`` by routing, for routings that were built from a shape
         only, or in place of those that the program was built with.
-    fifo_depth : capacity in tokens of every FIFO that does not state its own; overrides the
-        program's default.
+    fifo_depth : capacity in tokens of every FIFO that does not state its own. Without it that of
+        the machine counts (``fifo.depth``, if it states one), else that of the program, else 1024.
     limits : when to give up; the result then has status "limit".
     progress : called a few times per second while the simulation runs.
     seed : recorded in the provenance, for inputs that were made from it.
@@ -53,7 +53,8 @@ def simulate(
     Raises
     ------
     ArgError
-        Bindings are missing or do not fit the routings of the program.
+        An argument is of the wrong type or out of range; bindings are missing or do not fit the
+        routings of the program.
     LoweringError
         The program is still open, or a size does not fit.
     MachineError

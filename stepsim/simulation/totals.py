@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import INFINITY, RunState, Status
+from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering import TimingParams
 from stepsim.simulation.collect import run_length
 
@@ -26,6 +27,8 @@ class Totals:
     status : "ok", "deadlock", "failed" or "limit".
     limit : name of the limit that ended the run, else empty.
     peak_bandwidth : off-chip bytes per cycle of the machine.
+    peak_bytes : off-chip bytes that the machine can move in a run of this length; None where every
+        operator has a memory of its own.
     image_hash : digest of the image that ran.
     reason : for a run that is not ok, one sentence.
     """
@@ -41,15 +44,9 @@ class Totals:
     engine_steps: int
     wall_seconds: float
     peak_bandwidth: float
+    peak_bytes: int | None
     image_hash: str
     reason: str
-
-    @property
-    def bandwidth_utilization(self) -> float | None:
-        """Useful off-chip bytes per cycle over the peak; None for an empty or partial run."""
-        if self.cycles == 0 or self.status != "ok":
-            return None
-        return self.offchip_bytes / self.cycles / self.peak_bandwidth
 
 
 def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> Totals:
@@ -57,10 +54,11 @@ def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> To
     status, limit = _status(execution)
     units = execution.units
     requests = int(units["requests"].sum())
+    cycles = run_length(execution)
     return Totals(
         status=status,
         limit=limit,
-        cycles=run_length(execution),
+        cycles=cycles,
         offchip_bytes=int(units["traffic"].sum()),
         bus_bytes=requests * timing.request_bytes,
         memory_requests=requests,
@@ -69,9 +67,19 @@ def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> To
         engine_steps=int(execution.globals.steps),
         wall_seconds=execution.wall_seconds,
         peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
+        peak_bytes=_peak_bytes(cycles, timing),
         image_hash=image_hash,
         reason="",
     )
+
+
+def _peak_bytes(cycles: int, timing: TimingParams) -> int | None:
+    """A channel starts a request at once, then one in every interval, also in one that is cut off
+    by the end of the run: rounding up, no run can use more."""
+    if not MEMORY_MODELS[timing.memory_model].shared:
+        return None
+    starts = -(-cycles // timing.hbm_interval)
+    return timing.hbm_channels * timing.request_bytes * starts
 
 
 def _status(execution: Execution) -> tuple[str, str]:

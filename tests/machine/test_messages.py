@@ -38,7 +38,7 @@ def message_of(folder: Path, text: str) -> str:
 
 def test_a_short_file_gets_the_defaults(tmp_path: Path) -> None:
     machine = load_machine(write(tmp_path, GOOD))
-    assert machine.hbm.model == "channel"
+    assert machine.hbm.model == "interleaved"
     assert machine.fifo_depth == 1024
     assert machine.closure_slack == 0
     assert machine.peak_bandwidth == 128
@@ -144,13 +144,15 @@ CASES = {
     "memory model that is no text": (
         GOOD.replace("  channels: 4", "  model: 3\n  channels: 4"),
         "machine file FILE, line 4, hbm.model: expected a non-empty text "
-        "(memory model; 'channel' serves each request on the next channel in turn, 'uncontended' "
-        "gives every operator a memory of its own, plugins may add others), found 3",
+        "(memory model; 'interleaved' deals the requests of every operator to the channels in "
+        "turn, 'published' is that of the STeP paper, 'uncontended' gives every operator "
+        "a memory of its own, plugins may add others), found 3",
     ),
     "zero FIFO depth": (
         GOOD + "fifo:\n  depth: 0\n",
         "machine file FILE, line 11, fifo.depth: expected an integer from 1 to 1048576 or null "
-        "(tokens a FIFO holds when a run gives no depth; null means 1024), found 0",
+        "(tokens a FIFO holds when a run gives no depth; null leaves it to the program, else "
+        "1024), found 0",
     ),
     "slack out of range": (
         GOOD + "closure_slack: 17\n",

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
+from stepsim.errors import MachineError
 from stepsim.machine import (
     DEFAULT_FIFO_DEPTH,
     Machine,
@@ -30,7 +30,7 @@ def test_presets_are_listed_in_order() -> None:
 def test_preset_numbers(name: str, channels: int, onchip: int, peak: float) -> None:
     machine = load_machine(name)
     assert machine.name == name
-    assert machine.hbm.model == "channel"
+    assert machine.hbm.model == "published"
     assert machine.hbm.request_bytes == 64
     assert machine.hbm.channels == channels
     assert (machine.hbm.latency, machine.hbm.interval, machine.hbm.startup) == (2, 2, 14)
@@ -64,7 +64,8 @@ def test_summary_shows_the_resolved_numbers() -> None:
     text = load_machine("sda-hdl", {"fifo.depth": 2, "closure_slack": 1}).summary()
     assert text == (
         "sda-hdl: HBM 8 channels x 64 B / 2 cycles = 256 B/cycle peak, "
-        "latency 2 + start-up 14 cycles; on-chip 256 B/cycle; FIFO depth 2; closure slack 1"
+        "latency 2 + start-up 14 cycles, model published; on-chip 256 B/cycle; "
+        "FIFO depth 2; closure slack 1"
     )
 
 
@@ -72,9 +73,29 @@ def test_summary_claims_no_depth_that_the_run_chooses() -> None:
     assert load_machine("sda-1024").summary().endswith("; FIFO depth left to the run")
 
 
+@pytest.mark.parametrize(
+    ("model", "channels", "told"),
+    [
+        ("published", 33, True), ("published", 3, True), ("published", 1, False),
+        ("published", 64, False), ("interleaved", 33, False), ("uncontended", 33, False),
+    ],
+)  # fmt: skip
+def test_the_published_walk_is_told_of(model: str, channels: int, told: bool) -> None:
+    machine = load_machine("sda-1024", {"hbm.model": model, "hbm.channels": channels})
+    assert machine.notes == (
+        (
+            "hbm.model 'published' loads its channels evenly only when their number is a power of "
+            f"two; {channels} channels can take longer than fewer. hbm.model=interleaved is even "
+            "for any number",
+        )
+        if told
+        else ()
+    )
+
+
 def test_machines_are_frozen() -> None:
     machine = load_machine("sda-1024")
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(MachineError, match="cannot be set"):
         machine.hbm.channels = 16  # type: ignore[misc]
 
 

@@ -142,6 +142,7 @@ def test_repr(result: Result, stuck: Result) -> None:
         f"bandwidth, 65,536 FLOPs, {result.engine_steps:,} steps in 0.25 s)"
     )
     assert repr(stuck).startswith("Result('center': deadlock, ")
+    assert repr(replace(result, notes=("look", "out"))).endswith(" s)\nnote: look\nnote: out")
 
 
 def test_html(result: Result, stuck: Result) -> None:
@@ -156,7 +157,7 @@ def test_html(result: Result, stuck: Result) -> None:
 
 
 def test_an_empty_run() -> None:
-    empty = replace(simulate_network(long_network(1)), cycles=0)
+    empty = replace(simulate_network(long_network(1)), cycles=0, peak_bytes=0)
     assert empty.bandwidth_utilization is None
     assert "of peak bandwidth" not in repr(empty)
     assert "not measured" in empty._repr_html_()

@@ -44,8 +44,8 @@ BAD: list[tuple[Callable[[st.Routing], Any], str]] = [
     (lambda r: None, f"routing#0 'route': {OF} has no indices. Pass bindings={{routing: array of "
                      "shape (4, 1)}"),
     (lambda r: {}, f"routing#0 'route': {OF} has no indices"),
-    (lambda r: ROWS, "program 'routed': bindings are a list, expected a mapping {routing: array "
-                     "[rows, k]}"),
+    (lambda r: ROWS, "program 'routed': bindings must be a mapping {routing: array "
+                     "[rows, k]}, found [[0], [1]"),
     (lambda r: {"routing": ROWS}, "program 'routed' has no 'routing'; bindings are keyed by its "
                                   "routings (it has routing)"),
     (lambda r: {routed()[1]: ROWS}, f"program 'routed' has no {OF}; bindings are keyed by"),

@@ -79,7 +79,8 @@ def test_units_that_ended_before_the_limit_are_counted() -> None:
 def test_limits_are_positive(name: str, value: int) -> None:
     with pytest.raises(ArgError) as caught:
         Limits(**{name: value})
-    assert str(caught.value) == f"limit {name} is {value}; expected a positive number"
+    kind = "finite" if name == "max_wall_seconds" else "whole"
+    assert str(caught.value) == f"limit {name} is {value}; expected a positive {kind} number"
 
 
 @pytest.mark.usefixtures("short_pauses")
