@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.arguments import shown
 from stepsim.errors import ArgError
 
 __all__ = ["lengths_of", "routing_of", "rows_of"]
 
 Array = np.ndarray[Any, Any]
+
+_LONGEST = 1 << 40
 
 
 def routing_of(routing: Any) -> Array:
@@ -57,6 +60,12 @@ def lengths_of(kv_lengths: Any) -> Array:
             f"kv_lengths[{worst}]: expected a length from 0, found {int(array[worst])}; drop the "
             "request or correct its length"
         )
+    if int(array.max()) > _LONGEST:
+        worst = int(array.argmax())
+        raise ArgError(
+            f"kv_lengths[{worst}]: expected a length to 2**40, found {int(array[worst])}; drop the "
+            "request or correct its length"
+        )
     lengths = array.astype(np.int64)
     lengths.flags.writeable = False
     return lengths
@@ -75,7 +84,8 @@ def rows_of(name: str, value: Any, least: int) -> int:
         number = None
     if number is None or isinstance(value, bool) or number < least:
         raise ArgError(
-            f"{name}: expected a whole number of tokens or requests from {least}, found {value!r}"
+            f"{name}: expected a whole number of tokens or requests from {least}, found "
+            f"{shown(value)}"
         )
     return number
 

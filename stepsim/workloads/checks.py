@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from stepsim.workloads.models import MODELS, Model
@@ -11,35 +12,24 @@ from stepsim.workloads.models import MODELS, Model
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["built_in_name", "divides", "reserved_tokens", "sharing", "unlike"]
+__all__ = ["built_in_name", "divides", "reserved_tokens", "unlike"]
 
 _SHOWN = 3
-_TINY = 8
 
 
 def divides(name: str, value: int, whole: int, what: str) -> Iterator[tuple[str, str]]:
-    """A problem unless ``value`` divides ``whole``, which ``what`` describes."""
+    """A problem unless ``value`` divides ``whole``, which ``what`` describes.
+
+    The text of the problem has the nearest divisors.
+    """
     if whole % value:
-        # Tiny divisors are never what was meant, unless there are no others.
-        divisors = [n for n in range(min(_TINY, whole), whole + 1) if whole % n == 0]
-        near = sorted(sorted(divisors, key=lambda n: abs(n - value))[:_SHOWN])
+        lower = [n for n in range(1, isqrt(whole) + 1) if whole % n == 0]
+        divisors = {*lower, *(whole // n for n in lower)}
+        near = sorted(sorted(divisors, key=lambda n: (abs(n - value), n))[:_SHOWN])
         nearest = "near ones are" if len(near) > 1 else "the nearest is"
         yield (
             name,
             f"expected a divisor of {what}, found {value}; {nearest} {', '.join(map(str, near))}",
-        )
-
-
-def sharing(name: str, strategy: str, regions: int, requests: int) -> Iterator[tuple[str, str]]:
-    """A problem unless ``requests`` can be shared out to ``regions`` by the strategy."""
-    if strategy == "interleaved":
-        what = f"the {requests} requests that are assigned round-robin"
-        yield from divides(name, regions, requests, what)
-    elif strategy == "dynamic" and regions > requests:
-        yield (
-            name,
-            f"dynamic starts one request in each region, expected at most the {requests} requests, "
-            f"found {regions}",
         )
 
 

@@ -155,7 +155,7 @@ def _named(name: str) -> type[Workload]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except ValueError:  # a null character
+    except (OSError, ValueError):  # no name of a file: too long, a null character
         return False
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from stepsim.arguments import flag, label_of, shown, text_of
 from stepsim.errors import ArgError
 from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import Kind, kind_of
@@ -180,12 +181,33 @@ class Data:
     kv_lengths : cached tokens ``[requests]``; None where none are given.
     rows : tokens or requests.
     whole : tokens or requests of the batch that these are the first of.
+
+    Raises
+    ------
+    ArgError : as by `of`.
     """
 
     routing: np.ndarray[Any, Any] | None = None
     kv_lengths: np.ndarray[Any, Any] | None = None
     rows: int = DEFAULT_ROWS
     whole: int = 0
+
+    def __post_init__(self) -> None:
+        from stepsim.workloads.arrays import lengths_of, routing_of, rows_of
+
+        put = object.__setattr__
+        if self.routing is not None:
+            put(self, "routing", routing_of(self.routing))
+        if self.kv_lengths is not None:
+            put(self, "kv_lengths", lengths_of(self.kv_lengths))
+        put(self, "rows", rows_of("rows", self.rows, 0))
+        put(self, "whole", rows_of("whole", self.whole, 0))
+        for name, array in (("routing", self.routing), ("kv_lengths", self.kv_lengths)):
+            if array is not None and len(array) != self.rows:
+                raise ArgError(
+                    f"{name}: expected a row for each of the {self.rows} rows, found {len(array)}; "
+                    "make data with Data.of, which counts them"
+                )
 
     @classmethod
     def of(
@@ -213,11 +235,12 @@ class Data:
                 f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
                 f"found {counts[0]}; take as many of both"
             )
-        if counts and rows is not None and rows != counts[0]:
+        said = None if rows is None else rows_of("rows", rows, 1)
+        if counts and said is not None and said != counts[0]:
             raise ArgError(
-                f"rows: expected the {counts[0]} of the arrays, found {rows}; leave it out"
+                f"rows: expected the {counts[0]} of the arrays, found {said}; leave it out"
             )
-        found = counts[0] if counts else rows_of("rows", DEFAULT_ROWS if rows is None else rows, 1)
+        found = counts[0] if counts else DEFAULT_ROWS if said is None else said
         return cls(ids, lengths, found, found if whole is None else rows_of("whole", whole, found))
 
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
@@ -255,7 +278,7 @@ class Built:
     ----------
     program : the program.
     parameters : values of parameters, and facts with a column, that only building decides.
-    notes : what the user may not expect, a sentence each.
+    notes : remarks on what was built, a sentence each.
     """
 
     def __init__(
@@ -312,7 +335,7 @@ def fields_of(workload: type) -> Mapping[str, Field]:
     found: dict[str, Field] = {}
     for field in fields(workload):
         where = f"workload {workload.__name__}, parameter {field.name}"
-        param, hint = _annotation(hints[field.name])
+        param, hint = _annotation(hints[field.name], where)
         kind = kind_of(hint, param.least, param.most, where)
         required = field.default is MISSING and field.default_factory is MISSING
         default = None if required else default_of(field, kind, where)
@@ -323,7 +346,17 @@ def fields_of(workload: type) -> Mapping[str, Field]:
     return found
 
 
-def _annotation(hint: Any) -> tuple[Param, Any]:
+def _check_param(param: Param, where: str) -> None:
+    for name in ("help", "unit", "otherwise"):
+        text_of(f"{where}: {name}", getattr(param, name))
+    for name in ("machine", "like"):
+        label_of(f"{where}: {name}", getattr(param, name))
+    if param.of_model is not None and not callable(param.of_model):
+        raise ArgError(f"{where}: of_model must be a function, found {shown(param.of_model)}")
+    flag(f"{where}: text", param.text)
+
+
+def _annotation(hint: Any, where: str) -> tuple[Param, Any]:
     """The `Param` of an annotation and the bare type; a text beside the type is its help.
 
     A further `Param`, beside a type that has one, adds to it what it says.
@@ -334,7 +367,10 @@ def _annotation(hint: Any) -> tuple[Param, Any]:
     for extra in extras:
         if isinstance(extra, (Param, str)):
             more = Param(extra) if isinstance(extra, str) else extra
+            _check_param(more, where)
             said = ((one.name, getattr(more, one.name), one.default) for one in fields(Param))
-            changes: dict[str, Any] = {key: value for key, value, usual in said if value != usual}
+            changes: dict[str, Any] = {
+                key: value for key, value, usual in said if value is not usual
+            }
             found = replace(found, **changes)
     return found, bare

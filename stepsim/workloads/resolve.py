@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from stepsim.arguments import shown
 from stepsim.errors import WorkloadError, did_you_mean
 from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
 
@@ -79,8 +80,9 @@ def resolve(
     """
     known = fields_of(workload)
     problems = parameter_problems(workload, given)
-    if config is not None and config not in CONFIGS:
-        problems.append(("config", f"expected {' or '.join(CONFIGS)}, found '{config}'"))
+    if config is not None and not (isinstance(config, str) and config in CONFIGS):
+        found = f"'{config}'" if isinstance(config, str) else shown(config)
+        problems.append(("config", f"expected {' or '.join(CONFIGS)}, found {found}"))
     if problems:
         raise ParameterError(problems)
     own = {name: known[name].checked(value) for name, value in given.items() if value is not None}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal, Union, get_args, get_origin
 
+from stepsim.arguments import is_whole
 from stepsim.errors import ArgError, did_you_mean
 
 __all__ = ["Kind", "kind_of", "split_target"]
@@ -258,7 +259,7 @@ def _check_range(kind: Kind, least: Any, most: Any, where: str) -> None:
         if not kind.is_number:
             raise ArgError(f"{where}: has no numbers, found {name}={bound!r}; leave it out")
         is_real = isinstance(bound, float) and math.isfinite(bound)
-        if _whole(bound) is None and (kind.is_whole or not is_real):
+        if not is_whole(bound) and (kind.is_whole or not is_real):
             what = "a whole number" if kind.is_whole else "a number"
             raise ArgError(f"{where}: expected {what} as {name}, found {bound!r}")
     if kind.least is not None and kind.most is not None and kind.least > kind.most:

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from stepsim.errors import ArgError, MachineError, WorkloadError
+from stepsim.errors import ArgError, WorkloadError
 from stepsim.workloads.parameters import (
     ROUTING,
     Built,
@@ -34,7 +33,7 @@ from stepsim.workloads.resolve import resolve
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-__all__ = ["Workload", "machine_of"]
+__all__ = ["Workload", "data_of", "machine_of"]
 
 
 class Workload:
@@ -129,9 +128,7 @@ class Workload:
         MachineError : the machine is unknown or invalid.
         ParameterError : a parameter is unknown, missing, mistyped or out of range.
         """
-        if data is not None and not isinstance(data, Data):
-            raise ArgError(f"data: expected Data, found {type(data).__name__}; see Data.of")
-        batches = () if data is None else (data,)
+        batches = () if data is None else (data_of(data),)
         target = None if machine is None else machine_of(machine)
         return resolve(cls, given, machine=target, config=config, data=batches).workload
 
@@ -156,7 +153,15 @@ class Workload:
         ------
         ParameterError : with all problems.
         WorkloadError : `check` gives anything else than pairs of texts.
+        ArgError : ``data`` is none, or there are no tokens or requests although the workload takes
+            some.
         """
+        data_of(data)
+        if self.inputs and data.rows < 1:
+            raise ArgError(
+                f"{type(self).name}: rows: expected at least 1 token or request, found "
+                f"{data.rows}; make data with Data.of"
+            )
         found: Any = self.check(data)
         problems = list(found) if isinstance(found, Iterable) else [found]
         for one in problems:
@@ -179,6 +184,13 @@ class Workload:
         return {name: known[name].column_value(value) for name, value in self.values().items()}
 
 
+def data_of(value: Any) -> Data:
+    """``value``; ArgError unless it is Data."""
+    if not isinstance(value, Data):
+        raise ArgError(f"data: expected Data, found {type(value).__name__}; see Data.of")
+    return value
+
+
 def machine_of(value: Any) -> Machine:
     """A machine, also by its name or file.
 
@@ -188,10 +200,4 @@ def machine_of(value: Any) -> Machine:
     """
     from stepsim.machine import Machine, load_machine
 
-    if isinstance(value, Machine):
-        return value
-    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise MachineError(
-            f"machine: expected the name of a machine, a file, or a Machine, found {value!r}"
-        )
-    return load_machine(value)
+    return value if isinstance(value, Machine) else load_machine(value)

@@ -102,10 +102,6 @@ def test_compute_of_the_stages():
     ("changes", "message"),
     [
         ({"strategy": "coarse"}, "strategy: expected one of interleaved, dynamic, found 'coarse'"),
-        (
-            {"attention_regions": 3, "strategy": "dynamic"},
-            "attention_regions: expected a divisor of the 8 requests, found 3",
-        ),
         ({"max_length": 32}, "max_length: expected a multiple of the KV tile of 32"),
         ({"tile": 0}, "tile: expected a whole number from 1, or 'dynamic', found 0"),
         ({"tile_inter": 60}, "tile_inter: expected a divisor of the inner dimension 128"),

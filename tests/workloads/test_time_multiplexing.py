@@ -112,7 +112,10 @@ def test_a_run_moves_the_bytes_of_the_formula(tile, regions):
 @pytest.mark.parametrize(
     ("regions", "message"),
     [
-        *((n, f"a divisor of the 4 experts of tiny, found {n}; the nearest is 4") for n in (3, 8)),
+        *(
+            (n, f"a divisor of the 4 experts of tiny, found {n}; near ones are 1, 2, 4")
+            for n in (3, 8)
+        ),
         *((n, f"a whole number from 1, found {n}") for n in (0, True, 2.0)),
     ],
 )

@@ -3,7 +3,8 @@
 Every request appends its new key and value rows to the last tile of its cache and attends over all
 tiles. Three ways of sharing the requests among the regions: contiguous blocks (``coarse``), round
 robin (``interleaved``), or whenever a region has read its last key tile (``dynamic``; the graph is
-then cyclic).
+then cyclic). Any number of requests can be shared: regions may get different numbers of them, and a
+region that gets none is not built.
 """
 
 from __future__ import annotations
@@ -45,10 +46,7 @@ class BuiltAttention(Built):
     ) -> None:
         notes = []
         if len(lanes) < workload.regions:
-            notes.append(
-                f"{len(lanes)} of {workload.regions} regions built: {len(lengths)} requests make "
-                f"no more blocks of {workload.requests_per_block}; choose a smaller block for more"
-            )
+            notes.append(_fewer(workload, len(lengths), len(lanes)))
         if workload.heads.name != workload.model.name:
             notes.append(_narrow(workload.heads.attention))
         super().__init__(
@@ -124,14 +122,39 @@ def _narrow(heads: AttentionShape) -> str:
     return f"heads of {heads.head_dim} as in the published experiment, which is shape {heads.name}"
 
 
+def _fewer(workload: Attention, requests: int, built: int) -> str:
+    if workload.strategy != "coarse":
+        return fewer_regions(built, workload.regions, counted(requests, "request"))
+    size = counted(workload.requests_per_block, "request")
+    blocks = f"{counted(built, 'block')} of up to {size}"
+    if workload.micro_batches is not None:
+        blocks += " in the largest micro-batch"
+    reason = fewer_regions(built, workload.regions, blocks)
+    return f"{reason}; choose a smaller block for more"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 request``, ``2 requests``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def fewer_regions(built: int, asked: int, shares: str, regions: str = "regions") -> str:
+    """Why not all regions are built: there are not enough shares for them."""
+    verb, there = ("is", "there is") if built == 1 else ("are", "there are")
+    return f"{built} of {asked} {regions} {verb} built: {there} only {shares}"
+
+
 def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
-    """Task i to lane ``i mod R``."""
-    return tuple(tuple(range(r, tasks, regions)) for r in range(regions))
+    """Task i to lane ``i mod R``; lanes without a task are left out."""
+    return tuple(tuple(range(r, tasks, regions)) for r in range(min(tasks, regions)))
 
 
 def coarse_lanes(groups: Sequence[int], regions: int, block: int) -> tuple[tuple[int, ...], ...]:
-    """Requests of each region: blocks are dealt out, from the first region in each group."""
-    lanes: list[list[int]] = [[] for _ in range(regions)]
+    """Requests of each region: blocks are dealt out, from the first region in each group.
+
+    Regions without a block are left out.
+    """
+    lanes: list[list[int]] = [[] for _ in range(min(regions, max(groups)))]
     first = 0
     for size in groups:
         for local in range(size):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from stepsim.workloads.checks import built_in_name, reserved_tokens, sharing, unlike
+from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
 from stepsim.workloads.common import (
     ActivationType,
     CacheType,
@@ -39,8 +39,8 @@ class Attention(Workload):
     """Decode attention of one KV head over several regions (STeP paper, section 5.5).
 
     Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the region
-    that has read its last key tile first (dynamic). Coarse builds no more regions than it has
-    blocks.
+    that has read its last key tile first (dynamic). There may be any number of them. Regions that
+    get no request are not built.
     """
 
     name: ClassVar = "attention"
@@ -117,7 +117,6 @@ class Attention(Workload):
         return self.block or _BLOCK
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
-        yield from sharing("regions", self.strategy, self.regions, data.rows)
         yield from self.types.check()
         yield from reserved_tokens(self.max_length, data.lengths, self.kv_tile)
         if self.strategy != "coarse":

@@ -27,7 +27,13 @@ from stepsim.graph import (
     selector,
     spec,
 )
-from stepsim.workloads.attention.build import cache_padding_flops, reserved
+from stepsim.workloads.attention.build import (
+    cache_padding_flops,
+    counted,
+    fewer_regions,
+    reserved,
+    round_robin,
+)
 from stepsim.workloads.attention.graph import AttentionGraph, RegionResult, Work
 from stepsim.workloads.decoder.qkv import Generation, Rows
 from stepsim.workloads.models import LatentHeads
@@ -72,6 +78,16 @@ class BuiltDecoder(Built):
             notes.append(
                 "latent attention: the up-projection of the values is left out, with the output "
                 "projection that it is part of"
+            )
+        built = min(workload.attention_regions, data.rows)
+        if built < workload.attention_regions:
+            notes.append(
+                fewer_regions(
+                    built,
+                    workload.attention_regions,
+                    counted(data.rows, "request"),
+                    "regions of QKV generation",
+                )
             )
         fits = reserved(workload.max_length, data.lengths, workload.kv_tile)
         super().__init__(program, parameters={"max_length": fits}, notes=notes)
@@ -156,7 +172,8 @@ def barrier(outputs: Sequence[Stream]) -> Stream:
 class _Front:
     """QKV generation and attention. Request i is generated in region ``i mod R``.
 
-    Tasks come head by head, and by request within a head.
+    Tasks come head by head, and by request within a head. Without a request a region generates
+    nothing and is not built; in dynamic attention, all regions are that get a task.
 
     Attributes
     ----------
@@ -170,14 +187,12 @@ class _Front:
     qkv_bw: int
 
     def build(self, strategy: str) -> tuple[list[RegionResult], dict[Any, Any]]:
-        rows = [self.generate(r) for r in range(self.regions)]
-        heads = self.graph.shape.kv_heads
-        lanes = [
-            [h * self.batch + i for h in range(heads) for i in range(r, self.batch, self.regions)]
-            for r in range(self.regions)
-        ]
+        shares = round_robin(self.batch, self.regions)
+        rows = [self.generate(r, len(share)) for r, share in enumerate(shares)]
         if strategy == "dynamic":
-            return self.dynamic(rows, lanes)
+            return self.dynamic(rows)
+        heads = self.graph.shape.kv_heads
+        lanes = [[h * self.batch + i for h in range(heads) for i in share] for share in shares]
         works = []
         for r, (own, lane) in enumerate(zip(rows, lanes, strict=True)):
             named = zip(("index", "tiles", "offset"), self.graph.numbers(lane), strict=True)
@@ -188,11 +203,11 @@ class _Front:
         return results, self.graph.symbols(works, lanes)
 
     def dynamic(
-        self, rows: Sequence[Sequence[Stream]], lanes: Sequence[Sequence[int]]
+        self, rows: Sequence[Sequence[Stream]]
     ) -> tuple[list[RegionResult], dict[Any, Any]]:
         """Tasks in order of heads and requests, dealt to the regions as these become free."""
-        tasks = self.graph.tasks
-        turns = np.eye(self.regions, dtype=int)[np.arange(tasks) % self.regions][np.newaxis]
+        tasks, shares = self.graph.tasks, len(rows)
+        turns = np.eye(shares, dtype=int)[np.arange(tasks) % self.batch % shares][np.newaxis]
         streams: dict[str, Stream] = {}
         for what, parts in zip(("query", "key", "value"), zip(*rows, strict=True), strict=True):
             order = selector(turns, label=f"turns_{what}")
@@ -200,12 +215,11 @@ class _Front:
         named = zip(("index", "tiles", "offset"), self.graph.numbers(range(tasks)), strict=True)
         for what, values in named:
             streams[what] = metadata(values[np.newaxis], label=what)
-        return self.graph.dynamic(streams, lanes)
+        return self.graph.dynamic(streams, round_robin(tasks, self.regions))
 
-    def generate(self, r: int) -> Rows:
+    def generate(self, r: int, requests: int) -> Rows:
         """Queries, keys and values ``[tasks of the region]`` of one region."""
-        shape, requests = self.graph.shape, self.batch // self.regions
-        step = Generation(r, requests, self.graph.types, self.qkv_bw)
+        shape, step = self.graph.shape, Generation(r, requests, self.graph.types, self.qkv_bw)
         if self.latent is None:
             return step.grouped(shape)
         return step.latent(shape, self.latent)

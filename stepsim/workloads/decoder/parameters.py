@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from stepsim.workloads.checks import built_in_name, divides, reserved_tokens, sharing, unlike
+from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
 from stepsim.workloads.common import (
     ActivationType,
     CacheType,
@@ -52,7 +52,8 @@ class Decoder(Workload):
     """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
 
     A dynamic tile holds all rows of an expert. A model without experts has one that every token
-    visits, its dense network; it needs no routing.
+    visits, its dense network; it needs no routing. There may be any number of requests; regions of
+    QKV generation and attention that get none are not built.
     """
 
     name: ClassVar = "decoder"
@@ -154,10 +155,7 @@ class Decoder(Workload):
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
         shape = self.model.feed_forward
         yield from check_experts(shape, self.tile_inter, self.expert_regions, "expert_regions")
-        regions, heads = self.attention_regions, self.heads.attention
-        what = f"the {data.rows} requests"
-        yield from divides("attention_regions", regions, data.rows, what)
-        yield from sharing("attention_regions", self.strategy, regions, data.rows * heads.kv_heads)
+        heads = self.heads.attention
         if heads.model_dim != self.model.model_dim:
             yield (
                 "attention",

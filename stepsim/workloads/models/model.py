@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
+from stepsim.arguments import shown
 from stepsim.dtypes import DType
 from stepsim.errors import ArgError
-from stepsim.workloads.models.shapes import AttentionShape, MoEShape
+from stepsim.workloads.models.shapes import AttentionShape, MoEShape, whole_fields
 
 __all__ = ["Dense", "Experts", "GroupedHeads", "LatentHeads", "Model"]
 
@@ -30,6 +31,9 @@ class Experts:
     inner_dim: int
     shared_inner: int = 0
 
+    def __post_init__(self) -> None:
+        whole_fields("experts", self)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupedHeads:
@@ -45,6 +49,9 @@ class GroupedHeads:
     kv_heads: int
     head_dim: int
     value_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        whole_fields("heads", self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,9 @@ class LatentHeads:
     v_head_dim: int
     q_lora_rank: int | None = None
 
+    def __post_init__(self) -> None:
+        whole_fields("latent heads", self, low=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Dense:
@@ -74,6 +84,16 @@ class Dense:
 
     inner_dim: int
     layers: int | None = None
+
+    def __post_init__(self) -> None:
+        whole_fields("dense network", self, low=0)
+
+
+_PARTS: dict[str, tuple[type, ...]] = {
+    "experts": (Experts,),
+    "heads": (GroupedHeads, LatentHeads),
+    "dense": (Dense,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +109,10 @@ class Model:
     kv_dtype : that of the KV cache.
     source : the file it was read from, or where its dimensions are published.
     absent : why a part is missing, by the name of the part.
+
+    Raises
+    ------
+    ArgError : one of them is of another type or out of range.
     """
 
     metavar: ClassVar[str] = "MODEL"
@@ -109,6 +133,24 @@ class Model:
     absent: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        where = f"model {shown(self.name)}"
+        whole_fields(where, self, low=1)
+        for name, kinds in _PARTS.items():
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, kinds):
+                known = " or ".join(kind.__name__ for kind in kinds)
+                raise ArgError(f"{where}: {name} must be {known} or None, found {shown(part)}")
+        for name in ("weight_dtype", "activation_dtype", "kv_dtype"):
+            object.__setattr__(self, name, DType.parse(getattr(self, name)))
+        pairs = isinstance(self.absent, tuple) and all(
+            isinstance(one, tuple) and len(one) == 2 and all(isinstance(text, str) for text in one)
+            for one in self.absent
+        )
+        if not pairs:
+            raise ArgError(
+                f"{where}: absent must be pairs of a part and why it is missing, found "
+                f"{shown(self.absent)}"
+            )
         if self.experts is not None:
             _ = self.moe
         if self.heads is not None:
@@ -129,7 +171,13 @@ class Model:
     def of(cls, *shapes: MoEShape | AttentionShape, **more: Any) -> Model:
         """A model of one shape, or of experts and attention of the same width."""
         parts: dict[str, Any] = {}
+        if not shapes:
+            raise ArgError("Model.of: expected a shape at least, found none")
         for shape in shapes:
+            if not isinstance(shape, (MoEShape, AttentionShape)):
+                raise ArgError(
+                    f"Model.of: expected a MoEShape or an AttentionShape, found {shown(shape)}"
+                )
             if isinstance(shape, MoEShape):
                 parts["experts"] = Experts(
                     shape.experts, shape.active, shape.inner_dim, shape.shared_inner

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from stepsim.arguments import Range, shown, text_of
 from stepsim.errors import ArgError
 
-__all__ = ["AttentionShape", "MoEShape"]
+__all__ = ["AttentionShape", "MoEShape", "whole_fields"]
+
+
+_MOST = 2**40
+
+
+def whole_fields(what: str, described: Any, *, low: int = -_MOST) -> None:
+    """Make the fields of a dataclass that are declared as ints ints; those of texts stay.
+
+    Raises
+    ------
+    ArgError : a field holds something else, or an int below ``low``; the message has its name.
+    """
+    size = Range(_MOST, "a dimension or a count of a model", low=low)
+    for one in fields(described):
+        value, where = getattr(described, one.name), f"{what}: {one.name}"
+        if one.type == "str":
+            text_of(where, value)
+        elif one.type == "int" or (one.type == "int | None" and value is not None):
+            object.__setattr__(described, one.name, size.checked(where, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +49,7 @@ class MoEShape:
     source: str = ""
 
     def __post_init__(self) -> None:
+        whole_fields(f"MoE shape {shown(self.name)}", self)
         sizes = (self.experts, self.active, self.model_dim, self.inner_dim)
         if min(sizes) < 1 or self.active > self.experts or self.shared_inner < 0:
             raise ArgError(
@@ -59,6 +81,7 @@ class AttentionShape:
     source: str = ""
 
     def __post_init__(self) -> None:
+        whole_fields(f"attention shape {shown(self.name)}", self)
         sizes = (self.model_dim, self.heads, self.kv_heads, self.head_dim, self.value_width)
         if min(sizes) < 1 or self.heads % self.kv_heads:
             raise ArgError(
