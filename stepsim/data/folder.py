@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from stepsim.data.registry import Dataset, find, in_known_group
 from stepsim.errors import ArgError, TraceError
+from stepsim.paths import exists
 
 __all__ = ["data_folder", "found_digest", "is_fetched", "locate", "place"]
 
@@ -43,11 +44,11 @@ def locate(source: str | os.PathLike[str]) -> Path:
     Raises
     ------
     TraceError : the name has the group of a data set but is not known, or its file is not fetched
-        yet or is not what was published.
+        yet or is not what was published; or no file can have such a path.
     """
     path = Path(source)
     name = PurePath(source).as_posix()
-    if path.exists() or not in_known_group(name):
+    if exists(path, TraceError) or not in_known_group(name):
         return path
     try:
         dataset = find(name)

@@ -155,12 +155,25 @@ def name_column(
     Raises:
         TraceError: the column does not hold text.
     """
-    text = _decoded(table, name, source, _is_text, "text").cast(pa.large_string())
-    distinct = pc.unique(text)
-    names: list[str | None] = distinct.to_pylist()
-    order = sorted(range(len(names)), key=lambda i: (names[i] is not None, names[i] or ""))
-    codes = np.argsort(order)[pc.index_in(text, value_set=distinct).to_numpy()]
-    return [names[index] for index in order], np.asarray(codes, dtype=np.int64)
+    numbers: dict[str | None, int] = {}
+    parts = []
+    for chunk in table.column(name).chunks:
+        # A dictionary stays one: a long name that many rows share would fill the memory.
+        indices = chunk.indices if pa.types.is_dictionary(chunk.type) else None
+        text = plain(chunk if indices is None else chunk.dictionary, source, name)
+        if not _is_text(text.type):
+            raise _wrong_type(source, name, chunk.type, "text")
+        text = text.cast(pa.large_string())
+        distinct = pc.unique(text)
+        places = pc.index_in(text, value_set=distinct)
+        if indices is not None:
+            places = places.take(indices).fill_null(len(distinct))
+        own = [numbers.setdefault(one, len(numbers)) for one in [*distinct.to_pylist(), None]]
+        parts.append(np.array(own)[places.to_numpy()])
+    names = list(numbers)
+    used, codes = np.unique(np.concatenate(parts), return_inverse=True)
+    order = sorted(range(len(used)), key=lambda i: _in_order(names[used[i]]))
+    return [names[used[i]] for i in order], np.argsort(order)[codes].astype(np.int64)
 
 
 def plain(array: pa.Array, source: str, name: str) -> pa.Array:
@@ -182,6 +195,10 @@ def plain(array: pa.Array, source: str, name: str) -> pa.Array:
             f"{source}: column `{name}` holds {array.type}, which this version of pyarrow cannot "
             "decode; cast it to a plain type before reading"
         ) from error
+
+
+def _in_order(name: str | None) -> tuple[bool, str]:
+    return name is not None, name or ""
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepsim.errors import TraceError
 
-__all__ = ["choose_array", "damaged", "detect_format", "unreadable"]
+__all__ = ["check_expansion", "choose_array", "damaged", "detect_format", "unreadable"]
 
 _MAGIC = {
     b"\x93NUMPY": "npy",
@@ -27,6 +27,12 @@ _WRAPPED = {
     b"\xfe\xff": ("UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"),
 }
 """Content in a form that is not read, and what makes another of it."""
+
+_MOST_EXPANSION = 200
+_ALWAYS_BYTES = 64 << 20
+"""What unpacks to no more may be packed as well as it likes."""
+
+_LISTED = 20
 
 _TAIL = {"parquet": b"PAR1", "ipc file": b"ARROW1"}
 
@@ -73,12 +79,31 @@ def choose_array(
         return wanted[0]
     if not wanted and len(others) == 1:
         return others[0]
-    listed = ", ".join(f"`{name}`" for name in present) or "none"
+    listed = ", ".join(f"`{name}`" for name in present[:_LISTED]) or "none"
+    if len(present) > _LISTED:
+        listed += ", ..."
     raise TraceError(
         f"{path}: holds {len(present)} arrays ({listed}), expected a single one or exactly one "
         f"named {' or '.join(f'`{name}`' for name in names)}; rename it, or load the archive "
         "with numpy.load and pass the array"
     )
+
+
+def check_expansion(path: Path, what: str, packed: int, unpacked: int, cure: str) -> None:
+    """Refuse what a few bytes of a file unpack to, before any of it is unpacked.
+
+    Recorded data is packed to a tenth, or a fiftieth. What is much less was made to fill the
+    memory of its reader, or is damaged.
+
+    Raises:
+        TraceError: the sizes are out of proportion.
+    """
+    packed = max(1, min(packed, path.stat().st_size))  # a header may say anything
+    if unpacked > max(_ALWAYS_BYTES, _MOST_EXPANSION * packed):
+        raise TraceError(
+            f"{path}: {what} unpacks to {unpacked} bytes from {packed}, expected at most "
+            f"{_MOST_EXPANSION} times as many or {_ALWAYS_BYTES} bytes; {cure}"
+        )
 
 
 def unreadable(path: Path, error: OSError) -> TraceError:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.data import locate
-from stepsim.errors import ArgError, StepSimError, TraceError
+from stepsim.errors import ArgError, OutputError, StepSimError, TraceError
+from stepsim.paths import exists
 from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats import Format, ImportJob, format_names, trace_formats
@@ -95,30 +96,40 @@ def import_trace(
             the line or row, and the value.
         ArgError: an argument is out of range or of no use for the format, or ``out`` is the
             source.
-        OutputError: the file cannot be written; an existing one is then left as it was.
+        OutputError: the file cannot be written, and an existing one is left as it was; or memory
+            ends.
     """
-    path, target = locate(source), Path(out)
-    if target.exists() and path.exists() and target.samefile(path):
-        raise ArgError(f"import_trace: {target} is the source itself; name another file to write")
-    found = _format(path, format)
-    if found.name == OWN_REQUESTS:
-        raise TraceError(
-            f"{path}: is in the request schema already, expected a foreign trace; use it as it is"
-        )
-    given = format is not None
-    job = ImportJob(path, experts, k, layers, model, column, drop_missing, ranks, given)
-    counter = RoutingCounter(experts) if found.holds == "routing" else None
-    origin = {"format": found.name} | ({} if experts is None else {"experts": experts})
-    with ParquetStream(target, origin=origin) as file:
-        for piece in _read(found, job, progress):
-            if isinstance(piece, RoutingTable):
-                if counter is not None:
-                    counter.add(piece)
-                file.write(piece.to_arrow(), label=(piece.model, piece.layer, piece.step))
-            else:
-                file.write(piece.to_arrow(file.rows))
-    routing = None if counter is None else counter.summary()
-    return ImportSummary(found.name, file.rows, routing, tuple(job.notes))
+    try:
+        path, target = locate(source), Path(out)
+        if exists(target, OutputError) and path.exists() and target.samefile(path):
+            raise ArgError(
+                f"import_trace: {target} is the source itself; name another file to write"
+            )
+        found = _format(path, format)
+        if found.name == OWN_REQUESTS:
+            raise TraceError(
+                f"{path}: is in the request schema already, expected a foreign trace; use it as it "
+                "is"
+            )
+        given = format is not None
+        job = ImportJob(path, experts, k, layers, model, column, drop_missing, ranks, given)
+        counter = RoutingCounter(experts) if found.holds == "routing" else None
+        origin = {"format": found.name} | ({} if experts is None else {"experts": experts})
+        with ParquetStream(target, origin=origin) as file:
+            for piece in _read(found, job, progress):
+                if isinstance(piece, RoutingTable):
+                    if counter is not None:
+                        counter.add(piece)
+                    file.write(piece.to_arrow(), label=(piece.model, piece.layer, piece.step))
+                else:
+                    file.write(piece.to_arrow(file.rows))
+        routing = None if counter is None else counter.summary()
+        return ImportSummary(found.name, file.rows, routing, tuple(job.notes))
+    except MemoryError as error:
+        raise OutputError(
+            f"{out}: not enough memory to import {source}; what is there is whole: end other "
+            "programs, and import it again"
+        ) from error
 
 
 def summarize_routing(
@@ -247,7 +258,7 @@ def _read(
             else:
                 rows += len(piece)
             yield piece
-    except StepSimError:
+    except (StepSimError, MemoryError):
         raise
     except Exception as error:
         if found.package is None:

@@ -93,8 +93,12 @@ class KvFile:
         )
 
 
-def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None) -> KvFile:
+def open_kv_lengths(
+    source: str | os.PathLike[str], *, column: str | None = None, requests: int | None = None
+) -> KvFile:
     """The batches of a file; see :func:`read_kv_lengths` for what it may be.
+
+    ``requests`` is the number of lengths the caller expects, if there is one.
 
     Text and request traces are read at once, 8 bytes per request; of the steps of a replay and of
     arrays only what is asked for.
@@ -107,7 +111,7 @@ def open_kv_lengths(source: str | os.PathLike[str], *, column: str | None = None
     if kind in ("npy", "npz"):
         if column is not None:
             raise no_columns(name, column)
-        array = open_lengths(path, kind)
+        array = open_lengths(path, kind, requests=requests)
         return KvFile(name, None, np.array(array.shape), lambda _, span: array.read(*span))
     if kind is not None:
         if column is not None:
@@ -155,7 +159,7 @@ def read_kv_lengths(
             raise no_columns("array", column)
         file = _in_memory("array", check_lengths(source, "array", minimum=minimum, maximum=maximum))
     else:
-        file = open_kv_lengths(source, column=column)
+        file = open_kv_lengths(source, column=column, requests=requests)
     batch = _batch_of(file, step)
     return file.read(batch, requests=requests, window=window, minimum=minimum, maximum=maximum)
 

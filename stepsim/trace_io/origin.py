@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.data import locate
+from stepsim.documents import parse_json
+from stepsim.errors import TraceError
 
 __all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
 
@@ -33,7 +35,8 @@ def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     try:
         metadata = pq.read_schema(locate(path)).metadata or {}
-        found = json.loads(metadata.get(ORIGIN_KEY, b"{}"))
+        text = metadata.get(ORIGIN_KEY, b"{}").decode()
+        found = parse_json(text, str(path), TraceError).data
     except (OSError, ValueError, pa.ArrowException):
         return {}
     return found if isinstance(found, dict) else {}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stepsim.arguments import Range, label_of, shown
 from stepsim.data import locate
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.decode_steps import refuse_decode_steps
@@ -37,6 +38,8 @@ from stepsim.trace_io.validate import Known
 __all__ = ["read_routing", "read_routing_batches", "routing_parts"]
 
 _SHOWN = 6
+_COUNT = Range(2**62, "tokens or experts")
+_LABEL = Range(2**31 - 1, "layers, steps and windows are counted from 0", low=0)
 _FORMATS = "Parquet, Arrow IPC (file or stream), .npy and .npz"
 
 
@@ -86,7 +89,9 @@ def read_routing(
             and the value.
         ArgError: an argument is not a count, or ``window`` is given without ``tokens``.
     """
-    known = replace(_known(experts, k, tokens), model=owner)
+    known = replace(_known(experts, k, tokens), model=label_of("read_routing: owner", owner))
+    if window is not None:
+        _LABEL.checked("read_routing: window", window)
     parts = _select(source, Labels(layer, step, model), known)
     if len(parts) > 1:
         raise TraceError(
@@ -152,13 +157,22 @@ def routing_parts(
 
 def _known(experts: int | None, k: int | None, tokens: int | None) -> Known:
     for name, value in (("experts", experts), ("k", k), ("tokens", tokens)):
-        if value is not None and value < 1:
-            raise ArgError(f"read_routing: {name} is {value}, expected at least 1 or None")
+        if value is not None and not _COUNT.holds(value):
+            raise ArgError(f"read_routing: {name} is {shown(value)}, expected at least 1 or None")
     return Known(experts, k, tokens)
+
+
+def _checked(labels: Labels) -> Labels:
+    for name, value in (("layer", labels.layer), ("step", labels.step)):
+        if value is not None:
+            _LABEL.checked(f"read_routing: {name}", value)
+    label_of("read_routing: model", labels.model)
+    return labels
 
 
 def _select(source: object, labels: Labels, known: Known) -> list[RoutingPart]:
     """Open a source: the parts that were asked for, at least one unless of several labels."""
+    labels = _checked(labels)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         name = f"{type(source).__module__}.{type(source).__qualname__}"
         return _found(table_pieces(arrow_table(source, name, "experts"), name), name, labels, known)
@@ -177,7 +191,7 @@ def _open_file(path: Path, labels: Labels, known: Known) -> list[RoutingPart]:
     if kind is None:
         raise _not_read_here(path)
     if kind not in ARROW_KINDS:
-        return array_parts(*open_routing(path, kind), labels, known)
+        return array_parts(*open_routing(path, kind, rows=known.tokens), labels, known)
     pieces = open_pieces(path, kind, LABELS)
     refuse_decode_steps(pieces.schema, path)
     columns = pieces.schema.names

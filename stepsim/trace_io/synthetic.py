@@ -29,13 +29,16 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from stepsim.arguments import is_number, is_whole, label_of, shown
 from stepsim.errors import ArgError
 from stepsim.trace_io.table import RoutingTable
 
-__all__ = ["synthetic_routing"]
+__all__ = ["MOST_ENTRIES", "synthetic_routing"]
 
 _UNIT = 1 << 32
 _MAX_EXPERTS = 1 << 16  # keeps the sum of the weights far below 2^63
+MOST_ENTRIES = 1 << 28
+_MAX_LABEL = (1 << 31) - 1
 _CHUNK_ELEMENTS = 1 << 22
 
 
@@ -65,13 +68,21 @@ def synthetic_routing(
     Raises:
         ArgError: an argument is out of range.
     """
-    _check_count("tokens", tokens, 1, None)
-    _check_count("experts", experts, 1, _MAX_EXPERTS)
-    _check_count("k", k, 1, experts)
-    for name, value in (("seed", seed), ("layer", layer), ("step", step)):
-        _check_count(name, value, 0, None)
-    if not 0 <= skew <= 64:
-        raise ArgError(f"synthetic_routing: skew is {skew}, expected a Zipf exponent 0..64")
+    tokens = _count("tokens", tokens, 1, None)
+    experts = _count("experts", experts, 1, _MAX_EXPERTS)
+    k = _count("k", k, 1, experts)
+    seed = _count("seed", seed, 0, None)
+    layer = _count("layer", layer, 0, _MAX_LABEL)
+    step = _count("step", step, 0, _MAX_LABEL)
+    if tokens * k > MOST_ENTRIES:
+        raise ArgError(
+            f"synthetic_routing: {tokens} tokens with {k} experts each are more than 2**28 "
+            "choices; make several tables"
+        )
+    if not is_number(skew) or not 0 <= skew <= 64:
+        raise ArgError(f"synthetic_routing: skew is {shown(skew)}, expected a Zipf exponent 0..64")
+    skew = float(skew)
+    model = label_of("synthetic_routing: model", model)
 
     weights = _popularity(experts, skew)[_ranks(experts, seed, layer)]
     raw = _generator(seed, 1, layer, step)
@@ -89,10 +100,13 @@ def synthetic_routing(
     )
 
 
-def _check_count(name: str, value: int, least: int, most: int | None) -> None:
+def _count(name: str, value: int, least: int, most: int | None) -> int:
+    if not is_whole(value):
+        raise ArgError(f"synthetic_routing: {name} is {shown(value)}, expected an int")
     if value < least or (most is not None and value > most):
         bound = f"at least {least}" if most is None else f"{least}..{most}"
-        raise ArgError(f"synthetic_routing: {name} is {value}, expected {bound}")
+        raise ArgError(f"synthetic_routing: {name} is {shown(value)}, expected {bound}")
+    return int(value)
 
 
 def _generator(seed: int, *stream: int) -> np.random.PCG64:

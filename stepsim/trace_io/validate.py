@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _MAX_ID = int(np.iinfo(np.int32).max)
+_SHOWN_IDS = 64
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
         return
     head = f"{source}: {what} are {values.dtype}, expected integers"
     if kind == "f":
-        missing = np.isnan(values)
+        missing = np.atleast_1d(np.isnan(values))
         found = ""
         if missing.any():
             where = _first(missing)
@@ -237,9 +238,14 @@ def _check_distinct(ids: npt.NDArray[np.int32], place: Place) -> None:
     if not repeated.any():
         return
     row, slot = _first(repeated)
+    value, own = int(ordered[row, slot]), ids[row]
+    among = str(own.tolist())
+    if len(own) > _SHOWN_IDS:
+        first, second = np.flatnonzero(own == value)[:2]
+        among = f"{len(own)} ids, in slots {first} and {second}"
     raise TraceError(
-        f"{place.row(row)}: expert id {int(ordered[row, slot])} occurs more than once in "
-        f"{ids[row].tolist()}{_more(repeated)}; a token chooses each expert at most once, "
+        f"{place.row(row)}: expert id {value} occurs more than once in {among}"
+        f"{_more(repeated)}; a token chooses each expert at most once, "
         "record the trace again or drop the token"
     )
 

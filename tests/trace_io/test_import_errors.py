@@ -554,3 +554,31 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OutputError, match=r"cannot write .*: No space left"):
         import_trace(tmp_path / "x.npy", tmp_path / "out.parquet")
     assert [p.name for p in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_half_a_surrogate_pair_is_shown_by_its_number(tmp_path):
+    record = '{"timestamp": 0, "input_length": "\\ud800", "output_length": 1, "hash_ids": []}\n'
+    text = message(written(tmp_path / "x.jsonl", [record]))
+    assert '`input_length` is "\\ud800", expected a whole number from 0' in text
+    record = '{"timestamp": 0, "\\ud800": 1, "output_length": 1}\n'
+    text = message(written(tmp_path / "x.jsonl", [record]), format="mooncake")
+    assert "(found `timestamp`, `\\ud800`, `output_length`)" in text
+
+
+def test_many_fields_are_not_all_listed(tmp_path):
+    record = {f"field{number}": 0 for number in range(5000)} | {"timestamp": 0}
+    text = message(foreign.lines(tmp_path / "x.jsonl", [record]), format="megatron")
+    assert "`field19` and 4981 more)" in text
+
+
+def test_a_wrong_line_that_is_no_utf_8(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"layer,expert\n0,1\n0,\xff,2\n")
+    # A warning of an exception that nobody sees would be an error here.
+    assert message(path, k=1).startswith("FILE: line 3: 3 fields")
+
+
+def test_a_single_value_that_is_no_number(tmp_path):
+    record = '{"choices": [{"routed_experts": NaN}]}\n'
+    text = message(written(tmp_path / "x.jsonl", [record]), format="vllm")
+    assert "are float64, expected integers (row 0 holds nan)" in text

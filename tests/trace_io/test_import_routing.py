@@ -278,7 +278,7 @@ def test_megatron_ranks_that_are_not_there(tmp_path):
     assert str(caught.value) == (
         f"{tmp_path}: has no file of rank 4 (found ranks 3); choose others with --rank"
     )
-    with pytest.raises(ArgError, match=r"but this is none; leave --rank \(ranks=\) out"):
+    with pytest.raises(ArgError, match=r"but this is not one; leave --rank \(ranks=\) out"):
         import_trace(path, tmp_path / "out", ranks=[3])
 
 

@@ -43,8 +43,13 @@ def test_copies_are_equal_and_read_only(again):
 
 
 def test_values_are_checked():
-    with pytest.raises(TraceError, match="occurs more than once"):
+    with pytest.raises(TraceError, match=r"id 1 occurs more than once in \[1, 1\]; a token"):
         RoutingTable(np.array([[1, 1]]))
+    many = np.arange(100_000)[None]
+    many[0, 99_999] = 7
+    with pytest.raises(TraceError, match=r"in 100000 ids, in slots 7 and 99999; a token") as caught:
+        RoutingTable(many)
+    assert len(str(caught.value)) < 300
     with pytest.raises(TraceError, match="weights have shape"):
         RoutingTable(IDS, WEIGHTS[:2])
     for name in ("layer", "step", "first_token"):

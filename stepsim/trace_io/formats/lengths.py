@@ -27,8 +27,10 @@ __all__ = ["FORMAT", "check_lengths", "no_columns", "open_lengths"]
 _MAX_LENGTH = int(np.iinfo(np.int64).max)
 
 
-def open_lengths(path: Path, kind: str) -> Array:
+def open_lengths(path: Path, kind: str, *, requests: int | None = None) -> Array:
     """The lengths of a .npy file, or those called ``lengths`` or ``data`` in an archive.
+
+    ``requests`` are the rows of `open_array`.
 
     Raises:
         TraceError: the file is truncated or damaged, or is not one vector of integers.
@@ -36,7 +38,7 @@ def open_lengths(path: Path, kind: str) -> Array:
     name = None
     if kind == "npz":
         name = choose_array(path, archive_names(path), ("lengths", "data"), ())
-    found = open_array(path, kind, name)
+    found = open_array(path, kind, name, rows=requests)
     found.check_integers("KV lengths")
     _check_shape(found.shape, str(path))
     return found

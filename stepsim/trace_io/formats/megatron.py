@@ -67,8 +67,8 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
     folder = job.path.is_dir()
     if job.ranks is not None and not folder:
         raise ArgError(
-            f"{job.path}: ranks are chosen among the files of a Megatron folder, but this is none; "
-            "leave --rank (ranks=) out"
+            f"{job.path}: ranks are chosen among the files of a Megatron folder, but this is not "
+            "one; leave --rank (ranks=) out"
         )
     ranks = (
         {path: rank for rank, path in _trace_files(job.path, job.ranks).items()} if folder else {}

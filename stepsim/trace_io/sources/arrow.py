@@ -19,7 +19,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.files import damaged
+from stepsim.trace_io.files import check_expansion, damaged
+from stepsim.trace_io.sources.ipc_sizes import check_ipc_sizes
 
 __all__ = [
     "ARROW_KINDS",
@@ -36,6 +37,8 @@ __all__ = [
 
 ARROW_KINDS = ("parquet", "ipc file", "ipc stream")
 """The kinds of files that are read here, as `detect_format` calls them."""
+
+_VALUE_BYTES = 8
 
 Bounds = tuple[Any, Any]
 """Least and highest value of a column without nulls; (None, None) for nulls only."""
@@ -112,6 +115,7 @@ def open_pieces(path: Path, kind: str, labels: Mapping[str, type] | None = None)
     with _reading(path, kind):
         if kind == "parquet":
             return _row_groups(path, labels or {})
+        check_ipc_sizes(path, kind, together=kind == "ipc stream")
         with pa.OSFile(str(path)) as file:
             if kind == "ipc stream":
                 table = pa.ipc.open_stream(file).read_all()
@@ -218,6 +222,11 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         yield
     except TraceError:
         raise
+    except MemoryError as error:  # which Arrow's own is, too
+        raise TraceError(
+            f"{path}: reading it needs more memory than there is ({error}); end other programs, or "
+            "write it in smaller row groups or batches"
+        ) from error
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise damaged(path, kind, error) from error
 
@@ -228,6 +237,7 @@ def _batches(
     """Batches, and the share of the file that was read with each."""
     if kind != "parquet":
         size = max(1, path.stat().st_size)
+        check_ipc_sizes(path, kind, together=False)
         with pa.OSFile(str(path)) as file:
             if kind == "ipc stream":
                 for batch in pa.ipc.open_stream(file):
@@ -237,16 +247,16 @@ def _batches(
             for index in range(opened.num_record_batches):
                 yield opened.get_batch(index), file.tell() / size
         return
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        total, done = max(1, file.metadata.num_rows), 0
-        for group in range(file.num_row_groups):
-            # One by one: over several row groups pyarrow keeps what it has read.
-            first = done
+    metadata = pq.read_metadata(path)
+    total, done = max(1, metadata.num_rows), 0
+    for group in range(metadata.num_row_groups):
+        # One by one: over several row groups pyarrow keeps what it has read.
+        first = done
+        with _opened_group(path, metadata, group, columns, columns) as file:
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
                 done += batch.num_rows
                 yield batch, done / total
-            announced = file.metadata.row_group(group).num_rows
-            _check_rows(done - first, announced, first, str(path))
+        _check_rows(done - first, metadata.row_group(group).num_rows, first, str(path))
 
 
 def _read_batch(path: Path, index: int, columns: Sequence[str]) -> pa.Table:
@@ -256,13 +266,52 @@ def _read_batch(path: Path, index: int, columns: Sequence[str]) -> pa.Table:
 
 
 def _read_group(
-    path: Path, metadata: pq.FileMetaData, group: int, columns: Sequence[str]
+    path: Path,
+    metadata: pq.FileMetaData,
+    group: int,
+    texts: Sequence[str],
+    columns: Sequence[str],
 ) -> pa.Table:
     with (
         _reading(path, "parquet"),
-        pq.ParquetFile(path, metadata=metadata, page_checksum_verification=True) as file,
+        _opened_group(path, metadata, group, columns, texts) as file,
     ):
         return file.read_row_group(group, columns=list(columns))
+
+
+def _opened_group(
+    path: Path,
+    metadata: pq.FileMetaData,
+    number: int,
+    columns: Sequence[str],
+    texts: Sequence[str],
+) -> pq.ParquetFile:
+    """A file to read columns of one row group from, unless their values are out of proportion.
+
+    Of many equal values a few bytes stand in the file. The columns ``texts`` are read as
+    dictionaries, where each value takes an index. What is packed is counted with the columns that
+    are not read: labels alone are rightly a few bytes for millions of rows, whose ids are not.
+
+    Raises:
+        TraceError: as `check_expansion`.
+    """
+    group = metadata.row_group(number)
+    packed = unpacked = 0
+    shared = []
+    for leaf in map(group.column, range(group.num_columns)):
+        packed += max(0, leaf.total_compressed_size)
+        if leaf.path_in_schema.partition(".")[0] in columns:
+            unpacked += _VALUE_BYTES * max(0, leaf.num_values)
+            if leaf.physical_type == "BYTE_ARRAY":
+                unpacked += max(0, leaf.total_uncompressed_size)
+                # Values that begin as those before them cannot be read into a dictionary.
+                if leaf.path_in_schema in texts and "DELTA_BYTE_ARRAY" not in leaf.encodings:
+                    shared.append(leaf.path_in_schema)
+    cure = "check that it is what was recorded, and write it in smaller row groups"
+    check_expansion(path, "a row group", packed, unpacked, cure)
+    return pq.ParquetFile(
+        path, metadata=metadata, read_dictionary=shared, page_checksum_verification=True
+    )
 
 
 def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
@@ -279,10 +328,11 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
         column = metadata.schema.column(index)
         if column.path in labels:
             leaves[column.path] = index, column.physical_type
+    texts = [name for name, kind in labels.items() if kind is str]
     pieces, first = [], 0
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        load = partial(_read_group, path, metadata, index)
+        load = partial(_read_group, path, metadata, index, texts)
         bounds = _bounds(group, leaves, labels)
         pieces.append(Piece(str(path), first, group.num_rows, load, bounds))
         first += group.num_rows

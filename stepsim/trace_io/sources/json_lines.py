@@ -14,6 +14,7 @@ from stepsim.errors import TraceError
 __all__ = ["first_records", "integer", "json_records"]
 
 _SHOWN = 40
+_KEYS = 20
 
 
 def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
@@ -76,7 +77,9 @@ def integer(
         TraceError: the field is missing, no whole number, or out of bounds.
     """
     if name not in record:
-        listed = ", ".join(f"`{key}`" for key in record) or "none"
+        listed = ", ".join(f"`{_short(key)}`" for key in islice(record, _KEYS)) or "none"
+        if len(record) > _KEYS:
+            listed += f" and {len(record) - _KEYS} more"
         raise TraceError(
             f"{path}: line {line}: has no field `{name}` (found {listed}), expected a whole "
             "number; check the format, or drop the line"
@@ -128,5 +131,10 @@ def _not_json(path: Path, line: int, error: ValueError | RecursionError) -> Trac
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    """The beginning of a text. Half a surrogate pair, which JSON can say, is no character."""
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shown.encode(errors="backslashreplace").decode()

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import TraceError
-from stepsim.trace_io.files import choose_array, damaged
+from stepsim.trace_io.files import check_expansion, choose_array, damaged
 from stepsim.trace_io.validate import check_integer_dtype, check_weights_shape
 
 __all__ = ["Array", "archive_names", "array_of_bytes", "open_array", "open_routing"]
@@ -35,6 +35,8 @@ _PAGE_BYTES = 2 << 20
 
 _MAX_UNPACKED_BYTES = 32 << 20
 """Bytes of an archived array that are taken into memory."""
+
+_MOST_OF_NOTHING = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,14 @@ class Array:
             rows = self.values()[first:end]
             return rows if layer is None else rows[:, layer]
         inner = self.shape[1:] if layer is None else self.shape[2:]
-        out = np.empty((end - first, *inner), dtype=self.dtype)
+        try:
+            out = np.empty((end - first, *inner), dtype=self.dtype)
+        except MemoryError as error:
+            needed = (end - first) * math.prod(inner) * self.dtype.itemsize
+            raise TraceError(
+                f"{self.name}: {end - first} rows need {needed} bytes of memory, which are not "
+                "there; choose a window of them, or import the trace, which is done piece by piece"
+            ) from error
         if self.fortran:
             # Each index of the inner dims is a column of consecutive values.
             at_once = max(1, _WINDOW_BYTES // max(_PAGE_BYTES, len(out) * self.dtype.itemsize))
@@ -123,8 +132,12 @@ class Array:
                 yield self.values()[first : first + rows]
 
 
-def open_array(path: Path, kind: str, name: str | None = None) -> Array:
+def open_array(path: Path, kind: str, name: str | None = None, *, rows: int | None = None) -> Array:
     """The array of a .npy file, or the one called ``name`` in a .npz file.
+
+    Of an archive with as many ``rows`` as the caller expects, the array may be packed as well as it
+    likes. If there are more or fewer, this is looked at when it is unpacked, so that the caller can
+    say before what is wrong with their number.
 
     Raises:
         TraceError: the file is truncated or damaged, or holds Python objects.
@@ -133,11 +146,15 @@ def open_array(path: Path, kind: str, name: str | None = None) -> Array:
         if kind == "npy":
             with path.open("rb") as file:
                 header = _header(file)
-                found = file.seek(0, io.SEEK_END)
+                found = packed = file.seek(0, io.SEEK_END)
         else:
             with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
                 header = _header(member)
-                found = archive.getinfo(f"{name}.npy").file_size
+                info = archive.getinfo(f"{name}.npy")
+                # The directory may say anything, but the next member begins where this one ends.
+                after = [one.header_offset for one in archive.infolist()] + [archive.start_dir]
+                room = min(at for at in after if at > info.header_offset) - info.header_offset
+                found, packed = info.file_size, min(info.compress_size, room)
     if header.dtype.hasobject:
         raise TraceError(
             f"{path}: holds Python objects (object array), expected integers; rows of "
@@ -146,12 +163,22 @@ def open_array(path: Path, kind: str, name: str | None = None) -> Array:
     # Before memory is taken for what a damaged header says.
     if found < header.file_bytes or min(header.shape, default=0) < 0:
         raise damaged(path, kind, EOFError(f"{found} of {header.file_bytes} bytes are there"))
-    values = _Unpacked(path, f"{name}.npy", header) if kind == "npz" else _Mapped(path, header)
+    # Without bytes there may be as many values as a header likes, and walking them takes for ever.
+    if max(header.shape, default=0) > _MOST_OF_NOTHING and header.file_bytes == header.offset:
+        raise damaged(path, kind, ValueError(f"shape {header.shape} without any bytes"))
+    values: _Mapped | _Unpacked = _Mapped(path, header)
+    if kind == "npz":
+        expected = rows is not None and header.shape[:1] == (rows,)
+        values = _Unpacked(path, f"{name}.npy", header, None if expected else packed)
+        if rows is None:
+            values.check()
     return Array(str(path), header.dtype, header.shape, values, fortran=header.fortran)
 
 
-def open_routing(path: Path, kind: str) -> tuple[Array, Array | None]:
+def open_routing(path: Path, kind: str, *, rows: int | None = None) -> tuple[Array, Array | None]:
     """The expert ids in a .npy or .npz file, and their weights if there are.
+
+    ``rows`` are those of `open_array`.
 
     Raises:
         TraceError: as `open_array`, it is not clear which array is meant, or the weights have
@@ -162,8 +189,8 @@ def open_routing(path: Path, kind: str) -> tuple[Array, Array | None]:
         names = archive_names(path)
         chosen = choose_array(path, names, ("experts", "data"), ("weights",))
         if "weights" in names and chosen != "weights":
-            weights = open_array(path, kind, "weights")
-    ids = open_array(path, kind, chosen)
+            weights = open_array(path, kind, "weights", rows=rows)
+    ids = open_array(path, kind, chosen, rows=rows)
     if weights is not None:
         check_weights_shape(weights.shape, ids.shape, str(path))
     return ids, weights
@@ -234,11 +261,22 @@ class _Mapped:
 
 @dataclass(frozen=True)
 class _Unpacked:
-    """Unpacks the ``member`` of an archive when it is first asked for."""
+    """Unpacks the ``member`` of an archive when it is first asked for.
+
+    ``packed`` are its bytes in the archive, None if they need not be in proportion.
+    """
 
     path: Path
     member: str
     header: _Header
+    packed: int | None
+
+    def check(self) -> None:
+        """Refuse what unpacks to much more than it is."""
+        if self.packed is not None:
+            what = f"the array `{self.member.removesuffix('.npy')}`"
+            cure = "check that it is what was recorded, and save it as a .npy file"
+            check_expansion(self.path, what, self.packed, self.header.file_bytes, cure)
 
     def __call__(self) -> npt.NDArray[Any]:
         return self._values if self._file is None else self.header.map(self._file)
@@ -258,6 +296,8 @@ class _Unpacked:
     @cached_property
     def _file(self) -> IO[bytes] | None:
         """A large array in a file."""
+        with _reading(self.path, "npz"):
+            self.check()
         if self.header.file_bytes <= _MAX_UNPACKED_BYTES:
             return None
         try:
@@ -288,6 +328,8 @@ class _Unpacked:
             while left and (block := file.read(min(left, _WINDOW_BYTES))):
                 left -= len(block)
                 yield block
+            if left:  # the directory says that there is more
+                raise EOFError(f"{left} of {self.header.file_bytes} bytes are missing")
             file.read(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,10 @@ __all__ = ["Lines", "first_fields", "read_lines"]
 _BLOCK_BYTES = 1 << 18
 """Bytes of text that are taken at a time; the most that a line may have."""
 
-_SHOWN = 120
+# A handler of invalid rows would be called with their text, which may be no UTF-8.
+_ROW = re.compile(
+    r"Row #(?P<line>\d+): Expected \d+ columns, got (?P<fields>\d+): (?P<text>.*)", re.S
+)
 _FIRST_BYTES = 1 << 16
 
 
@@ -120,18 +124,12 @@ def read_lines(
     """
     names = [str(index) for index in range(width)]
     wanted = [names[index] for index in columns]
-    refused: list[pa.csv.InvalidRow] = []
-
-    def refuse(row: pa.csv.InvalidRow) -> str:
-        refused.append(row)
-        return "error"
-
     try:
         with pa.OSFile(str(path)) as file:
             reader = pa.csv.open_csv(
                 file,
                 pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=names),
-                pa.csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=refuse),
+                pa.csv.ParseOptions(ignore_empty_lines=False),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted
                 ),
@@ -146,12 +144,12 @@ def read_lines(
     except OSError as error:
         raise unreadable(path, error) from error
     except pa.ArrowException as error:
-        if refused:
-            row = refused[0]
+        row = _ROW.search(str(error))
+        if row is not None:
             raise TraceError(
-                f"{path}: line {row.number}: {row.actual_columns} fields "
-                f"{row.text[:_SHOWN]!r}, expected {width} in format `{format}`; the file may be "
-                "cut off, correct or drop the line; or choose another --format"
+                f"{path}: line {row['line']}: {row['fields']} fields {row['text']!r}, "
+                f"expected {width} in format `{format}`; the file may be cut off, "
+                "correct or drop the line; or choose another --format"
             ) from None
         raise TraceError(
             f"{path}: is not readable as UTF-8 text of {width} comma-separated columns ({error}); "
