@@ -154,8 +154,10 @@ def query(
 ) -> None:
     """Query the tables runs, failures and units of a sweep with DuckDB."""
     from stepsim.sweep import query as ask
+    from stepsim.sweep.analysis import count_missing
 
     found = ask(folder, sql)
+    _note_missing(folder, count_missing(folder))
     if json:
         print_json({"rows": [_plain(row) for row in found.to_pylist()]})
         return

@@ -87,7 +87,7 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
         print_json(nested(record))
     else:
         _show(case, record, busiest)
-    for sentence in case.built.notes:
+    for sentence in result.notes:
         note(sentence)
     if result.status != "ok":
         note(f"run failed, status {result.status}: {result.diagnosis}")

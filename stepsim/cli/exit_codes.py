@@ -2,12 +2,67 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
-__all__ = ["BAD_INPUT", "RUN_FAILED"]
+from stepsim.errors import OutputError, StepSimError, UserCodeError, WorkerError
+
+__all__ = [
+    "BAD_INPUT",
+    "MEANINGS",
+    "NOT_WRITTEN",
+    "RUN_FAILED",
+    "SIGNAL",
+    "WORKERS_LOST",
+    "code_of",
+    "is_no_room",
+]
 
 RUN_FAILED: Final = 1
 """A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised."""
 
 BAD_INPUT: Final = 2
-"""An option, file, trace or machine cannot be used."""
+"""An option, file, trace or machine cannot be used, or a result can have no such name."""
+
+WORKERS_LOST: Final = 3
+"""The workers of a sweep were lost or did not start; ``--resume`` continues."""
+
+NOT_WRITTEN: Final = 4
+"""The disk is full or fails, a quota is used up, or memory ends while results are written."""
+
+SIGNAL: Final = 128
+"""Plus the number of the signal that ended a sweep: 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP."""
+
+MEANINGS: Final = {
+    0: "done",
+    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file)",
+    BAD_INPUT: "bad input",
+    WORKERS_LOST: "the workers of a sweep were lost",
+    NOT_WRITTEN: "the disk is full or fails",
+}
+"""All codes but those of signals, in words."""
+
+_NO_ROOM = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "ENOMEM")
+    if hasattr(errno, name)
+)
+"""What another name does not cure; Windows has no quotas."""
+
+
+def code_of(error: StepSimError) -> int:
+    """The exit code for an error that ends a command."""
+    if isinstance(error, UserCodeError):
+        return RUN_FAILED
+    if isinstance(error, WorkerError):
+        return WORKERS_LOST
+    if isinstance(error, OutputError) and (
+        is_no_room(error.__cause__) or isinstance(error.__cause__, MemoryError)
+    ):
+        return NOT_WRITTEN
+    return BAD_INPUT
+
+
+def is_no_room(error: BaseException | None) -> bool:
+    """Whether the place can be written, but not now."""
+    return isinstance(error, OSError) and error.errno in _NO_ROOM

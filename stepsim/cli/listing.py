@@ -69,7 +69,7 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
         )
     else:
         _show(case, formulas, numbers, options.every)
-    for sentence in case.built.notes:
+    for sentence in (*case.built.notes, *machine.notes):
         note(sentence)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stepsim.cli.console import print_json, show
+from stepsim.cli.console import note, print_json, show
 
 __all__ = ["machines"]
 
@@ -43,6 +43,8 @@ def machines(
             print_json(machine.to_dict())
         else:
             typer.echo(machine.to_yaml(), nl=False)
+        for sentence in machine.notes:
+            note(sentence)
         return
     if overrides:
         raise ArgError("--set changes the machine that --show prints; add --show MACHINE")

@@ -30,16 +30,23 @@ from stepsim.cli import (
     system,
     trace,
 )
-from stepsim.cli.exit_codes import BAD_INPUT, RUN_FAILED
-from stepsim.errors import StepSimError, UserCodeError
+from stepsim.cli.exit_codes import (
+    BAD_INPUT,
+    MEANINGS,
+    NOT_WRITTEN,
+    RUN_FAILED,
+    code_of,
+    is_no_room,
+)
+from stepsim.errors import StepSimError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="stepsim",
     help="Exact, fast simulation of Streaming Tensor Programs on spatial dataflow accelerators.",
-    epilog="Exit codes: 0 done, 1 the run failed (deadlock, failed unit, limit, an exception in a "
-    "user's file), 2 bad input.",
+    epilog=f"Exit codes: {', '.join(f'{code} {what}' for code, what in MEANINGS.items())}, "
+    "128 + n ended by signal n.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -93,12 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         finally:
             # What is still buffered may fail to be written too, and must not do so unseen.
             sys.stdout.flush()
-    except UserCodeError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(RUN_FAILED) from None
     except StepSimError as error:
         sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(BAD_INPUT) from None
+        raise SystemExit(code_of(error)) from None
     except BrokenPipeError:
         # The reader has seen enough, as in `stepsim ... | head`.
         _drop_output()
@@ -108,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.filename is None:
             _drop_output()
             sys.stderr.write(f"error: the output cannot be written: {reason}\n")
-            raise SystemExit(RUN_FAILED) from None
+            raise SystemExit(NOT_WRITTEN if is_no_room(error) else RUN_FAILED) from None
         sys.stderr.write(f"error: {error.filename}: {reason}\n")
         raise SystemExit(BAD_INPUT) from None
 

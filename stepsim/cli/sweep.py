@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
 from stepsim.cli.options import Json
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 _SHOWN_FAILURES = 5
-_INTERRUPTED = 130
 
 
 def sweep(
@@ -37,39 +38,71 @@ def sweep(
     json: Json = False,
 ) -> None:
     """Run every design point of a specification on every trace."""
-    from stepsim.cli.heartbeat import Heartbeat
     from stepsim.errors import ArgError
-    from stepsim.sweep import check_backend, estimate_seconds, plan_sweep, run_sweep, runs_left
+    from stepsim.sweep import Ended, check_backend
+    from stepsim.sweep.signals import ended_by_signals
 
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
     check_backend(backend, address)
+    # What is told of the first signal is not interrupted by a second one.
+    with ended_by_signals() as ending:
+        try:
+            _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+        except KeyboardInterrupt:
+            ending.process_ends = True
+            _tell_end("interrupted", out)
+            raise typer.Exit(SIGNAL + signal.SIGINT) from None
+        except Ended as ended:
+            ending.process_ends = True
+            _tell_end(f"ended by {ended.signal.name}", out)
+            raise typer.Exit(SIGNAL + ended.signal) from None
+
+
+def _tell_end(how: str, out: Path | None) -> None:
+    kept = ""
+    if out is not None and (out / "sweep.json").exists():
+        kept = f"; what was finished is kept, continue with --resume --out {out}"
+    # The terminal is gone after a hangup.
+    with suppress(OSError):
+        note(how + kept)
+
+
+def _sweep(
+    spec: Path,
+    out: Path | None,
+    jobs: int,
+    backend: Literal["local", "dask", "ray"],
+    address: str | None,
+    *,
+    resume: bool,
+    json: bool,
+) -> None:
+    """What the command does, into ``out``; without it only the plan and the estimate."""
+    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.sweep import estimate_seconds, plan_sweep, run_sweep, runs_left
+
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
         plan = plan_sweep(spec)
-        left = plan.runs if out is None or dry_run else runs_left(plan, out, resume=resume)
+        left = plan.runs if out is None else runs_left(plan, out, resume=resume)
         heartbeat.phase("trying a few runs to estimate the time")
         estimate = estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
     _note_plan(plan, left, estimate, jobs if address is None else None)
-    if dry_run or out is None:
+    if out is None:
         if json:
             print_json(_plan_record(plan, estimate))
         return
-    try:
-        with Heartbeat() as heartbeat:
-            heartbeat.phase("starting")
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("starting")
 
-            def report(progress: SweepProgress) -> None:
-                heartbeat.phase("running")
-                heartbeat.progress(_how_far(progress))
+        def report(progress: SweepProgress) -> None:
+            heartbeat.phase("running")
+            heartbeat.progress(_how_far(progress))
 
-            summary = run_sweep(
-                plan, out, jobs=jobs, backend=backend, address=address, resume=resume,
-                progress=report,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        note(f"interrupted; what was finished is kept, continue with --resume --out {out}")
-        raise typer.Exit(_INTERRUPTED) from None
+        summary = run_sweep(
+            plan, out, jobs=jobs, backend=backend, address=address, resume=resume, progress=report
+        )
     if json:
         print_json({**_plan_record(plan, estimate), **summary.to_dict(), "out": str(out)})
     else:
@@ -95,6 +128,8 @@ def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None
         f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
         f"{listing(bad, _SHOWN_FAILURES)}"
     )
+    for sentence in dict.fromkeys(text for point in plan.points for text in point.machine.notes):
+        note(sentence)
     if plan.misfits:
         note(f"runs that become failures:{listing(plan.misfits, _SHOWN_FAILURES)}")
 

@@ -28,6 +28,7 @@ from stepsim.sweep.run import (
     runs_left,
 )
 from stepsim.sweep.schema import FAILURES_SCHEMA, UNIT_ROWS_SCHEMA, runs_schema
+from stepsim.sweep.signals import Ended
 from stepsim.sweep.spec import SweepSpec, load_spec
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Comparison",
     "DesignCost",
     "DesignCosts",
+    "Ended",
     "LeftOut",
     "NewFailure",
     "Plan",

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple
@@ -99,7 +100,9 @@ def read_designs(
     machines: dict[str, Machine | MachineError] = {}
     found = []
     for index, values in enumerate(given):
-        one = Design(spec, source, common, values, index, problems, machines)
+        # Those that are listed come last.
+        listed = index - (len(given) - len(spec.points))
+        one = Design(spec, source, common, values, index, listed, problems, machines)
         if one.check(machine_known=machine_known):
             found.append(one)
     return found
@@ -123,7 +126,7 @@ def resolve_points(
             point = one.resolved(traces.get(one.index, ()))
         except ParameterError as error:
             for name, text in error.problems:
-                problems.add_of_point(one.where, f"{name}: {text}")
+                problems.add_of_point(one.where, f"{name}: {text}", partial(one.place, name))
             continue
         except UserCodeError:
             raise
@@ -213,10 +216,12 @@ class Design:
         common: Mapping[str, Any],
         design: Mapping[str, Any],
         index: int,
+        listed: int,
         problems: Problems,
         machines: dict[str, Machine | MachineError],
     ) -> None:
         self.index = index
+        self._listed = listed
         self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
         self._spec, self._source, self._design = spec, source, design
         self._workload = source.load()
@@ -302,6 +307,15 @@ class Design:
                 found[name] = str(value)
         return found
 
+    def place(self, key: str) -> str | None:
+        """Where the specification has the value of a key, as in ``grid.tile[2]``."""
+        if key not in self._design:
+            return None
+        if self._listed >= 0:
+            return f"points[{self._listed}].{key}"
+        texts = [repr(value) for value in self._spec.grid[key]]
+        return f"grid.{key}[{texts.index(repr(self._design[key]))}]"
+
     def _find_machine(self, *, known: bool) -> Machine | None:
         """The machine with what is changed of it; None if something is wrong with it."""
         overrides = {
@@ -356,7 +370,7 @@ class Design:
             return
         common = key in self._spec.parameters or (key == "model" and self._spec.model is not None)
         if key in self._design or (not common and key != "machine"):
-            self._problems.add_of_point(self.where, f"{key}: {text}")
+            self._problems.add_of_point(self.where, f"{key}: {text}", partial(self.place, key))
         elif key in self._spec.parameters:
             self._problems.add(f"parameters.{key}: {text}")
         else:

@@ -2,6 +2,8 @@
 
 When a process dies it is not known which of the chunks it had was to blame. They are run again one
 by one, with nothing beside them; a chunk that loses its worker alone, several times, is given up.
+Of a process that died before it began no chunk is to blame: how often to start another is up to the
+backend.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stepsim.sweep.backends import Backend, WorkerLost
+from stepsim.sweep.backends import Backend, WorkerLost, WorkerNotStarted
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows
 
@@ -39,13 +41,14 @@ def _dispatch(
     finished: deque[ChunkRows],
 ) -> list[tuple[Chunk, str]]:
     waiting = iter(chunks)
+    again: deque[Chunk] = deque()
     suspects: deque[Chunk] = deque()
     lost: list[tuple[Chunk, str]] = []
     active: dict[Any, Chunk] = {}
     exhausted = False
     while True:
         while not exhausted and not suspects and len(active) < backend.ahead:
-            chunk = next(waiting, None)
+            chunk = again.popleft() if again else next(waiting, None)
             if chunk is None:
                 exhausted = True
             else:
@@ -57,6 +60,9 @@ def _dispatch(
                 chunk = active.pop(handle)
                 try:
                     finished.append(backend.result(handle))
+                except WorkerNotStarted:
+                    again.append(chunk)
+                    exhausted = False
                 except WorkerLost:
                     suspects.append(chunk)
         elif suspects:
@@ -76,13 +82,17 @@ def _save_all(finished: deque[ChunkRows], save: Callable[[ChunkRows], None]) -> 
 def _alone(chunk: Chunk, backend: Backend, save: Callable[[ChunkRows], None]) -> str:
     """Run a chunk with nothing beside it; the reason when it is given up."""
     reason = ""
-    for _ in range(_LIVES):
+    lives = _LIVES
+    while lives:
         handle = backend.submit(chunk)
         backend.wait([handle])
         try:
             save(backend.result(handle))
+        except WorkerNotStarted:
+            continue
         except WorkerLost as error:
             reason = str(error) or "its worker died"
+            lives -= 1
         else:
             return ""
     return reason

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from stepsim.errors import SweepError
+from stepsim.sweep.sizes import MOST_TRACES, check_size
 from stepsim.sweep.traces import NO_TRACE, Trace
 
 __all__ = ["pair_traces", "without_routing"]
@@ -28,8 +29,11 @@ def pair_traces(routing: Sequence[Trace], lengths: Sequence[Trace], pairs: str) 
     ------
     SweepError
         A routing has no lengths, an order has lengths left over, steps are not known, or a pair has
-        not one token for each request.
+        not one token for each request, or there are too many.
     """
+    if pairs == "all":
+        count = len(routing) * len(lengths)
+        check_size("pairs", count, MOST_TRACES, "pairs of traces", "pair by step, or sample both")
     make = {"all": _each_with_each, "step": _by_step, "order": _in_order}[pairs]
     found = []
     for table, batch in make(routing, lengths):

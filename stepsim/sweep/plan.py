@@ -33,6 +33,7 @@ from stepsim.sweep.pairs import pair_traces, without_routing
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
 from stepsim.sweep.selection import Experts, kv_traces, routing_traces
+from stepsim.sweep.sizes import MOST_RUNS, check_size
 from stepsim.sweep.spec import Draft, SweepSpec
 from stepsim.sweep.traces import NO_TRACE, Trace, of_traces
 from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
@@ -224,7 +225,7 @@ def make_plan(draft: Draft) -> Plan:
     UserCodeError
         The file of a user's workload raises.
     """
-    spec, problems = draft.spec, Problems()
+    spec, problems = draft.spec, Problems(draft.lines)
     if spec is None:
         raise draft.refusal()
     sources: list[Source] = []
@@ -244,14 +245,18 @@ def make_plan(draft: Draft) -> Plan:
         _check_alone(draft, spec, problems)
     traces: dict[int, tuple[Trace, ...]] = {}
     if not draft.wrong & {"traces", "lengths", "pairs"}:
-        traces = _traces_of(spec, workload, designs, problems)
+        found = _traces_of(spec, workload, designs, problems)
+        with problems.collected():
+            runs = sum(map(len, found.values()))
+            check_size("grid", runs, MOST_RUNS, "runs", "divide it, or draw a sample of the traces")
+            traces = found
     points = resolve_points(designs, traces, problems)
     points = {where: point for where, point in points.items() if point.index in traces}
     build = is_checked_by_building(workload) and len(points) <= _BUILT
     fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}
-    for where, found in fits.items():
-        if found.misfit and found.example is None:
-            problems.add_of_point(where, found.misfit)
+    for where, tried in fits.items():
+        if tried.misfit and tried.example is None:
+            problems.add_of_point(where, tried.misfit)
     told = problems.listed()
     if told or draft.problems:
         raise draft.refusal(told)

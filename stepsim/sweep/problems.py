@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from stepsim.errors import MachineError, SweepError, TraceError, WorkloadError
@@ -24,18 +24,32 @@ class SeveralProblems(SweepError):
 
 
 class Problems:
-    """Collects what is wrong with a specification, so that all errors are listed together."""
+    """Collects what is wrong with a specification, so that all errors are listed together.
 
-    def __init__(self) -> None:
+    ``lines`` are those of its values, by their paths.
+    """
+
+    def __init__(self, lines: Mapping[str, int] | None = None) -> None:
+        self._lines = lines or {}
         self._general: list[str] = []
         self._of_points: dict[str, list[str]] = {}
+        self._line_of: dict[str, int] = {}
 
     def add(self, text: str) -> None:
         """Add what is wrong with a key, which starts the text."""
         self._general.append(text)
 
-    def add_of_point(self, where: str, text: str) -> None:
-        """Add what is wrong with a design point; the same of several is listed once."""
+    def add_of_point(
+        self, where: str, text: str, place: Callable[[], str | None] = lambda: None
+    ) -> None:
+        """Add what is wrong with a design point; the same of several is listed once.
+
+        ``place`` looks up the path of the wrong value in the specification.
+        """
+        if text not in self._of_points and len(self._of_points) < _LISTED_OF_SPEC:
+            path = place()
+            if path is not None and path in self._lines:
+                self._line_of[text] = self._lines[path]
         self._of_points.setdefault(text, []).append(where)
 
     @contextmanager
@@ -53,6 +67,7 @@ class Problems:
     def listed(self) -> list[str]:
         """All of them, those of design points last."""
         return self._general + [
+            f"{f'line {self._line_of[text]}, ' if text in self._line_of else ''}"
             f"{where[0]}{f' and {len(where) - 1:,} more' if where[1:] else ''}: {text}"
             for text, where in self._of_points.items()
         ]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stepsim.errors import SweepError
+from stepsim.arguments import shown
+from stepsim.errors import OutputError, SweepError
 from stepsim.simulation import ensure_compiled, warm_up
 from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
 from stepsim.sweep.dispatch import dispatch
-from stepsim.sweep.parquet import read_table
 from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
+from stepsim.sweep.signals import ended_by_signals, signals_held
 from stepsim.sweep.spec import SweepSpec, read_spec
-from stepsim.sweep.store import Store, table_files
+from stepsim.sweep.store import Store
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
 __all__ = [
@@ -162,24 +166,37 @@ def run_sweep(
     SweepError
         The specification is wrong, or the folder does not fit it; nothing has run then.
     OutputError
-        A chunk cannot be written. What was saved stays, ``resume`` continues.
+        A chunk cannot be written, or memory ends. What was saved stays, ``resume`` continues.
+    WorkerError
+        Workers cannot be started, or the scheduler was lost. What was saved stays.
+    Ended
+        SIGTERM or SIGHUP came, and this is the main thread, which had no handler of its own. It is
+        a ``SystemExit``. What was saved stays, and the workers have ended.
     """
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
     if jobs < 1:
         raise SweepError(f"jobs is {jobs}; expected at least 1")
+    if not isinstance(out, str | os.PathLike):
+        raise SweepError(f"out: expected a folder, found {shown(out)}")
     if isinstance(backend, str):
         check_backend(backend, address)
-    store = Store(Path(out), plan)
-    store.check(resume=resume)
-    # The folder is touched only once there is something that computes: a scheduler may not respond.
-    engine = _backend(backend, jobs, address) if isinstance(backend, str) else backend
-    try:
-        ensure_compiled()
-        with store.open(resume=resume):
-            return _run(plan, store, engine, progress)
-    finally:
-        if isinstance(backend, str):
-            engine.close()
+    with ended_by_signals(), ExitStack() as closing:
+        try:
+            store = Store(Path(out), plan)
+            store.check(resume=resume)
+            # The folder is touched only once there is something that computes: a scheduler may not
+            # respond.
+            if isinstance(backend, str):
+                backend = _backend(backend, jobs, address)
+                closing.callback(_close, backend)
+            ensure_compiled()
+            with store.open(resume=resume):
+                return _run(plan, store, backend, progress)
+        except MemoryError as error:
+            raise OutputError(
+                f"{out}: not enough memory; what was finished is kept: end other programs, or use "
+                "fewer workers, and continue with --resume"
+            ) from error
 
 
 def check_backend(name: str, address: str | None) -> None:
@@ -200,6 +217,12 @@ def _backend(name: str, jobs: int, address: str | None) -> Backend:
     if name == "local":
         return LocalBackend(jobs)
     return (DaskBackend if name == "dask" else RayBackend)(jobs, address)
+
+
+def _close(backend: Backend) -> None:
+    # Halfway through, workers and their temporary folders would stay.
+    with signals_held():
+        backend.close()
 
 
 def _run(
@@ -238,11 +261,12 @@ def _run(
         return [chunk for chunk in plan.chunks() if chunk.key not in finished]
 
     lost = dispatch(missing(), backend, save)
+    errors = _errors(store)
     summary = SweepSummary(
         runs=plan.runs,
         simulated=store.count("runs"),
-        failures=store.count("failures"),
-        errors=_errors(store.folder),
+        failures=sum(errors.values()),
+        errors=errors,
         unfinished={chunk.key: reason for chunk, reason in lost},
         damaged=store.damaged,
         computed=computed,
@@ -261,10 +285,9 @@ def _compact_if_complete(
         store.compact(plan.points[index], keys)
 
 
-def _errors(folder: Path) -> dict[str, int]:
+def _errors(store: Store) -> dict[str, int]:
     """Failures by kind."""
-    found: dict[str, int] = {}
-    for path in table_files(folder, "failures"):
-        for error in read_table(path)["error"].to_pylist():
-            found[error] = found.get(error, 0) + 1
+    found: Counter[str] = Counter()
+    for table in store.tables("failures"):
+        found.update(table["error"].to_pylist())
     return dict(sorted(found.items()))

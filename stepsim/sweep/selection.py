@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stepsim.errors import SweepError, TraceError
 from stepsim.sweep.problems import SeveralProblems
+from stepsim.sweep.sizes import MOST_DRAWN, MOST_TRACES, check_size
 from stepsim.sweep.spec import TraceSelection
 from stepsim.sweep.traces import Content, Source, Trace, digest, read_sources
 from stepsim.trace_io import (
@@ -24,6 +25,7 @@ from stepsim.trace_io import (
     synthetic_routing,
 )
 from stepsim.trace_io.parts import check_window
+from stepsim.trace_io.synthetic import MOST_ENTRIES
 
 __all__ = ["kv_traces", "routing_traces"]
 
@@ -173,11 +175,27 @@ def _recorded(part: RoutingPart, tokens: int | None, window: int | None) -> Rout
 def _synthetic(selection: TraceSelection, shape: Experts) -> Iterator[_Batch]:
     drawn = selection.synthetic
     assert drawn is not None
+    experts, k = _known(shape)
+    layers = _wanted(selection.layers, drawn.layers)
+    steps = _wanted(selection.steps, drawn.steps)
+    tables = len(layers) * len(steps)
+    check_size(
+        "traces.synthetic", tables, MOST_TRACES, "tables", "draw fewer, or select layers and steps"
+    )
+    check_size(
+        "traces.synthetic.tokens", drawn.tokens * k, MOST_ENTRIES,
+        f"choices of experts in a table, {k} for each of {drawn.tokens:,} tokens",
+        "draw smaller tables",
+    )  # fmt: skip
+    check_size(
+        "traces.synthetic", min(tables, selection.sample or tables) * drawn.tokens * k, MOST_DRAWN,
+        "choices of experts in all tables", "draw fewer or smaller tables, or a sample",
+    )  # fmt: skip
 
     @lru_cache(maxsize=1)  # windows of a table come one after the other
     def table(layer: int, step: int) -> RoutingTable:
         return synthetic_routing(
-            drawn.tokens, *_known(shape),
+            drawn.tokens, experts, k,
             seed=drawn.seed, skew=drawn.skew, layer=layer, step=step,
         )  # fmt: skip
 
@@ -191,14 +209,13 @@ def _synthetic(selection: TraceSelection, shape: Experts) -> Iterator[_Batch]:
         )
 
     source = f"synthetic (seed {drawn.seed}, skew {drawn.skew:g})"
-    for layer in range(drawn.layers):
-        for step in range(drawn.steps):
-            if _wanted(selection.layers, layer) and _wanted(selection.steps, step):
-                yield _Batch(
-                    source, layer, step, drawn.tokens,
-                    f"layer {layer} step {step} has {drawn.tokens} tokens",
-                    (layer, step), partial(_content, partial(read, layer, step)),
-                )  # fmt: skip
+    for layer in layers:
+        for step in steps:
+            yield _Batch(
+                source, layer, step, drawn.tokens,
+                f"layer {layer} step {step} has {drawn.tokens} tokens",
+                (layer, step), partial(_content, partial(read, layer, step)),
+            )  # fmt: skip
 
 
 def _known(shape: Experts) -> tuple[int, int]:
@@ -262,6 +279,8 @@ def _select(selection: TraceSelection, groups: Sequence[_Group], where: str) -> 
             f"{where}.windows: nothing has {selection.tokens} rows, the longest has {most}; choose "
             "smaller tokens"
         )
+    count = total if selection.sample is None else min(total, selection.sample)
+    check_size(where, count, MOST_TRACES, "traces are selected", "draw a smaller sample of them")
     chosen: Sequence[int] = range(total)
     if selection.sample is not None:
         if selection.sample > total:
@@ -316,8 +335,11 @@ def _window(selection: TraceSelection, batch: _Batch, offset: int) -> int | None
     return selection.windows[offset] if isinstance(selection.windows, list) else offset
 
 
-def _wanted(values: Sequence[int] | None, value: int) -> bool:
-    return values is None or value in values
+def _wanted(values: Sequence[int] | None, count: int) -> Sequence[int]:
+    """Those of the first ``count`` numbers that are wanted, each once."""
+    if values is None:
+        return range(count)
+    return sorted({value for value in values if value < count})
 
 
 def _check_labels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,10 @@ from pydantic_core import PydanticCustomError
 from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
 from stepsim.errors import SweepError
+from stepsim.paths import exists
 from stepsim.results.columns import COUNTINGS, MEASURES
 from stepsim.sweep.problems import SeveralProblems, refusal
+from stepsim.sweep.sizes import MOST_POINTS, MOST_VALUES, TooMany, check_size
 from stepsim.wording import describe_problems
 from stepsim.workloads.values import split_target
 
@@ -67,12 +70,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | range):
-        return [_plain(inner) for inner in value]
+        return (
+            [_plain(inner) for inner in value]
+            if _len(value) <= MOST_VALUES
+            else TooMany(_len(value))
+        )
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return TooMany(value.size) if value.size > MOST_VALUES else _plain(value.tolist())
     if isinstance(value, np.generic):
         return value.item()
     return os.fsdecode(value) if isinstance(value, os.PathLike) else value
+
+
+def _len(value: Sequence[Any]) -> int:
+    """Also of ranges whose length Python's `len` cannot tell."""
+    if isinstance(value, range):
+        return max(0, -((value.start - value.stop) // value.step))
+    return len(value)
 
 
 class SyntheticTraces(_Section):
@@ -212,11 +226,13 @@ class SweepSpec(_Section):
         Raises
         ------
         SweepError
-            An axis is empty or has a value twice, or two points are the same.
+            An axis is empty or has a value twice, two points are the same, or they are too many.
         """
         problems = self.axis_problems()
         if problems:
             raise SeveralProblems(problems)
+        count = math.prod(map(len, self.grid.values())) + len(self.points)
+        check_size("grid", count, MOST_POINTS, "design points", "leave out values, or divide it")
         names = list(self.grid)
         product = [
             dict(zip(names, values, strict=True))
@@ -324,8 +340,12 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
     try:
         whole = SweepSpec.model_validate(rest | {near: data[key] for key, near in meant.items()})
         return Draft(whole, where, _also_as(meant, lines), problems, wrong)
-    except ValidationError:
+    except ValidationError as error:
         wrong |= frozenset(meant.values())
+        # What is wrong with the rest is told already.
+        of_meant = re.compile(rf"(line \d+, )?({'|'.join(meant.values())})[.\[:]")
+        also = describe_problems(error, SweepSpec, _also_as(meant, lines))
+        problems += tuple(filter(of_meant.match, also)) if meant else ()
         spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
         return Draft(spec, where, lines, problems, wrong)
 
@@ -343,7 +363,7 @@ def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, in
 def _file(folder: Path, name: str) -> str:
     """A file beside the specification; the name of a data set stays as it is."""
     path = folder / name
-    return name if in_known_group(name) and not path.exists() else str(path)
+    return name if in_known_group(name) and not exists(path, SweepError) else str(path)
 
 
 def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:

@@ -64,17 +64,20 @@ def test_coarse_builds_as_many_regions_as_blocks(attend) -> None:
     found = outcome.json()
     assert (found["regions"], found["regions_built"], found["block"]) == (4, 1, 16)
     assert found["allocated_flops_per_cycle"] == 6 * 2048
-    assert "1 of 4 regions built: 8 requests make no more blocks of 16" in outcome.err
+    assert "1 of 4 regions is built: there is only 1 block of up to 16 requests;" in outcome.err
     small = attend("--json", "--block", 2, strategy="coarse")
     assert small.json()["regions_built"] == 4
-    assert "regions built" not in small.err
+    assert " built: " not in small.err
     assert small.json()["cycles"] < found["cycles"]
 
 
 def test_micro_batches_start_blocks_anew(attend) -> None:
     coarse = ("--json", "--block", 4)
     joined = attend(*coarse, strategy="coarse").json()
-    apart = attend(*coarse, "--micro-batches", "4+4", strategy="coarse").json()
+    split = attend(*coarse, "--micro-batches", "4+4", strategy="coarse")
+    told = "there is only 1 block of up to 4 requests in the largest micro-batch;"
+    assert told in " ".join(split.err.split())
+    apart = split.json()
     assert (joined["regions_built"], joined["micro_batches"]) == (2, None)
     assert (apart["regions_built"], apart["micro_batches"]) == (1, "4+4")
 

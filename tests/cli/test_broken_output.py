@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from stepsim.cli.exit_codes import NOT_WRITTEN
+
 COMMAND = [sys.executable, "-c", "from stepsim.cli import main; main()", "machines"]
 
 
@@ -17,7 +19,7 @@ COMMAND = [sys.executable, "-c", "from stepsim.cli import main; main()", "machin
 def test_a_full_disk_is_told_without_traceback(options: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*COMMAND, *options], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1
+    assert done.returncode == NOT_WRITTEN
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
 
 

@@ -69,6 +69,13 @@ def test_shown_machine_is_a_machine_file(cli: Cli, tmp_path: Path) -> None:
     assert cli("machines", "--show", path, "--json").json() == yaml.safe_load(outcome.out)
 
 
+def test_a_shown_machine_has_its_notes(cli: Cli) -> None:
+    outcome = cli("machines", "--show", "sda-1024", "--set", "hbm.channels=33")
+    assert yaml.safe_load(outcome.out)["hbm"]["channels"] == 33
+    assert "33 channels can take longer than fewer" in " ".join(outcome.err.split())
+    assert "model published" in cli("machines").out
+
+
 def test_schema_is_json(cli: Cli) -> None:
     assert cli("machines", "--schema").json()["title"] == "Machine"
 
@@ -87,10 +94,10 @@ def test_schema_is_json(cli: Cli) -> None:
             "for example hbm.channels=16\n",
         ),
         (
-            ("--set", "hbm.model=chanel", "--show", "sda-1024"),
-            "error: machine 'sda-1024': hbm.model is 'chanel', expected one of channel, "
-            "uncontended; did you mean 'channel'? A package adds models under the entry points "
-            "'stepsim.memory_models'\n",
+            ("--set", "hbm.model=channel", "--show", "sda-1024"),
+            "error: machine 'sda-1024': hbm.model is 'channel', expected one of interleaved, "
+            "published, uncontended; 'channel' is named 'published' now. "
+            "A package adds models under the entry points 'stepsim.memory_models'\n",
         ),
         (
             ("--set", "hbm.channels=1"),

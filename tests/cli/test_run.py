@@ -53,6 +53,13 @@ def test_json_holds_what_the_run_depended_on(run, trace: Path) -> None:
     assert "512 B/cycle peak" in outcome.err
 
 
+def test_the_published_walk_over_odd_channels_is_told_of(run) -> None:
+    told = "33 channels can take longer than fewer"
+    assert told in " ".join(run("--json", "--set", "hbm.channels=33").err.split())
+    even = run("--json", "--set", "hbm.channels=33", "--set", "hbm.model=interleaved")
+    assert told not in " ".join(even.err.split())
+
+
 def test_the_same_run_twice_differs_in_time_only(run) -> None:
     first, second = (run("--json").json() for _ in range(2))
     assert first.pop("wall_seconds") > 0

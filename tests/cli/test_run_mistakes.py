@@ -114,15 +114,8 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
         {"model": "glm-4.5", **PUBLISHED},
         "--config: there is no published experiment of glm-4.5; there is one of qwen3-30b-a3b\n",
     ),
-    "regions that do not divide": (
-        {"strategy": "interleaved", "regions": 3},
-        "--regions: expected a divisor of the 8 requests that are assigned round-robin, found 3; "
-        "the nearest is 8\n",
-    ),
-    "more regions than requests, and blocks": (
-        {"regions": 9, "block": 4},
-        "--regions: dynamic starts one request in each region, expected at most the 8 requests, "
-        "found 9\n"
+    "blocks": (
+        {"block": 4},
         "--block: dynamic deals out single requests, only coarse has blocks; leave it out\n",
     ),
     "no tile": ({"kv_tile": 0}, "--kv-tile: expected a whole number from 1, found 0\n"),
@@ -174,11 +167,7 @@ DECODER: dict[str, tuple[dict[str, Any], str]] = {
     "expert regions": (
         {"expert_regions": 3},
         "--expert-regions: expected a divisor of the 8 experts of mixtral-8x7b, found 3; "
-        "the nearest is 8\n",
-    ),
-    "attention regions": (
-        {"attention_regions": 3},
-        "--attention-regions: expected a divisor of the 8 requests, found 3; the nearest is 8\n",
+        "near ones are 1, 2, 4\n",
     ),
     "tile": (
         {"tile": "tall"}, "--tile: expected a whole number from 1, or 'dynamic', found 'tall'\n",

@@ -110,7 +110,8 @@ def test_two_micro_batches_of_attention(cli: Cli) -> None:
     assert one["cycles"] == found["cycles"]
     spelled = cli(
         "run", "attention", "--model", QWEN + "-step", "--kv-lengths", trace["kv_lengths"],
-        "--strategy", "coarse", "--micro-batches", "64+16", "--max-length", 6528, "--json",
+        "--strategy", "coarse", "--micro-batches", "64+16", "--max-length", 6528,
+        "--json",
     )  # fmt: skip
     assert spelled.json()["cycles"] == found["cycles"]
 

@@ -1,4 +1,4 @@
-"""What ``stepsim trace`` writes: links stay links, and what is no file is left alone."""
+"""What ``stepsim trace`` writes: links stay links, and pipes and devices are left alone."""
 
 from __future__ import annotations
 

@@ -31,9 +31,12 @@ class DaskCluster:
         wait_until(lambda: file.exists() and file.read_text().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
         for _ in range(workers):
-            self._start("worker", self.address, "--nthreads", "1", "--no-nanny",
-                        "--local-directory", self._folder)  # fmt: skip
+            self.add_worker()
         wait_until(lambda: len(self.workers()) == workers)
+
+    def add_worker(self) -> None:
+        self._start("worker", self.address, "--nthreads", "1", "--no-nanny",
+                    "--local-directory", self._folder)  # fmt: skip
 
     def workers(self) -> dict[str, int]:
         """Processes of the workers the scheduler knows, by their address."""

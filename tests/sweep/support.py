@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 
 from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep.digests import Digests
+from stepsim.sweep.manifest import read_manifest
+from stepsim.sweep.parquet import write_tables
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
@@ -64,7 +68,7 @@ def saved(folder: Path) -> set[str]:
     return set(open_table(folder).to_table(columns=["run"])["run"].to_pylist())
 
 
-def disturb_after(folder: Path, chunks: int) -> None:
+def disturb_after(folder: Path, chunks: int, spec: Mapping[str, Any] = TINY) -> None:
     """A sweep that stops after some chunks."""
 
     def stop(progress: Any) -> None:
@@ -74,12 +78,12 @@ def disturb_after(folder: Path, chunks: int) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(tiny(), folder, progress=stop)
+        run_sweep(spec, folder, progress=stop)
 
 
-def assert_as_undisturbed(folder: Path) -> None:
+def assert_as_undisturbed(folder: Path, spec: Mapping[str, Any] = TINY) -> None:
     other = folder.with_name(folder.name + "-undisturbed")
-    run_sweep(tiny(), other)
+    run_sweep(spec, other)
     assert rows_of(folder) == rows_of(other)
 
 
@@ -92,6 +96,12 @@ def rows_of(folder: Path) -> dict[str, bytes]:
         for path in sorted((folder / name).rglob("*"))
         if path.is_file()
     }
+
+
+def rewrite(path: Path, table: pa.Table) -> None:
+    """Other rows in a file of results, as if the sweep had written them."""
+    folder = path.parents[2]
+    write_tables({path: table}, Digests.read(folder, read_manifest(folder).plan))
 
 
 def sweep_command(spec: Mapping[str, Any], folder: Path, *options: str) -> list[str]:

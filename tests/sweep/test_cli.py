@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 import sys
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from stepsim.cli.exit_codes import BAD_INPUT, NOT_WRITTEN
 from stepsim.cli.main import main
 from stepsim.sweep import (
     DesignCost,
@@ -26,7 +29,7 @@ from stepsim.sweep import (
     open_table,
     run_sweep,
 )
-from tests.sweep.support import tiny
+from tests.sweep.support import rewrite, tiny
 
 
 def stepsim(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -54,6 +57,17 @@ def test_dry_run_counts_and_estimates(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
 
 
+def test_a_plan_has_the_notes_of_its_machines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*channels: int) -> int:
+        path = write(tmp_path, grid={"tile": [2, 4], "machine.hbm.channels": list(channels)})
+        return stepsim(capsys, "sweep", path, "--dry-run")[2].count("can take longer than fewer")
+
+    assert told(8, 33, 12) == 2
+    assert told(8, 32) == 0
+
+
 def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "out"
     code, out, err = stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
@@ -78,6 +92,13 @@ def test_a_sweep_and_what_looks_at_it(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "24 runs in both, 0 larger, 0 smaller, 24 equal, geometric mean 1.0000" in out
     code, out, _ = stepsim(capsys, "query", folder, "select count(*) as n from runs", "--json")
     assert (code, json.loads(out)) == (0, {"rows": [{"n": 24}]})
+    code, _, err = stepsim(capsys, "query", folder, "select 1; select 2")
+    assert (code, err) == (2, "error: query: expected one statement, found 2\n")
+    manifest = (folder / "sweep.json").read_bytes()
+    code, _, err = stepsim(capsys, "query", folder, f"copy runs to '{folder}/sweep.json'")
+    assert code == 2
+    assert "disabled by configuration" in err
+    assert (folder / "sweep.json").read_bytes() == manifest
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
@@ -161,6 +182,7 @@ def test_analyses_tell_which_runs_are_not_there_yet(
 ) -> None:
     folder = tmp_path / "out"
     stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
+    (folder / "summary.json").unlink()  # or the file would be missed
     next((folder / "runs").rglob("part.parquet")).unlink()
     remark = re.compile(rf"^{folder}: \d+ runs are not done yet; continue the sweep", re.M)
     for command in (("pareto", folder), ("compare", folder, folder)):
@@ -175,11 +197,11 @@ def test_compare_tells_what_fails_now(tmp_path: Path, capsys: pytest.CaptureFixt
     shutil.copytree(folder, worse)
     (path, *_) = sorted((worse / "runs").rglob("part.parquet"))
     rows = pq.ParquetFile(path).read()
-    pq.write_table(rows.slice(1), path)
+    rewrite(path, rows.slice(1))
     path = worse / "failures" / path.parent.name / path.name
     failures = pq.ParquetFile(path).read()
     bad = {**rows.to_pylist()[0], "stage": "run", "error": "deadlock", "message": "stuck"}
-    pq.write_table(pa.Table.from_pylist([bad], schema=failures.schema), path)
+    rewrite(path, pa.Table.from_pylist([bad], schema=failures.schema))
     code, out, err = stepsim(capsys, "compare", folder, worse, "--rows", "2")
     assert code == 0
     head, _, names, first, _ = out.splitlines()
@@ -320,3 +342,26 @@ def test_bad_input_gives_exit_code_2(
     code, out, err = stepsim(capsys, *(argument.format(spec=spec) for argument in arguments))
     assert (code, out) == (2, "")
     assert expected in err
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [(errno.ENOSPC, NOT_WRITTEN), (errno.EDQUOT, NOT_WRITTEN), (errno.EACCES, BAD_INPUT)],
+)
+def test_a_full_disk_has_its_own_exit_code(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reason: int,
+    expected: int,
+) -> None:
+    def write_table(table: pa.Table, path: Path, **options: Any) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(pq, "write_table", write_table)
+    arguments = "sweep", write(tmp_path), "--out", tmp_path / "out"
+    code, out, err = stepsim(capsys, *arguments)
+    assert (code, out) == (expected, "")
+    assert os.strerror(reason) in err
+    monkeypatch.undo()
+    assert stepsim(capsys, *arguments, "--resume")[0] == 0

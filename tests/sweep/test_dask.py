@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stepsim.errors import SweepError
+from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import DaskBackend, patience
 from tests.sweep.support import (
@@ -114,7 +114,7 @@ def test_a_lost_scheduler_is_named_and_what_was_finished_is_kept(
         if progress.done >= 8:
             cluster.processes[0].kill()
 
-    with pytest.raises(SweepError, match="dask: lost the scheduler at ") as caught:
+    with pytest.raises(WorkerError, match="dask: lost the scheduler at ") as caught:
         run_sweep(tiny(), tmp_path / "dask", backend="dask", address=cluster.address, progress=kill)
     assert cluster.address in str(caught.value)
     assert "what was finished is kept" in str(caught.value)
@@ -127,7 +127,7 @@ def test_a_scheduler_without_workers_is_not_waited_for_forever(
     monkeypatch.setattr(patience, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(patience, "DESERTED_SECONDS", 0.5)
     cluster.start(workers=0)
-    with pytest.raises(SweepError, match="has no workers; start some, as in dask worker tcp://"):
+    with pytest.raises(WorkerError, match="has no workers; start some, as in dask worker tcp://"):
         run_sweep(tiny(), tmp_path, backend="dask", address=cluster.address)
 
 
@@ -154,6 +154,6 @@ def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:
     command = [sys.executable, str(script), json.dumps(tiny()), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
-    assert "SweepError: dask: cannot start workers here" in done.stderr
+    assert "WorkerError: dask: cannot start workers here" in done.stderr
     assert 'below `if __name__ == "__main__":`' in done.stderr
     assert not (tmp_path / "out").exists()

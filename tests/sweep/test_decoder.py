@@ -141,8 +141,8 @@ def test_published_variants_choose_their_attention(files: Path, tmp_path: Path) 
             "tile_inter: expected a divisor of the inner dimension 64 of tiny, found 33",
         ),
         (
-            {"parameters": {"strategy": "interleaved", "attention_regions": 3, "tile_inter": 32}},
-            "attention_regions: expected a divisor of the 8 requests",
+            {"parameters": {"strategy": "interleaved", "max_length": 33, "tile_inter": 32}},
+            "max_length: expected a multiple of the KV tile of 32",
         ),
         ({"pairs": "zip"}, "pairs: expected 'all', 'step', 'order' or null (which traces"),
     ],

@@ -88,7 +88,7 @@ def test_what_is_missing_is_told(
 
 
 def test_a_batch_that_does_not_fit_is_named(given: dict[str, Any]) -> None:
-    changed = {**given, "parameters": {**given["parameters"], "attention_regions": 3}}
+    changed = {**given, "parameters": {**given["parameters"], "max_length": 33}}
     with pytest.raises(SweepError) as caught:
         plan_sweep(changed)
-    assert "attention_regions: expected a divisor of the 4 requests, found 3" in str(caught.value)
+    assert "max_length: expected a multiple of the KV tile of 32 that holds" in str(caught.value)

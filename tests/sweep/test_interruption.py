@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -152,6 +154,35 @@ def test_a_full_disk_loses_the_chunk_in_flight_only(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.parametrize("failing", [1, 2, 3, 5, 6, 7, 8])
+def test_half_a_line_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    folder = tmp_path / "out"
+    real, writes = os.write, []
+
+    def write(handle: int, data: bytes) -> int:
+        writes.append(len(data))
+        if len(writes) == failing:
+            return real(handle, data[:50])
+        if len(writes) == failing + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(handle, data)
+
+    monkeypatch.setattr("stepsim.sweep.lines.os.write", write)
+    with pytest.raises(OutputError, match=r"No space left on device.*continue with --resume"):
+        run_sweep(tiny(), folder)
+    monkeypatch.undo()
+    assert not list(folder.rglob("*.tmp"))
+    for name in ("digests.jsonl", "timings.jsonl"):
+        if (folder / name).exists():
+            for line in (folder / name).read_bytes().splitlines(keepends=True):
+                assert line.endswith(b"\n")
+                json.loads(line)
+    run_sweep(tiny(), folder, resume=True)
+    assert_as_undisturbed(folder)
+
+
 def test_a_kill_between_joining_and_cleaning_leaves_no_row_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +282,21 @@ def test_published_settings_are_not_mixed_with_equal_given_ones(tmp_path: Path) 
     assert given.points[0].values == values
     assert given.digest() != published.digest()
     assert given.differences(published.parts) == ["config", "origins", "counting"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_folder_that_cannot_be_locked_is_not_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def flock(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    reason = re.escape(f"{tmp_path}: cannot be locked ({os.strerror(number)}), so that another")
+    with pytest.raises(OutputError, match=reason):
+        run_sweep(tiny(), tmp_path)
+    monkeypatch.undo()
+    assert run_sweep(tiny(), tmp_path).complete
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:

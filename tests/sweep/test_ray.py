@@ -239,11 +239,43 @@ def test_a_running_cluster_is_used_and_its_loss_is_named(head: Head, tmp_path: P
         finally:
             sweep.kill()
     assert "Traceback" not in err
-    assert sweep.returncode == 2, err
+    assert sweep.returncode == 3, err
     assert "error: ray: lost the cluster" in err
     assert "continue with --resume" in err
     assert 0 < run_sweep(QWEN_TILES, lost, resume=True).computed < 200
     assert rows_of(lost) == rows_of(local)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "code", "told"),
+    [
+        ("DashboardAgent", 3, "error: ray: lost the cluster"),
+        ("RuntimeEnvAgent", 3, "error: ray: lost the cluster"),
+        # The handler that ray puts in place ends the process without a word.
+        (None, 128 + signal.SIGTERM, "ended by SIGTERM; what was finished is kept, continue with"),
+    ],
+)
+def test_no_end_is_silent(
+    place: Path, tmp_path: Path, agent: str | None, code: int, told: str
+) -> None:
+    folder = tmp_path / "ray"
+    command = sweep_command(QWEN_TILES, folder, "--backend", "ray", "--jobs", "2")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sweep:
+        try:
+            wait_until(lambda: len(timings(folder)) >= 5 or sweep.poll() is not None, 120)
+            if agent is None:
+                sweep.terminate()
+            for process in psutil.Process(sweep.pid).children(recursive=True):
+                if agent is not None and agent in title(process):
+                    process.kill()
+            err = sweep.communicate(timeout=120)[1]
+        finally:
+            sweep.kill()
+    assert "Traceback" not in err
+    assert sweep.returncode == code, err
+    assert err.splitlines()[-1].startswith(told)
+    wait_until(lambda: not processes_in(place), 90)
 
 
 def answers(address: str) -> bool:
@@ -269,4 +301,4 @@ def test_a_wrong_address_is_named(tmp_path: Path, address: str) -> None:
 def test_a_cluster_without_cpus_is_not_waited_for_forever(tmp_path: Path) -> None:
     process = sweep_with("execute_chunk", tmp_path / "ray", cpus=0)
     assert process.returncode == 1
-    assert "SweepError: ray: the cluster has no CPUs; add nodes with" in process.stderr
+    assert "WorkerError: ray: the cluster has no CPUs; add nodes with" in process.stderr

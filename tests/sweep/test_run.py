@@ -252,3 +252,9 @@ def test_schemas_are_stable() -> None:
         assert one.metadata[b"schema_version"] == b"2"
         for field in one:
             assert field.metadata[b"definition"]
+
+
+@pytest.mark.parametrize("out", [5, None, b"folder"])
+def test_a_place_that_is_no_path_is_refused(out: object) -> None:
+    with pytest.raises(SweepError, match="out: expected a folder, found"):
+        run_sweep(tiny(), out)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,10 @@ def message(spec: Any) -> str:
     with pytest.raises(SweepError) as caught:
         plan_sweep(spec)
     return str(caught.value)
+
+
+def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
+    return {"synthetic": {"tokens": tokens, "layers": 2, "steps": 3, "seed": 1, **changes}}
 
 
 @pytest.mark.parametrize(
@@ -114,8 +119,8 @@ def test_problems_of_all_stages_are_listed_at_once(tmp_path: Path) -> None:
         "  line 7, parameters.foo: moe has no such parameter",
         f"  line 5, traces.files[0]: {tmp_path / 'absent.npy'}: ",
         f"  line 5, traces.files[2]: {tmp_path / 'gone.npy'}: ",
-        "  design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
-        "  design point 2 (tile=big, machine.hbm.chanels=16) and 1 more: tile: ",
+        "  line 9, design point 0 (tile=0, machine.hbm.chanels=16) and 1 more: tile: ",
+        "  line 9, design point 2 (tile=big, machine.hbm.chanels=16) and 1 more: tile: ",
     ]
     assert len(lines) == len(starts)
     for line, start in zip(lines, starts, strict=True):
@@ -262,6 +267,83 @@ def test_numbers_no_run_could_count() -> None:
     )
 
 
+def test_wrong_values_of_axes_and_points_have_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    text = yaml.safe_dump(tiny(), sort_keys=False).replace("- dynamic", "- dynamik\n  - 0")
+    path.write_text(
+        text.replace("- 8\n", "- 8\n  - -3\n") + "points:\n- {tile: x}\n- tile_inter: y\n"
+    )
+    lines = path.read_text().splitlines()
+
+    def line(found: str) -> int:
+        return next(number for number, text in enumerate(lines, 1) if text.strip() == found)
+
+    found = message(path)
+    axis = "(tile=dynamik, machine.hbm.channels=8) and 2 more: tile: expected a whole number"
+    assert f"  line {line('- dynamik')}, design point 3 {axis} from 1, or 'dynamic'" in found
+    assert f"  line {line('- 0')}, design point 6 (tile=0, machine.hbm.channels=8) and 2" in found
+    assert f"  line {line('- -3')}, design point 1 (tile=2, machine.hbm.channels=-3) and 2" in found
+    assert f"  line {line('- {tile: x}')}, design point 9 (tile=x): tile: expected" in found
+    assert f"  line {line('- tile_inter: y')}, design point 10 (tile_inter=y): tile_int" in found
+
+
+def test_the_value_of_a_misspelled_key_is_checked_too(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    spec = tiny(limit={"max_cycles": 0}) | {"chunks": 0, "metric": ["cycles"], "units": 3}
+    del spec["chunk"]
+    path.write_text(yaml.safe_dump(spec))
+    lines = path.read_text().splitlines()
+    found = message(path)
+    assert found.startswith(f"sweep {path}: 6 problems\n")
+    assert f"line {lines.index('chunks: 0') + 1}, chunks: unknown key" in found
+    assert f"line {lines.index('chunks: 0') + 1}, chunk: expected an integer from 1" in found
+    cycles = lines.index("  max_cycles: 0") + 1
+    assert f"line {cycles}, limits.max_cycles: expected an integer from 1 to 2**40" in found
+    assert "metric: unknown key" in found
+    assert found.count("units: expected true or false") == 1
+
+
+MANY = range(1, 10**5 + 1)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"grid": {"tile": MANY, "tile_inter": MANY}}, "grid: 10,000,000,000 design points"),
+        ({"grid": {"tile": range(10**12)}}, "grid.tile: expected a list .* 1,000,000,000,000 val"),
+        ({"grid": {"tile": range(2**100, 0, -(2**20))}}, r"1,208,925,819,614,629,174,706,176 val"),
+        ({"grid": {"tile": np.zeros(10**6 + 1, np.int8)}}, "grid.tile: .* 1,000,001 values, more"),
+        ({"traces": drawn(layers=2**40)}, "traces.synthetic: 3,298,534,883,328 tables, expected"),
+        ({"traces": drawn(layers=10**5, steps=10**5)}, "10,000,000,000 tables, expected at most"),
+        ({"traces": drawn(tokens=2**40)}, r"traces.synthetic.tokens: .* 2 for each of 1,099,511"),
+        ({"traces": drawn(10**8, layers=10**3)}, "traces.synthetic: 600,000,000,000 choices"),
+        ({"traces": drawn() | {"sample": 10**9}}, "traces.sample: 1000000000 traces wanted, but"),
+        ({"traces": drawn(10**6) | {"windows": "all", "tokens": 1}}, "6,000,000 traces are sel"),
+    ],
+)
+def test_absurd_sizes_are_refused_at_once(changes: dict[str, Any], expected: str) -> None:
+    assert re.search(expected, message(tiny(**changes)))
+
+
+def test_runs_and_pairs_are_counted_before_they_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("stepsim.sweep.plan.MOST_RUNS", 23)
+    monkeypatch.setattr("stepsim.sweep.plan.fit", None)
+    assert "grid: 24 runs, expected at most 23; divide it" in message(tiny())
+    monkeypatch.setattr("stepsim.sweep.pairs.MOST_TRACES", 1)
+    np.save(tmp_path / "lengths.npy", np.ones(24, dtype=np.int64))
+    lengths = {"files": [str(tmp_path / "lengths.npy")], "tokens": 12, "windows": "all"}
+    found = message(tiny(workload="decoder", lengths=lengths, grid={}))
+    assert "pairs: 12 pairs of traces, expected at most 1; pair by step" in found
+
+
+def test_a_few_of_many_synthetic_layers_are_drawn() -> None:
+    few = drawn(layers=2**30) | {"layers": [2**30 - 1, 7, 7]}
+    assert [trace.layer for trace in plan_sweep(tiny(traces=few)).traces[::3]] == [7, 2**30 - 1]
+
+
 def test_changes_of_a_machine_that_is_not_known_are_checked_by_name() -> None:
     text = message(tiny(machine=["nope"], grid={"tile": [2]}, parameters={"machine.hbm.modl": "x"}))
     assert "unknown key 'hbm.modl'" in text
@@ -349,8 +431,8 @@ def test_other_workloads(tmp_path: Path) -> None:
     attention = {"workload": "attention", "model": "qwen3-30b-a3b-step", "traces": files}
     plan = plan_sweep({**attention, "grid": {"strategy": ["coarse", "dynamic"], "regions": [2]}})
     assert plan.runs == 2
-    assert "(regions=8): regions: dynamic starts one request in each region" in message(
-        {**attention, "grid": {"regions": [8]}}
+    assert "(max_length=32): max_length: expected a multiple of the KV tile of 32" in message(
+        {**attention, "grid": {"max_length": [32]}}
     )
     assert "for routing" in message({**attention, "traces": {**files, "layers": [1]}})
     assert "traces.files: no file; give at least one" in message({**attention, "traces": {}})

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 
-from stepsim.errors import SweepError
+from stepsim import processes
+from stepsim.cli.exit_codes import WORKERS_LOST
+from stepsim.cli.main import main
+from stepsim.errors import WorkerError
 from stepsim.processes import WorkerProcesses
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend, local, patience
@@ -47,6 +55,31 @@ def test_a_worker_that_dies_costs_nothing(
     finally:
         backend.close()
     assert (tmp_path / "flag").exists()
+    assert summary.complete
+    assert_as_undisturbed(folder)
+
+
+def test_rows_that_are_lost_on_their_way_are_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    cleared: list[Path] = []
+    load = processes._loaded
+
+    def loaded(data: bytes) -> Any:
+        found = pickle.loads(data)
+        if isinstance(found, Path) and not cleared:
+            cleared.append(found)
+            found.unlink()
+        return load(data)
+
+    monkeypatch.setattr(processes, "_loaded", loaded)
+    backend = LocalBackend(1, inline=False)
+    try:
+        summary = run_sweep(tiny(), folder, backend=backend)
+    finally:
+        backend.close()
+    assert cleared
     assert summary.complete
     assert_as_undisturbed(folder)
 
@@ -94,26 +127,60 @@ def test_workers_end_with_a_killed_sweep_and_it_resumes(tmp_path: Path) -> None:
     assert rows_of(folder) == rows_of(tmp_path / "undisturbed")
 
 
-def test_an_interrupt_from_the_keyboard_ends_all_processes_quietly(tmp_path: Path) -> None:
+ENDLESS = tiny(
+    traces={"synthetic": {"tokens": 12, "layers": 5, "steps": 100, "seed": 1}},
+    grid={"tile": [1, 2, 4, "dynamic"]},
+    chunk=1,
+)
+"""2,000 runs, each a chunk of its own: more than are done before a signal arrives."""
+
+
+# As it usually is sent, and, marked as slow, the other way.
+@pytest.mark.usefixtures("signals_by_default")
+@pytest.mark.parametrize(
+    ("number", "how", "to_all", "then"),
+    [
+        (signal.SIGINT, "interrupted", True, signal.SIGINT),
+        pytest.param(signal.SIGINT, "interrupted", False, None, marks=pytest.mark.slow),
+        (signal.SIGTERM, "ended by SIGTERM", False, signal.SIGINT),
+        pytest.param(
+            signal.SIGTERM, "ended by SIGTERM", True, signal.SIGHUP, marks=pytest.mark.slow
+        ),
+        (signal.SIGHUP, "ended by SIGHUP", True, None),
+        pytest.param(
+            signal.SIGHUP, "ended by SIGHUP", False, signal.SIGTERM, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_signal_ends_all_processes_quietly(
+    tmp_path: Path, number: signal.Signals, how: str, to_all: bool, then: signal.Signals | None
+) -> None:
     folder, temporary = tmp_path / "out", tmp_path / "temporary"
     temporary.mkdir()
     with subprocess.Popen(
-        sweep_command(MANY, folder, "--jobs", "2"), env={**os.environ, "TMPDIR": str(temporary)},
+        sweep_command(ENDLESS, folder, "--jobs", "2"), env={**os.environ, "TMPDIR": str(temporary)},
         start_new_session=True, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         wait_until(lambda: bool(timings(folder)) or process.poll() is not None)
         workers = psutil.Process(process.pid).children(recursive=True)
-        # As a terminal does: to all of them.
-        os.killpg(process.pid, signal.SIGINT)
+        # A terminal sends it to all of them, a scheduler of a cluster to some.
+        send = os.killpg if to_all else os.kill
+        send(process.pid, number)
+        if then is not None:
+            # Into the midst of what the first one has begun.
+            time.sleep(0.05)
+            send(process.pid, then)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number, err
     assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith("interrupted; what was finished is kept, continue with")
+    told = f"{how}; what was finished is kept, continue with --resume --out {folder}"
+    assert err.splitlines()[-1] == told
     assert len(workers) >= 2
     _, alive = psutil.wait_procs(workers, timeout=30)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
     assert not list(temporary.glob("stepsim-*"))
-    assert 0 < len(saved(folder)) < 200
+    assert not list(folder.rglob("*.tmp"))
+    assert 0 < len(saved(folder)) < 2000
 
 
 def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
@@ -127,13 +194,88 @@ def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
     assert ".py:" not in message
 
 
+def starting(monkeypatch: pytest.MonkeyPatch, modules: list[str | OSError]) -> None:
+    """Processes load one module after the other when they start, and the last one from then on.
+
+    Instead of one that is an error, the process does not start at all.
+    """
+
+    def start(jobs: int, module: str) -> WorkerProcesses:
+        one = modules.pop(0) if modules[1:] else modules[0]
+        if isinstance(one, OSError):
+            raise one
+        return WorkerProcesses(jobs, one)
+
+    monkeypatch.setattr(local, "WorkerProcesses", start)
+
+
 def test_workers_that_cannot_start_end_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def start(jobs: int, module: str) -> WorkerProcesses:
-        return WorkerProcesses(jobs, "no_such_module_as_this")
-
-    monkeypatch.setattr(local, "WorkerProcesses", start)
-    with pytest.raises(SweepError, match="local: a worker process could not start"):
+    starting(monkeypatch, ["no_such_module_as_this"])
+    with pytest.raises(WorkerError, match="local: a worker process died 4 times before it began"):
         run_sweep(tiny(), tmp_path, jobs=2)
     assert "no_such_module_as_this" in capfd.readouterr().err
+
+
+def test_workers_that_cannot_start_are_no_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    starting(monkeypatch, ["no_such_module_as_this"])
+    file = tmp_path / "sweep.yaml"
+    file.write_text(yaml.safe_dump(tiny()))
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "2"])
+    assert ended.value.code == WORKERS_LOST
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: local: a worker process died 4 times before it began to work")
+
+
+def test_workers_lost_at_their_start_are_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each of both in vain three times, so that no chunk may be blamed for the loss.
+    starting(monkeypatch, ["no_such_module_as_this"] * 6 + ["stepsim.sweep.work"])
+    folder = tmp_path / "out"
+    summary = run_sweep(tiny(), folder, jobs=2)
+    assert summary.complete
+    assert_as_undisturbed(folder)
+
+
+GOOD, BAD = "stepsim.sweep.work", "no_such_module_as_this"
+NO_MEMORY = OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+@pytest.mark.parametrize(
+    ("modules", "reason", "left"),
+    [
+        ([BAD, GOOD, GOOD, BAD], "a worker process died 4 times before it began to work", 2),
+        ([GOOD, NO_MEMORY], "a worker process cannot be started (Cannot allocate memory)", 1),
+        ([GOOD, BAD, GOOD, NO_MEMORY], "a worker process cannot be started (Cannot", 2),
+    ],
+)
+def test_a_worker_that_never_starts_is_done_without(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    modules: list[str | OSError],
+    reason: str,
+    left: int,
+) -> None:
+    starting(monkeypatch, modules)
+    folder = tmp_path / "out"
+    assert run_sweep(tiny(), folder, jobs=3).complete
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert text.startswith(f"local: {reason}")
+    assert text.endswith(f"; going on with {left} of 3 workers")
+    assert_as_undisturbed(folder)
+
+
+def test_one_worker_of_one_that_never_starts_ends_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starting(monkeypatch, [NO_MEMORY])
+    with pytest.raises(WorkerError, match="local: a worker process cannot be started"):
+        run_sweep(tiny(), tmp_path / "out", jobs=2)
+    assert not (tmp_path / "out").exists()

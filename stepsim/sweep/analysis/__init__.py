@@ -4,13 +4,13 @@ from stepsim.sweep.analysis.compare import Change, Comparison, NewFailure, compa
 from stepsim.sweep.analysis.costs import DesignCost, DesignCosts, LeftOut, design_costs
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import label_points, label_runs
+from stepsim.sweep.analysis.measured import count_missing
 from stepsim.sweep.analysis.pareto import dominates, frontier, pareto_improvement_distance
 from stepsim.sweep.analysis.tables import (
     open_table,
     query,
     read_designs,
     read_failures,
-    read_manifest,
     read_runs,
 )
 
@@ -22,6 +22,7 @@ __all__ = [
     "LeftOut",
     "NewFailure",
     "compare",
+    "count_missing",
     "design_costs",
     "dominates",
     "frontier",
@@ -33,6 +34,5 @@ __all__ = [
     "query",
     "read_designs",
     "read_failures",
-    "read_manifest",
     "read_runs",
 ]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
 from stepsim.sweep.analysis.pareto import frontier
-from stepsim.sweep.analysis.tables import read_manifest
+from stepsim.sweep.manifest import read_manifest
 from stepsim.sweep.problems import listing
 
 __all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
@@ -25,7 +27,15 @@ _CONTENT = ("trace_id", "lengths_id")
 _LEAST_SHARE = 0.5
 """Of the traces that the best design point finished, which are to be left to compare over."""
 
-_Costs = dict[Any, tuple[float, float]]
+_Numbers = npt.NDArray[np.int64]
+
+
+class _Costs(NamedTuple):
+    """Both metrics of the runs of a design point, by the number of the trace, in its order."""
+
+    traces: _Numbers
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +137,13 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
     costs = _by_trace(runs, x, y)
     manifest = read_manifest(folder)
     expected = manifest.traces
-    lost = {point: expected - len(own) for point, own in costs.items()}
+    lost = {point: expected - len(own.traces) for point, own in costs.items()}
     kept, common = _comparable(folder, costs, lost, labels)
     means: dict[int, tuple[float, float]] = {}
     for point in kept:
-        pairs = [costs[point][trace] for trace in common]
-        mean_x, mean_y = (math.fsum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        own = costs[point]
+        at = np.searchsorted(own.traces, common)
+        mean_x, mean_y = (math.fsum(metric[at].tolist()) / len(at) for metric in (own.x, own.y))
         if min(mean_x, mean_y) <= 0:
             raise SweepError(
                 f"{folder}: the mean {x if mean_x <= 0 else y} of design point '{labels[point]}' "
@@ -149,7 +160,7 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
         expected,
         len(manifest.designs),
         tuple(
-            LeftOut(point, labels[point], len(own), lost[point])
+            LeftOut(point, labels[point], len(own.traces), lost[point])
             for point, own in costs.items()
             if point not in means
         ),
@@ -159,19 +170,36 @@ def design_costs(folder: str | Path, x: str, y: str) -> DesignCosts:
 
 
 def _by_trace(runs: pa.Table, x: str, y: str) -> dict[int, _Costs]:
-    """Both metrics of the runs of every design point, by what identifies a trace."""
-    costs: dict[int, _Costs] = {}
-    seen: Counter[Any] = Counter()
+    """The costs of every design point; what has the same number is the same trace for all."""
     # Models have routings of their own, which go together by layer, step and window.
     content = _CONTENT if len(runs["model"].unique()) == 1 else ()
-    names = ("point", x, y, *TRACE_COLUMNS, *content)
-    columns = [runs[name].to_pylist() for name in names]
-    for point, first, second, *trace in zip(*columns, strict=True):
-        # Copies of a trace under one name are told apart by their number.
-        copy = seen[key := (point, *trace)]
-        seen[key] += 1
-        costs.setdefault(point, {})[(*trace, copy)] = first, second
-    return dict(sorted(costs.items()))
+    traces = _numbered([runs[name] for name in (*TRACE_COLUMNS, *content)])
+    points = runs["point"].to_numpy()
+    # The order of equal ones stays.
+    order = np.lexsort((traces, points))
+    points, traces = points[order], traces[order]
+    changes = (points[1:] != points[:-1]) | (traces[1:] != traces[:-1])
+    first = np.flatnonzero(np.concatenate([[True], changes]))
+    # Copies of a trace under one name are told apart by their number.
+    copies = np.diff(first, append=len(points))
+    traces = traces * int(copies.max()) + np.arange(len(points)) - np.repeat(first, copies)
+    columns = traces, runs[x].to_numpy()[order], runs[y].to_numpy()[order]
+    found, begins = np.unique(points, return_index=True)
+    parts = zip(*(np.split(column, begins[1:]) for column in columns), strict=True)
+    return {int(point): _Costs(*part) for point, part in zip(found, parts, strict=True)}
+
+
+def _numbered(columns: Sequence[pa.ChunkedArray]) -> _Numbers:
+    """A number for each row, the same for those that are the same in all columns."""
+    numbers = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        encoded = column.dictionary_encode().unify_dictionaries()
+        codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in encoded.chunks]
+        own = np.concatenate(codes).astype(np.int64)
+        own -= own.min()
+        if own.any():
+            numbers = np.unique(numbers * (own.max() + 1) + own, return_inverse=True)[1]
+    return numbers
 
 
 def _comparable(
@@ -179,29 +207,31 @@ def _comparable(
     costs: Mapping[int, _Costs],
     lost: Mapping[int, int],
     labels: Mapping[int, str],
-) -> tuple[list[int], list[Any]]:
+) -> tuple[list[int], _Numbers]:
     """Which design points are compared, and over which traces."""
     if len(costs) == 1:
         ((point, own),) = costs.items()
-        return [point], list(own)
-    most = max(map(len, costs.values()))
-    best: tuple[list[int], set[Any]] | None = None
+        return [point], own.traces
+    most = max(len(own.traces) for own in costs.values())
+    best: tuple[list[int], _Numbers] | None = None
     kept: list[int] = []
-    common: set[Any] = set()
+    common = np.zeros(0, dtype=np.int64)
     # From the fewest failures to the most; those with as many stay or go together.
     for bound in sorted(set(lost.values())):
         for point in (point for point in costs if lost[point] == bound):
-            common = common & costs[point].keys() if kept else set(costs[point])
+            own = costs[point]
+            common = np.intersect1d(common, own.traces, assume_unique=True) if kept else own.traces
             kept.append(point)
         if len(kept) > 1 and (best is None or len(common) >= _LEAST_SHARE * most):
             best = sorted(kept), common
     assert best is not None  # of several points all make the last
     kept, common = best
-    if not common:
-        finished = [f"'{labels[point]}' finished {len(costs[point]):,}" for point in kept]
+    if not len(common):
+        finished = [f"'{labels[point]}' finished {len(costs[point].traces):,}" for point in kept]
+        every = len(costs[kept[0]].traces) + lost[kept[0]]
         raise SweepError(
             f"{folder}: the design points with the fewest failures finished no trace in common, so "
-            f"their means cannot be compared; of {len(costs[kept[0]]) + lost[kept[0]]:,} traces"
+            f"their means cannot be compared; of {every:,} traces"
             f"{listing(finished)}\nfix what makes runs fail, or examine single runs with query"
         )
-    return kept, list(common)
+    return kept, common

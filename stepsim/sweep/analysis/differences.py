@@ -10,14 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepsim.sweep.analysis.labels import flat
-from stepsim.sweep.analysis.tables import read_failures, read_manifest, read_runs
+from stepsim.sweep.analysis.labels import flat, nested
+from stepsim.sweep.analysis.tables import read_failures, read_runs
+from stepsim.sweep.manifest import read_manifest
 
 __all__ = ["key_differences"]
 
 _PLACES = ("layer", "step", "window", "lengths_step", "lengths_window")
 _CONTENTS = {"trace_id": "trace", "lengths_id": "lengths"}
 _COLUMNS = ["workload", "parameters", "machine_json", *_PLACES]
+
+_EXAMPLE = ("run", "design")
 
 _SHOWN_VALUES = 3
 _VALUE_WIDTH = 60
@@ -69,8 +72,8 @@ def _parts(folder: str | Path) -> _Parts:
 def _values(folder: str | Path) -> Iterator[tuple[str, Any]]:
     for row in _distinct(folder, _COLUMNS):
         yield "workload", row["workload"]
-        yield from flat("", json.loads(row["parameters"]))
-        yield from flat("machine", json.loads(row["machine_json"]))
+        yield from flat("", nested(folder, row, "parameters"))
+        yield from flat("machine", nested(folder, row, "machine_json"))
         for name in _PLACES:
             if row[name] is not None:
                 yield name, row[name]
@@ -81,12 +84,14 @@ def _values(folder: str | Path) -> Iterator[tuple[str, Any]]:
 
 
 def _distinct(folder: str | Path, columns: list[str]) -> list[dict[str, Any]]:
-    """What the runs have in these columns, failed ones included."""
-    tables = read_runs(folder, columns, ok_only=False), read_failures(folder, columns)
+    """What the runs have in these columns, failed ones included, and the first that has it."""
+    read = [*columns, *_EXAMPLE]
+    tables = read_runs(folder, read, ok_only=False), read_failures(folder, read)
     found: list[dict[str, Any]] = (
         pa.concat_tables(tables)
         .group_by(columns, use_threads=False)
-        .aggregate([])
+        .aggregate([(name, "first") for name in _EXAMPLE])
+        .rename_columns([*columns, *_EXAMPLE])
         .to_pylist()
     )  # fmt: skip
     return found

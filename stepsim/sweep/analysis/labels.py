@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "flat", "label_points", "label_runs"]
+from stepsim.documents import parse_json
+from stepsim.errors import SweepError
 
-POINT_COLUMNS = ("point", "workload", "model", "parameters", "machine", "machine_json")
+__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "flat", "label_points", "label_runs", "nested"]
+
+POINT_COLUMNS = (
+    "run", "design", "point", "workload", "model", "parameters", "machine", "machine_json",
+)  # fmt: skip
 """Columns of the runs that `label_points` looks at."""
 
 TRACE_COLUMNS = (
@@ -23,18 +29,26 @@ _Row = Mapping[str, Any]
 _Key = TypeVar("_Key")
 
 
-def label_points(rows: Mapping[int, _Row], specified: Sequence[str]) -> dict[int, str]:
+def label_points(
+    folder: str | Path, rows: Mapping[int, _Row], specified: Sequence[str]
+) -> dict[int, str]:
     """``tile=8 machine.hbm.channels=16``: what differs among design points.
 
     Parameters
     ----------
+    folder : of the sweep, for messages.
     rows : any run of every design point.
     specified : keys of the specification, which come first. Of machines with different names these
         are shown, for the others the name stands.
+
+    Raises
+    ------
+    SweepError
+        A row has no JSON objects as parameters and machine.
     """
-    machines = {point: _machine(row) for point, row in rows.items()}
+    machines = {point: _machine(folder, row) for point, row in rows.items()}
     everything = {
-        point: json.loads(row["parameters"]) | {"machine": row["machine"]} | machines[point]
+        point: nested(folder, row, "parameters") | {"machine": row["machine"]} | machines[point]
         for point, row in rows.items()
     }
     shown = _varying(list(everything.values()))
@@ -73,9 +87,27 @@ def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _machine(row: _Row) -> dict[str, Any]:
+def nested(folder: str | Path, row: _Row, column: str) -> dict[str, Any]:
+    """The object whose JSON text a row has in a column; the row has its run and design, too.
+
+    Raises
+    ------
+    SweepError
+        The text is not a JSON object.
+    """
+    where = f"{folder}: run {row['run']} of design {row['design']}, column {column}"
+    found = parse_json(row[column], where, SweepError).data
+    if not isinstance(found, dict):
+        raise SweepError(
+            f"{where}: expected a JSON object, found {row[column]:.40}; delete the file of the "
+            "design and run the sweep again with --resume"
+        )
+    return found
+
+
+def _machine(folder: str | Path, row: _Row) -> dict[str, Any]:
     """Values of the machine by the keys of a specification: ``machine.hbm.channels``."""
-    machine = json.loads(row["machine_json"])
+    machine = nested(folder, row, "machine_json")
     return dict(flat("machine", {k: v for k, v in machine.items() if k not in _WORDS}))
 
 

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from stepsim.errors import SweepError
 from stepsim.results.columns import COUNTED, MEASURES
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
-from stepsim.sweep.analysis.tables import read_designs, read_failures, read_manifest, read_runs
+from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
+from stepsim.sweep.manifest import read_manifest
 
 __all__ = [
     "count_missing",
@@ -63,7 +64,9 @@ def read_succeeded(
         kind = every.schema.field(metric).type
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise SweepError(f"column '{metric}' holds {kind}, expected numbers; choose a metric")
-    return every.filter(pc.equal(every["status"], "ok")), _point_labels(folder, every)
+    # The texts of the design points, the most of what was read, are not copied.
+    rows = every.select([*dict.fromkeys(["run", "status", "point", *columns, *metrics])])
+    return rows.filter(pc.equal(rows["status"], "ok")), _point_labels(folder, every)
 
 
 def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> pa.Table:
@@ -113,6 +116,9 @@ def why_none_succeeded(folder: str | Path) -> str:
 
 def _point_labels(folder: str | Path, runs: pa.Table) -> dict[int, str]:
     _, first = np.unique(runs["point"].to_numpy(), return_index=True)
-    rows = {row["point"]: row for row in runs.select(POINT_COLUMNS).take(first).to_pylist()}
+    about = runs.select(POINT_COLUMNS)
+    # Taken by their numbers, the few rows would cost a copy of all.
+    found = [row for index in first for row in about.slice(index, 1).to_pylist()]
+    rows = {row["point"]: row for row in found}
     specified = dict.fromkeys(key for design in read_designs(folder).values() for key in design)
-    return label_points(rows, list(specified))
+    return label_points(folder, rows, list(specified))

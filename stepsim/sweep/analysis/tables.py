@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from stepsim.errors import SweepError, did_you_mean
-from stepsim.results.columns import field
-from stepsim.sweep.parquet import check_footer, read_table
+from stepsim.sweep.digests import Digests, missing
+from stepsim.sweep.files import SUMMARY, TableFiles, table_files
+from stepsim.sweep.manifest import Manifest, read_manifest
 from stepsim.sweep.schema import TABLES
-from stepsim.sweep.store import table_files, table_schemas
+from stepsim.sweep.store import table_schemas
 
 __all__ = [
-    "Manifest",
     "open_table",
     "query",
     "read_designs",
     "read_failures",
-    "read_manifest",
     "read_runs",
 ]
 
@@ -35,12 +33,15 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
 
     The last column is ``design``, the label of the design point, which is the partition of the
     folder. Of a complete sweep the folder ``runs`` itself is the same data set for any reader; this
-    also sees the finished chunks of an interrupted one.
+    also sees the finished chunks of an interrupted one. Beside a sweep that is running, read the
+    rows at once or with :func:`read_runs`: chunks are joined and deleted when a design point is
+    complete.
 
     Raises
     ------
     SweepError
-        The folder holds no sweep, the table is unknown, or a file is damaged.
+        The folder holds no sweep, the table is unknown, or a file is damaged, missing, or not of
+        the sweep.
     """
     import pyarrow.dataset as ds  # slow to load, and workers have no use for it
     from pyarrow.fs import LocalFileSystem
@@ -50,9 +51,7 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
         raise SweepError(f"unknown table '{name}'; a sweep has {', '.join(sorted(TABLES))}")
     manifest = read_manifest(place)
     labels = list(manifest.designs)
-    files = table_files(place, name)
-    for path in files:
-        check_footer(path)
+    files = _checked_files(place, name, manifest)
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.FileSystemDataset.from_paths(
         [str(path) for path in files],
@@ -72,58 +71,6 @@ def read_designs(folder: str | Path) -> dict[str, dict[str, Any]]:
         The folder holds no sweep.
     """
     return read_manifest(folder).designs
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What is run, as ``sweep.json`` has it.
-
-    Attributes
-    ----------
-    designs : the design points as they were specified, by label.
-    runs : of the whole sweep, whether they are there or not.
-    spec : the specification with all its keys.
-    parameters : columns of the parameters of the workload.
-    """
-
-    designs: dict[str, dict[str, Any]]
-    runs: int
-    spec: dict[str, Any]
-    parameters: dict[str, pa.Field]
-
-    @property
-    def traces(self) -> int:
-        """Traces that every design point runs on."""
-        return self.runs // len(self.designs)
-
-
-def read_manifest(folder: str | Path) -> Manifest:
-    """What the sweep in a folder runs.
-
-    Raises
-    ------
-    SweepError
-        The folder holds no sweep.
-    """
-    manifest = Path(folder) / "sweep.json"
-    if not manifest.exists():
-        raise SweepError(
-            f"{folder}: holds no sweep, there is no sweep.json; name the folder that was given "
-            "as --out"
-        )
-    try:
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-        designs = {label: dict(design) for label, design in found["designs"].items()}
-        parameters = {
-            name: field(name, pa.type_for_alias(one["type"]), one["unit"], one["definition"])
-            for name, one in found["parameters"].items()
-        }
-        return Manifest(designs, int(found["runs"]), dict(found["spec"]), parameters)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise SweepError(
-            f"{manifest}: cannot be used, expected JSON with the keys 'designs', 'runs', 'spec' "
-            "and 'parameters' as stepsim writes it; run the sweep again in a new folder"
-        ) from error
 
 
 def read_runs(folder: str | Path, columns: list[str], *, ok_only: bool = True) -> pa.Table:
@@ -151,20 +98,25 @@ def read_failures(folder: str | Path, columns: list[str]) -> pa.Table:
 def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = False) -> pa.Table:
     import pyarrow.dataset as ds
 
-    table = open_table(folder, name)
-    for column in columns:
-        if column not in table.schema.names:
-            names = table.schema.names
-            raise SweepError(
-                f"{name} have no column '{column}'{did_you_mean(column, names)} "
-                f"Known: {', '.join(names)}"
-            )
-    chosen = ds.field("status") == "ok" if ok_only else None
-    try:
-        return table.to_table(columns=columns, filter=chosen)
-    except (OSError, pa.ArrowException):
-        _name_damaged(folder, name)
-        raise
+    while True:
+        table = open_table(folder, name)
+        for column in columns:
+            if column not in table.schema.names:
+                names = table.schema.names
+                raise SweepError(
+                    f"{name} have no column '{column}'{did_you_mean(column, names)} "
+                    f"Known: {', '.join(names)}"
+                )
+        chosen = ds.field("status") == "ok" if ok_only else None
+        try:
+            return table.to_table(columns=columns, filter=chosen)
+        except (OSError, pa.ArrowException) as error:
+            if not _joined([table]):
+                _name_damaged(folder, [name])
+                raise SweepError(
+                    f"{folder}: the {name} cannot be read ({error}), though their files are what "
+                    "was written; see to the disk and the memory, and do the same again"
+                ) from error
 
 
 def query(folder: str | Path, sql: str) -> pa.Table:
@@ -173,8 +125,8 @@ def query(folder: str | Path, sql: str) -> pa.Table:
     Raises
     ------
     SweepError
-        DuckDB is not installed, does not understand the query, there is no sweep, or a file is
-        damaged.
+        DuckDB is not installed, does not understand the query, there is no sweep, a file is
+        damaged, or ``sql`` is not one statement that returns rows. It has no access to other files.
     """
     try:
         import duckdb
@@ -182,18 +134,30 @@ def query(folder: str | Path, sql: str) -> pa.Table:
         raise SweepError(
             "query: the package duckdb is not installed; pip install 'stepsim[query]'"
         ) from error
-    with duckdb.connect() as connection:
-        for name in sorted(TABLES):
-            connection.register(name, open_table(folder, name))
-        try:
-            found = connection.sql(sql)
-            if found is None:
-                raise SweepError("query: the statement returns no rows; ask with SELECT")
-            return found.to_arrow_table()
-        except duckdb.Error as error:
-            for name in sorted(TABLES):
-                _name_damaged(folder, name)
-            raise SweepError(f"query: {error}") from error
+    names = sorted(TABLES)
+    while True:
+        tables = [open_table(folder, name) for name in names]
+        with duckdb.connect() as connection:
+            for name, table in zip(names, tables, strict=True):
+                connection.register(name, table)
+            try:
+                # A statement could write over the files of the sweep.
+                connection.execute("SET enable_external_access = false")
+                if (statements := len(connection.extract_statements(sql))) != 1:
+                    raise SweepError(f"query: expected one statement, found {statements}")
+                found = connection.sql(sql)
+                if found is None:
+                    raise SweepError("query: the statement returns no rows; ask with SELECT")
+                return found.to_arrow_table()
+            except (duckdb.Error, OSError, pa.ArrowException) as error:
+                if not _joined(tables):
+                    _name_damaged(folder, names)
+                    raise SweepError(f"query: {error}") from error
+
+
+def _joined(tables: Iterable[Any]) -> bool:
+    """Whether files of data sets are gone, as when a running sweep has joined its chunks."""
+    return not all(Path(path).exists() for table in tables for path in table.files)
 
 
 def _label(path: Path, labels: list[str]) -> str:
@@ -203,7 +167,51 @@ def _label(path: Path, labels: list[str]) -> str:
     return labels[int(path.name.split("-")[0])]
 
 
-def _name_damaged(folder: str | Path, name: str) -> None:
-    """Arrow does not say which file it stumbled over."""
-    for path in table_files(Path(folder), name):
-        read_table(path)
+def _checked_files(folder: Path, name: str, manifest: Manifest) -> list[Path]:
+    """Files of a table, all of which are what was written.
+
+    Those of a sweep that is running are joined and deleted meanwhile; then it looks again.
+    """
+    while True:
+        found = table_files(folder, name)
+        try:
+            return _checked(folder, name, manifest, found)
+        except SweepError:
+            if table_files(folder, name) == found:
+                raise
+
+
+def _checked(folder: Path, name: str, manifest: Manifest, found: TableFiles) -> list[Path]:
+    # After the list: what is there has its digest.
+    digests = Digests.read(folder, manifest.plan)
+    # Of a table that was not kept there is neither a file nor a digest.
+    files = found.rows if name != "units" or manifest.spec.get("units") else []
+    listed = frozenset(files)
+    for path in files:
+        runs = _runs_beside(path)
+        if path not in digests and runs not in digests:
+            digests.check(runs)  # it made the others be looked for
+        digests.check(path)
+    for path in sorted(found.present - listed):
+        # What a sweep was killed over while it joined chunks is known, but the chunks count.
+        if path not in digests:
+            digests.check(path)
+    if (folder / SUMMARY).exists():
+        for path in digests.of_table(name):
+            if path not in listed:
+                raise missing(_runs_beside(path))
+    return files
+
+
+def _runs_beside(path: Path) -> Path:
+    """The file by which a design point or a chunk counts as finished."""
+    if path.parent.name == "parts":
+        return path.with_name(f"{path.name.split('.')[0]}.runs.parquet")
+    return path.parents[2] / "runs" / path.parent.name / path.name
+
+
+def _name_damaged(folder: str | Path, names: Iterable[str]) -> None:
+    """Arrow does not say which file it stumbled over, where one was damaged after it was opened."""
+    manifest = read_manifest(folder)
+    for name in names:
+        _checked_files(Path(folder), name, manifest)

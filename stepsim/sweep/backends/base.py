@@ -10,13 +10,17 @@ from stepsim.errors import SweepError
 from stepsim.sweep.plan import Chunk
 from stepsim.sweep.work import ChunkRows
 
-__all__ = ["Backend", "Work", "WorkerLost", "import_extra"]
+__all__ = ["Backend", "Work", "WorkerLost", "WorkerNotStarted", "import_extra"]
 
 Work = Callable[[Chunk], ChunkRows]
 
 
 class WorkerLost(Exception):
     """The process that computed a chunk died."""
+
+
+class WorkerNotStarted(WorkerLost):
+    """The process that was to compute a chunk died before it could begin; no chunk is to blame."""
 
 
 class Backend(Protocol):
@@ -28,15 +32,20 @@ class Backend(Protocol):
         ...
 
     def submit(self, chunk: Chunk) -> Any:
-        """Start a chunk; returns a handle."""
+        """Start a chunk; returns a handle. Raises WorkerError when no worker can be started."""
         ...
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
-        """Block until some handles are done; returns those."""
+        """Block until some handles are done; returns those. Raises WorkerError as `submit` does."""
         ...
 
     def result(self, handle: Any) -> ChunkRows:
-        """Rows of a handle that is done. Raises WorkerLost when its process died."""
+        """Rows of a handle that is done.
+
+        Raises WorkerLost when its process died or its rows were lost, WorkerNotStarted when it
+        never came to work. A backend gives up with WorkerError when processes that it starts anew
+        never do.
+        """
         ...
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from stepsim.errors import SweepError
+from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep.backends import patience
 from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
 from stepsim.sweep.plan import Chunk
@@ -101,7 +101,7 @@ class DaskBackend:
             )  # fmt: skip
         # Of many kinds, some of them plain exceptions.
         except Exception as error:
-            raise SweepError(
+            raise WorkerError(
                 f"dask: cannot start workers here ({error}); in a script, put what runs the sweep "
                 'below `if __name__ == "__main__":`, since dask runs the script in its workers, too'
             ) from error
@@ -118,7 +118,7 @@ class DaskBackend:
                     if self._client.nthreads():
                         seen = time.monotonic()
             if time.monotonic() - seen > patience.DESERTED_SECONDS:
-                raise SweepError(
+                raise WorkerError(
                     f"dask: the scheduler at {self._address} has no workers; start some, as in "
                     f"dask worker {self._address}, and continue with --resume"
                 )
@@ -133,8 +133,8 @@ class DaskBackend:
         except (concurrent.futures.CancelledError, OSError) as error:
             raise self._lost() from error
 
-    def _lost(self) -> SweepError:
-        return SweepError(
+    def _lost(self) -> WorkerError:
+        return WorkerError(
             f"dask: lost the scheduler at {self._address}; what was finished is kept: start a "
             "scheduler and continue with --resume"
         )

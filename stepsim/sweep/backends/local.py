@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Collection
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from functools import partial
 from typing import Any
 
-from stepsim.errors import SweepError
-from stepsim.processes import WorkerProcesses
-from stepsim.sweep.backends.base import Work, WorkerLost
+from stepsim.errors import WorkerError
+from stepsim.processes import ResultLost, WorkerProcesses
+from stepsim.sweep.backends.base import Work, WorkerLost, WorkerNotStarted
 from stepsim.sweep.plan import Chunk
+from stepsim.sweep.signals import signals_held
 from stepsim.sweep.work import ChunkRows, execute_chunk
 
 __all__ = ["LocalBackend"]
+
+_log = logging.getLogger("stepsim")
+
+_STARTS = 4
+"""Times in a row that a process may die before it begins to work."""
 
 _OFFERED = 64
 """Chunks for each worker to choose from."""
@@ -26,17 +33,32 @@ class LocalBackend:
     """Processes of this machine, run by loky's executor; with ``jobs=1`` the calling process.
 
     ``inline=False`` takes a process of its own for a single job, too. A process goes on with the
-    design point it has prepared as long as there are chunks of it. One that died is replaced. An
-    object that is kept serves many sweeps without starting anew.
+    design point it has prepared as long as there are chunks of it. One that died is replaced; one
+    that cannot be started is done without, with a warning, as long as another one works. An object
+    that is kept serves many sweeps without starting anew.
     """
 
     def __init__(self, jobs: int, work: Work = execute_chunk, *, inline: bool = True) -> None:
         self._inline = inline and jobs == 1
+        self._jobs = jobs
         self._work = work
-        self._seats = [] if self._inline else [_Seat(work) for _ in range(jobs)]
         self._offered: dict[int, deque[_Task]] = {}
         """By design point, in the order of submission."""
         self._next: _Task
+        self._seats: list[_Seat] = []
+        try:
+            for _ in range(0 if self._inline else jobs):
+                try:
+                    self._seats.append(_Seat(work))
+                except WorkerError as error:
+                    self._go_on_with(self._seats, error)
+                    # Where memory or space ended, more of them make it worse.
+                    break
+        except BaseException:
+            # Nobody else can end those that have started.
+            with signals_held():
+                self.close()
+            raise
 
     @property
     def ahead(self) -> int:
@@ -63,7 +85,9 @@ class LocalBackend:
     def result(self, handle: Any) -> ChunkRows:
         try:
             return handle.result()  # type: ignore[no-any-return]
-        except BrokenExecutor as error:
+        except _NotStarted as error:
+            raise WorkerNotStarted(str(error)) from error
+        except (BrokenExecutor, ResultLost) as error:
             raise WorkerLost(str(error)) from error
 
     def close(self) -> None:
@@ -77,7 +101,20 @@ class LocalBackend:
             seat = min(self._seats, key=_Seat.load)
             if seat.load() == 2:
                 return
-            seat.take(*self._choose(seat))
+            chunk, future = self._choose(seat)
+            try:
+                seat.take(chunk, future)
+            except WorkerError as error:
+                self._offered.setdefault(chunk.point.index, deque()).appendleft((chunk, future))
+                self._go_on_with([other for other in self._seats if other is not seat], error)
+
+    def _go_on_with(self, seats: list[_Seat], error: WorkerError) -> None:
+        """Do without the other workers if any of these works, else raise the error."""
+        if not any(seat.works() for seat in seats):
+            raise error
+        self._seats = seats
+        reason = str(error).partition(";")[0]
+        _log.warning("%s; going on with %d of %d workers", reason, len(seats), self._jobs)
 
     def _choose(self, seat: _Seat) -> _Task:
         """Of the prepared design point, else of one that nobody has, else of the longest."""
@@ -95,6 +132,10 @@ class LocalBackend:
         return task
 
 
+class _NotStarted(BrokenExecutor):
+    """A process died before it began to work."""
+
+
 class _Seat:
     """A worker process and its replacements.
 
@@ -106,6 +147,7 @@ class _Seat:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._process: WorkerProcesses | None = self._started()
+        self._failed_starts = 0
         self._under_way: list[Future[ChunkRows]] = []
         self.design = -1
 
@@ -121,17 +163,23 @@ class _Seat:
         try:
             inner = self._process.submit(self._work, chunk)
         except BrokenExecutor:
-            if self._process.never_began:
-                raise SweepError(
-                    "local: a worker process could not start; what it wrote says why. Check that "
-                    "there is memory for it, or use --jobs 1"
-                ) from None
+            self._failed_starts = self._failed_starts + 1 if self._process.never_began else 0
             self.leave()
+            if self._failed_starts >= _STARTS:
+                raise WorkerError(
+                    f"local: a worker process died {_STARTS} times before it began to work; what "
+                    "it wrote says why. What was finished is kept: check that there is memory for "
+                    "it and that nobody kills it, or use --jobs 1, and continue with --resume"
+                ) from None
             self.take(chunk, future)
             return
         self._under_way.append(inner)
         self.design = chunk.point.index
-        inner.add_done_callback(partial(_pass_on, future))
+        inner.add_done_callback(partial(_pass_on, future, self._process))
+
+    def works(self) -> bool:
+        """Whether its process has begun to work; of one that is just starting, wait for that."""
+        return self._process is not None and self._process.began()
 
     def leave(self) -> None:
         """End the process; what it had is lost."""
@@ -140,12 +188,21 @@ class _Seat:
             self._process = None
 
     def _started(self) -> WorkerProcesses:
-        return WorkerProcesses(1, "stepsim.sweep.work")
+        try:
+            return WorkerProcesses(1, "stepsim.sweep.work")
+        except OSError as error:
+            raise WorkerError(
+                f"local: a worker process cannot be started ({error.strerror}); what was finished "
+                "is kept: check that there is memory and space for temporary files, or use "
+                "--jobs 1, and continue with --resume"
+            ) from error
 
 
-def _pass_on(future: Future[ChunkRows], done: Future[ChunkRows]) -> None:
+def _pass_on(future: Future[ChunkRows], process: WorkerProcesses, done: Future[ChunkRows]) -> None:
     error = done.exception()
-    if error is not None:
+    if isinstance(error, BrokenExecutor) and process.never_began:
+        future.set_exception(_NotStarted(str(error)))
+    elif error is not None:
         future.set_exception(error)
     else:
         future.set_result(done.result())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
 import sys
 import threading
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any, TextIO
 
-from stepsim.errors import SweepError
+from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep.backends import patience
 from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
 from stepsim.sweep.plan import Chunk
@@ -54,7 +55,7 @@ class RayBackend:
                     _knock(address)
                 # Without "local" it would look for a cluster of somebody else on this machine.
                 own = {"address": "local", "num_cpus": jobs, "object_store_memory": _STORE_BYTES}
-                with _environment(_ONE_ATTEMPT if address else _ALONE):
+                with _environment(_ONE_ATTEMPT if address else _ALONE), _own_signals():
                     self._ray.init(
                         **({"address": address} if address else own),
                         include_dashboard=False, log_to_driver=False, logging_level="ERROR",
@@ -68,7 +69,8 @@ class RayBackend:
                     if address
                     else "check that this machine can run `ray start --head`"
                 )
-                raise SweepError(f"ray: {where} ({error}); {cure}") from error
+                kind = SweepError if address else WorkerError
+                raise kind(f"ray: {where} ({error}); {cure}") from error
             started = frozenset(threading.enumerate()) - before
             self._closing.callback(self._shut_down)
             self._closing.enter_context(_keeping_stdout_for_results(started))
@@ -82,18 +84,22 @@ class RayBackend:
         return 1 + max(1, self._cpus())
 
     def submit(self, chunk: Chunk) -> Any:
-        return self._remote.remote(chunk)
+        with self._connected():
+            return self._remote.remote(chunk)
 
     def wait(self, handles: Collection[Any]) -> Collection[Any]:
         seen = time.monotonic()
         while True:
-            done, _ = self._ray.wait(list(handles), num_returns=1, timeout=patience.LOOK_SECONDS)
+            with self._connected():
+                done, _ = self._ray.wait(
+                    list(handles), num_returns=1, timeout=patience.LOOK_SECONDS
+                )
             if done:
                 return done  # type: ignore[no-any-return]
             if self._cpus():
                 seen = time.monotonic()
             elif time.monotonic() - seen > patience.DESERTED_SECONDS:
-                raise SweepError(
+                raise WorkerError(
                     "ray: the cluster has no CPUs; add nodes with `ray start --address=...`, and "
                     "continue with --resume"
                 )
@@ -101,17 +107,32 @@ class RayBackend:
     def result(self, handle: Any) -> ChunkRows:
         errors = self._ray.exceptions
         try:
-            return self._ray.get(handle)  # type: ignore[no-any-return]
+            with self._connected():
+                return self._ray.get(handle)  # type: ignore[no-any-return]
         except (
             errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError,
             errors.ObjectLostError,
         ) as error:  # fmt: skip
             raise WorkerLost(str(error)) from error
-        except (errors.LocalRayletDiedError, errors.RaySystemError) as error:
-            raise _lost_ray(error) from error
 
     def close(self) -> None:
         self._closing.close()
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Name the loss of the cluster, whatever was asked of it and however ray tells of it."""
+        errors = self._ray.exceptions
+        of_workers = (
+            errors.RayTaskError, errors.WorkerCrashedError, errors.OutOfMemoryError,
+            errors.NodeDiedError, errors.ObjectLostError,
+        )  # fmt: skip
+        try:
+            yield
+        except of_workers:
+            raise
+        # An agent that is lost takes its node along: what fails first is a matter of chance.
+        except (errors.RayError, ConnectionError) as error:
+            raise _lost_ray(error) from error
 
     def _shut_down(self) -> None:
         # What it has not told yet of dead workers it prints now.
@@ -126,15 +147,21 @@ class RayBackend:
                 _knock(self._head)
             except OSError as error:
                 raise _lost_ray(error) from error
-            self._known_cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            with self._connected():
+                self._known_cpus = int(self._ray.cluster_resources().get("CPU", 0))
             self._next_look = time.monotonic() + patience.LOOK_SECONDS
         return self._known_cpus
 
 
-def _lost_ray(error: Exception) -> SweepError:
-    return SweepError(
-        f"ray: lost the cluster ({error}); what was finished is kept: continue with --resume"
+def _lost_ray(error: Exception) -> WorkerError:
+    return WorkerError(
+        f"ray: lost the cluster ({_first_line(error)}); what was finished is kept: continue with "
+        "--resume"
     )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _knock(address: str) -> None:
@@ -156,6 +183,17 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM: that of ray ends the process without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 class _Selective:

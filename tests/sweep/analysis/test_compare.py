@@ -20,7 +20,7 @@ from stepsim.sweep import (
 from stepsim.sweep.analysis import key_differences
 from stepsim.sweep.analysis.compare import BETTER
 from stepsim.sweep.analysis.measured import COUNTED
-from tests.sweep.support import TINY, routing_file, tiny
+from tests.sweep.support import TINY, rewrite, routing_file, tiny
 
 
 def test_a_sweep_compared_with_itself_is_equal(done: Path) -> None:
@@ -103,14 +103,14 @@ def limited(tmp_path_factory: pytest.TempPathFactory, done: Path) -> Path:
     rows = runs.to_pylist()
     for row in rows[1:3]:
         row["status"] = "limit"
-    pq.write_table(pa.Table.from_pylist(rows[:5], schema=runs.schema), path)
+    rewrite(path, pa.Table.from_pylist(rows[:5], schema=runs.schema))
     path = folder / "failures" / path.parent.name / path.name
     failures = pq.ParquetFile(path).read()
     bad = [
         {**row, "stage": "run", "error": error, "message": f"because of {error}"}
         for row, error in ((rows[1], "limit"), (rows[2], "limit"), (rows[5], "ValueError"))
     ]
-    pq.write_table(pa.Table.from_pylist(bad, schema=failures.schema), path)
+    rewrite(path, pa.Table.from_pylist(bad, schema=failures.schema))
     return folder
 
 
@@ -144,11 +144,12 @@ def test_a_sweep_of_which_nothing_succeeds_any_more_is_compared(
     good, bad = tmp_path / "good", tmp_path / "bad"
     for source, folder in ((done, good), (limited, bad)):
         shutil.copytree(source, folder)
+        (folder / "summary.json").unlink()  # or the files would be missed
         for path in sorted((folder / "runs").rglob("part.parquet"))[1:]:
             path.unlink()
     (path,) = (bad / "runs").rglob("part.parquet")
     runs = pq.ParquetFile(path).read()
-    pq.write_table(runs.slice(1, 2), path)
+    rewrite(path, runs.slice(1, 2))
     found = compare(good, bad)
     assert (len(found.new_failures), found.changes, found.only_before) == (3, (), 3)
     assert found.mean_ratio is None
@@ -174,7 +175,7 @@ def test_what_became_worse_comes_first(
     rows = runs.to_pylist()[:4]
     for row, factor in zip(rows, [0.5, 1.0, 1.5, 3.0], strict=True):
         row[metric] = type(row[metric])(row[metric] * factor)
-    pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
+    rewrite(path, pa.Table.from_pylist(rows, schema=runs.schema))
     found = compare(done, tmp_path / "out", metric)
     changed = {row["run"] for row in rows}
     seen = [round(c.ratio or 0, 2) for c in found.changes if c.run in changed]
@@ -188,11 +189,11 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     rows = runs.to_pylist()
     for row, bytes_ in zip(rows, [0, 0, 10, 10, 10, 10], strict=True):
         row["bus_bytes"] = bytes_
-    pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
+    rewrite(path, pa.Table.from_pylist(rows, schema=runs.schema))
     shutil.copytree(tmp_path / "out", tmp_path / "more")
     rows[1]["bus_bytes"] = 5
     path = tmp_path / "more" / path.relative_to(tmp_path / "out")
-    pq.write_table(pa.Table.from_pylist(rows, schema=runs.schema), path)
+    rewrite(path, pa.Table.from_pylist(rows, schema=runs.schema))
     (worst, *_) = compare(tmp_path / "out", tmp_path / "more", "bus_bytes").changes
     assert (worst.before, worst.after, worst.ratio) == (0, 5, None)
     (*_, best) = compare(tmp_path / "more", tmp_path / "out", "bus_bytes").changes
@@ -298,6 +299,7 @@ def test_a_sweep_without_any_run_yet_is_not_compared(
 ) -> None:
     empty = tmp_path / "out"
     (empty / "parts").mkdir(parents=True)
-    shutil.copy(done / "sweep.json", empty)
+    for name in ("sweep.json", "digests.jsonl"):
+        shutil.copy(done / name, empty)
     with pytest.raises(SweepError, match=f"^{empty}: no run is finished yet; continue the sweep"):
         compare(*((empty, done) if swapped else (done, empty)))

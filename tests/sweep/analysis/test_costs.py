@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +22,9 @@ from stepsim.sweep import (
     open_table,
     run_sweep,
 )
-from tests.sweep.support import routing_file, tiny
+from stepsim.sweep.analysis.costs import _by_trace
+from stepsim.sweep.analysis.labels import TRACE_COLUMNS
+from tests.sweep.support import rewrite, routing_file, tiny
 
 
 def test_costs_are_means_and_the_frontier_dominates(done: Path) -> None:
@@ -119,9 +124,10 @@ def test_copies_of_a_trace_count_each(tmp_path: Path) -> None:
 
 def test_runs_that_are_not_there_yet_are_as_failures(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, tmp_path / "out")
+    (tmp_path / "out" / "summary.json").unlink()  # or the file would be missed
     paths = sorted((tmp_path / "out" / "runs").rglob("part.parquet"))
     table = pq.ParquetFile(paths[1]).read()
-    pq.write_table(table.slice(0, 4), paths[1])
+    rewrite(paths[1], table.slice(0, 4))
     paths[3].unlink()
     costs = design_costs(tmp_path / "out", "onchip_bytes", "cycles")
     assert [(c.point, c.runs, c.lost) for c in costs] == [(0, 4, 0), (1, 4, 2), (2, 4, 0)]
@@ -160,3 +166,38 @@ def test_sweeps_in_which_no_run_succeeded_say_so(tmp_path: Path) -> None:
         SweepError, match="mean step of design point 'moe tiny' is 0, expected costs above 0"
     ):
         design_costs(tmp_path / "good", "cycles", "step")
+
+
+def test_traces_are_told_apart_by_all_their_columns_and_copies_by_their_order() -> None:
+    dice = random.Random(5)
+    names = (*TRACE_COLUMNS, "trace_id", "lengths_id")
+    rows = [
+        {
+            "point": dice.randrange(3),
+            "model": "one",
+            **{name: dice.choice(["a", "b", None] if "_id" in name else [0, 1]) for name in names},
+            "trace": dice.choice(["x", "y"]),
+            "lengths": dice.choice(["z", None]),
+            "cycles": number,
+            "bytes": number / 2,
+        }
+        for number in range(600)
+    ]
+    seen: dict[tuple[Any, ...], int] = {}
+    expected: dict[int, dict[tuple[Any, ...], tuple[float, float]]] = {}
+    for row in rows:
+        trace = tuple(row[name] for name in names)
+        copy = seen[row["point"], trace] = seen.get((row["point"], trace), -1) + 1
+        expected.setdefault(row["point"], {})[(*trace, copy)] = row["cycles"], row["bytes"]
+    assert max(seen.values()) > 1
+    table = pa.concat_tables([pa.Table.from_pylist(rows[:200]), pa.Table.from_pylist(rows[200:])])
+    numbers: dict[int, tuple[Any, ...]] = {}
+    for point, costs in _by_trace(table, "cycles", "bytes").items():
+        traces = {pair: trace for trace, pair in expected.pop(point).items()}
+        assert len(costs.traces) == len(traces)
+        for number, *pair in zip(*costs, strict=True):
+            trace = traces[pair[0], pair[1]]
+            # The same trace has one number in all design points, and another one another number.
+            assert numbers.setdefault(number, trace) == trace
+    assert not expected
+    assert len(set(numbers.values())) == len(numbers)

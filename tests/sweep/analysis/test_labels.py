@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
+from stepsim.errors import SweepError
 from stepsim.sweep import (
     compare,
     design_costs,
     run_sweep,
 )
-from tests.sweep.support import tiny
+from stepsim.sweep.analysis.differences import key_differences
+from tests.sweep.support import rewrite, tiny
 
 
 def labels_of(folder: Path, **changes: Any) -> list[str]:
@@ -56,3 +62,30 @@ def test_labels_of_runs_tell_all_of_them_apart(done: Path, tmp_path: Path) -> No
     run_sweep(tiny(traces=selection, grid={"tile": [2]}), tmp_path / "out")
     labels = [change.label for change in compare(tmp_path / "out", tmp_path / "out").changes]
     assert labels == [f"trace={name} window={i}" for name in ("a.npy", "b.npy") for i in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "problem"),
+    [
+        ("parameters", "{", r"1:2: not valid JSON"),
+        ("parameters", "[" * 5000 + "]" * 5000, "at most 40 deep"),
+        ("parameters", "[1]", r"expected a JSON object, found \[1\]"),
+        ("machine_json", "1" * 5000, "integer of at most 40 digits"),
+    ],
+)
+def test_rows_without_json_are_named(
+    done: Path, tmp_path: Path, column: str, text: str, problem: str
+) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(done, folder)
+    path = sorted((folder / "runs").rglob("*.parquet"))[1]
+    table = pq.ParquetFile(path).read()
+    texts = pa.array([text] * table.num_rows)
+    index = table.schema.get_field_index(column)
+    rewrite(path, table.set_column(index, table.schema.field(column), texts))
+    label = path.parent.name.removeprefix("design=")
+    expected = f"{folder}: run .* of design {label}, column {column}.*{problem}"
+    with pytest.raises(SweepError, match=expected):
+        design_costs(folder, "onchip_bytes", "cycles")
+    with pytest.raises(SweepError, match=expected):
+        key_differences(done, folder)

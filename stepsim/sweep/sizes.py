@@ -1,0 +1,47 @@
+"""How large a sweep may be: what is far beyond is refused before time or memory is spent on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepsim.errors import SweepError
+
+__all__ = [
+    "MOST_DRAWN",
+    "MOST_POINTS",
+    "MOST_RUNS",
+    "MOST_TRACES",
+    "MOST_VALUES",
+    "TooMany",
+    "check_size",
+]
+
+MOST_POINTS: Final = 100_000
+MOST_TRACES: Final = 1_000_000
+MOST_RUNS: Final = 10_000_000
+MOST_VALUES: Final = 1_000_000
+"""Of a list, a range or an array in a specification."""
+MOST_DRAWN: Final = 1 << 32
+"""Choices of experts in all synthetic tables together; planning draws each of them once."""
+
+
+class TooMany:
+    """Stands for values that are not even listed; messages show how many they are."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __repr__(self) -> str:
+        return f"{self._count:,} values, more than the {MOST_VALUES:,} that a list may have"
+
+
+def check_size(key: str, count: int, most: int, what: str, cure: str) -> None:
+    """Refuse a sweep that is too large.
+
+    Raises
+    ------
+    SweepError
+        There are more than ``most``.
+    """
+    if count > most:
+        raise SweepError(f"{key}: {count:,} {what}, expected at most {most:,}; {cure}")
