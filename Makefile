@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
+ROOM ?= units
 # Set PYTHON=/path/to/python3.12 to choose the interpreter that makes the environment.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -14,13 +15,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test slow thorough lint bench docs setup clean distclean
+.PHONY: help demo test slow thorough mutants lint bench docs setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
 	@echo 'make test    lint, type check, layer check and the tests'
 	@echo 'make slow    the tests that take their time: clusters, random kills, compilation'
-	@echo 'make thorough  the property tests with thousands of new draws each'
+	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
+	@echo 'make mutants  which changes of the code no test notices: ROOM=units, memory, ops or metrics'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
 	@echo 'make docs    documentation in docs/_build/html'
@@ -46,7 +48,12 @@ slow: $(STAMP)
 
 thorough: $(STAMP)
 	$(BIN)/stepsim warmup
-	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -o timeout=0 -m hypothesis
+	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
+
+# Hours for a whole room: every change runs the tests of its room.
+mutants: $(STAMP)
+	@mkdir -p build
+	$(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -7,10 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import numba
+import numpy as np
 import pytest
+from numba.core.errors import NumbaError
 
-from stepsim.errors import StepSimError
+from stepsim.errors import StepSimError, UserCodeError
+from stepsim.kernels import driver, foreign
+from stepsim.kernels.jit import inlined
 from stepsim.plugins import GROUPS, found, usable
 
 GROUP = "stepsim.functions"
@@ -92,3 +98,91 @@ def test_unknown_group_is_refused() -> None:
 def test_entry_points_are_not_read_before_they_are_needed() -> None:
     code = "import sys, stepsim.plugins; sys.exit('importlib.metadata' in sys.modules)"
     assert subprocess.run([sys.executable, "-S", "-c", code], cwd=Path.cwd()).returncode == 0
+
+
+MEMORY = """\
+from stepsim.kernels.memory.declaration import MemoryModel
+
+bad = MemoryModel("bad", "cannot be compiled")
+
+
+@bad.issue
+def issue(state, port, clock, requests):
+    return (clock < "x") + requests
+"""
+
+FUNCTION = """\
+from types import SimpleNamespace
+
+
+def measure(rows, cols):
+    return rows, cols, rows < "much"
+
+
+bad = SimpleNamespace(map_unit="bad", arity=1, constant_cycles=True, sizes=measure)
+"""
+
+UNKNOWN = MEMORY.replace('(clock < "x")', "no_such_name")
+
+
+@pytest.mark.parametrize(
+    ("group", "module", "message"),
+    [
+        (
+            "stepsim.memory_models", UNKNOWN,
+            r"the engine cannot be compiled with the plugins 'bad' of package uncompiled_c: "
+            r"NameError: name 'no_such_name' is not defined; correct or uninstall",
+        ),
+        (
+            "stepsim.memory_models", MEMORY,
+            r"kernel 'issue' of plugin 'bad' of package uncompiled_a 1.2 cannot be compiled: "
+            r"No implementation of function .*lt.* \(.*uncompiled_a\.py, line 8\); correct it",
+        ),
+        (
+            "stepsim.functions", FUNCTION,
+            r"kernel 'measure' of plugin 'bad' of package uncompiled_b 1.2 cannot be compiled: "
+            r"No implementation of function .*lt.* >>> lt\(int64, .*uncompiled_b\.py, line 5\)",
+        ),
+    ],
+)  # fmt: skip
+def test_kernels_that_numba_refuses_are_named(
+    install: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    group: str,
+    module: str,
+    message: str,
+) -> None:
+    # Modules stay loaded: a name for each.
+    package = {MEMORY: "uncompiled_a", FUNCTION: "uncompiled_b", UNKNOWN: "uncompiled_c"}[module]
+    monkeypatch.setattr(f"{__name__}.GROUP", group)
+    install(package, module, {"bad": f"{package}:bad"})
+    (bad,) = [plugin.loaded for plugin in usable(group) if plugin.package == package]
+    called = inlined(bad.sizes) if module is FUNCTION else bad.kernels["issue"]
+
+    @numba.njit
+    def memory(a, b, c, d):
+        return called(a, b, c, d)
+
+    @numba.njit
+    def function(a, b):
+        return called(a, b)
+
+    def compile(signature: object) -> None:
+        function(1, 1) if module is FUNCTION else memory(1, 1, 1, 1)
+
+    run = SimpleNamespace(signatures=[], compile=compile)
+    monkeypatch.setattr(driver, "run", run)
+    monkeypatch.setattr(driver.numba.config, "DISABLE_JIT", 0)
+    with pytest.raises(UserCodeError, match=message):
+        driver._compile_for(np.zeros(1))
+
+
+def test_an_error_of_numba_without_plugins_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(signature: object) -> None:
+        raise NumbaError("Failed in nopython mode")
+
+    monkeypatch.setattr(foreign, "usable", lambda group: ())
+    monkeypatch.setattr(driver, "run", SimpleNamespace(signatures=[], compile=refuse))
+    monkeypatch.setattr(driver.numba.config, "DISABLE_JIT", 0)
+    with pytest.raises(NumbaError):
+        driver._compile_for(np.zeros(1))

@@ -1,0 +1,81 @@
+"""Every parameter of a workload counts, and the search for ignored arguments finds one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stepsim as st
+from tests.fuzz import ignored, programs
+from tests.fuzz.driver import campaign
+from tests.fuzz.workloads import PARAMETERS, TINY
+
+BASES: dict[str, dict[str, Any]] = {
+    "moe": {"model": TINY, "tile": "dynamic"},
+    "attention": {"model": TINY, "strategy": "coarse", "block": 2},
+    "decoder": {"model": TINY, "tile": 2, "strategy": "interleaved"},
+    "swiglu": {
+        "tile": 16,
+        "tile_inter": 16,
+        "batch": 32,
+        "hidden": 16,
+        "intermediate": 64,
+        "weight_dtype": "f16",
+    },
+}
+MORE = {
+    "moe_bw": [512], "attention_bw": [512], "qkv_bw": [512], "max_length": [4096],
+    "activation_dtype": ["f16"], "kv_dtype": ["i8"], "micro_batches": [(4, 6)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "which"), [(name, which) for name in BASES for which in PARAMETERS[name]]
+)
+def test_every_parameter_counts(name: str, which: str) -> None:
+    data, base = ignored.few_requests(), BASES[name]
+    if which == "variant":  # it gives values of models that were published
+        base = {"model": "qwen3-30b-a3b", "tile": 8}
+        given = st.Decoder.of(**base, strategy="dynamic").values()
+        assert st.Decoder.of(**base, variant="dynamic").values() != given
+        return
+    if which == "strategy":  # only one of them has blocks
+        base = {key: value for key, value in base.items() if key != "block"}
+    usual = ignored.built_of(name, base, data)
+    others = []
+    for value in (*PARAMETERS[name][which], *MORE.get(which, ())):
+        try:
+            others.append(ignored.built_of(name, base | {which: value}, data))
+        except st.StepSimError:
+            continue
+    assert any(other != usual for other in others)
+
+
+def test_an_ignored_argument_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deaf(g: programs.Grown) -> None:
+        def load(columns: int) -> Any:
+            return st.linear_load(st.spec(2, 4), (1, 4))
+
+        g.make("load", load, g.small())
+
+    monkeypatch.setattr(programs, "STEPS", [deaf])
+    found = campaign(ignored.one, range(40))
+    assert any("load 0 is ignored" in key for key in found.failures)
+
+
+@pytest.mark.parametrize(
+    "value", [True, 3, "f32", "f16", "addr", "w", [1, 2], np.array([0, 1]), st.fn.add, st.fn.mul]
+)
+def test_another_value_is_of_the_same_type(value: Any) -> None:
+    other = ignored.changed(value)
+    assert other is not None
+    assert type(other[0]) is type(value)
+    assert not np.array_equal(other[0], value)
+
+
+def test_some_values_have_no_other() -> None:
+    assert ignored.changed(None) is None
+    assert ignored.changed(random.Random) is None

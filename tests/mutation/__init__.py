@@ -1,0 +1,6 @@
+"""Mutation testing: do the tests notice when the code computes something else?
+
+``python -m tests.mutation units`` changes one operator, constant or statement of
+``stepsim/kernels/units`` at a time, runs the tests that stand for it, and lists the changes that no
+test noticed.
+"""
