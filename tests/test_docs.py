@@ -98,9 +98,9 @@ def _megatron_folder(folder: Path) -> None:
         (folder / f"router_trace_rank{rank}.jsonl").write_text("\n".join(lines))
 
 
-def _azure_trace(path: Path) -> None:
-    lengths = np.random.default_rng(0).integers(0, 4000, 5000)
-    rows = (f"2023-11-16 18:15:46,{length},10" for length in lengths)
+def _azure_trace(path: Path, requests: int = 5000, generated: int = 10) -> None:
+    lengths = np.random.default_rng(0).integers(0, 4000, requests)
+    rows = (f"2023-11-16 18:15:46,{length},{generated}" for length in lengths)
     path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
 
 
@@ -150,20 +150,22 @@ def test_workloads_page(
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "workloads.md").read_text(encoding="utf-8")
     gemm, layer, declared, traced = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    (specification,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    specification, day = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
     (tmp_path / "gemm.py").write_text(gemm)
     (tmp_path / "tiles.yaml").write_text(specification)
+    (tmp_path / "day.yaml").write_text(day)
+    _azure_trace(tmp_path / "AzureLLMInferenceTrace_conv.csv", requests=5, generated=60)
     (tmp_path / "layer.py").write_text(layer)
     blocks = re.findall(r"```(?:text|sh)\n(.*?)```", text, flags=re.DOTALL)
     commands = "".join(blocks).splitlines()
-    assert len(commands) == 8
-    # The last but one is the one that the page says gets stuck.
+    assert len(commands) == 10
+    (stuck,) = (command for command in commands if command.endswith("--regions 8"))
     for command in [*commands, "stepsim run layer.py:layer --help"]:
         with pytest.raises(SystemExit) as ended:
             main(shlex.split(command)[1:])
         out, err = capsys.readouterr()
-        assert ended.value.code == (1 if command is commands[-2] else 0), (command, err)
-        if command is commands[-2]:
+        assert ended.value.code == (1 if command is stuck else 0), (command, err)
+        if command is stuck:
             assert "status deadlock" in err
     assert all(option in out for option in ("--routing", "--tile", "--fifo-depth", "Rows per tile"))
     runs = open_table("tiles").to_table(columns=["m", "tile", "status"]).to_pylist()
