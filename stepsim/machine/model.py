@@ -6,10 +6,11 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from stepsim.arguments import shown
 from stepsim.errors import MachineError
@@ -19,6 +20,9 @@ __all__ = ["DEFAULT_FIFO_DEPTH", "Fifo", "Hbm", "Machine", "OnChip", "machine_js
 
 DEFAULT_FIFO_DEPTH = 1024
 """Tokens that a FIFO holds when neither run nor machine nor program gives a depth."""
+
+_ONCHIP_2026 = 512
+"""On-chip bytes per cycle of the public simulator of 2026, a constant of its whole machine."""
 
 # Upper limits keep every product of a run inside 64-bit integers.
 _Bytes = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
@@ -104,6 +108,12 @@ class Machine(_Section):
     description: Annotated[str, Field(strict=True)] = Field(
         default="", description="what the machine describes"
     )
+    model: Literal["step-2025", "step-2026"] = Field(
+        default="step-2025",
+        description="timing rules of the operators: those of the published artifact, or of the "
+        "public simulator since, which leaves onchip.bytes_per_cycle at "
+        f"{_ONCHIP_2026} where a file names none",
+    )
     hbm: Hbm = Field(description="off-chip memory")
     onchip: OnChip = Field(description="on-chip memory")
     fifo: Fifo = Field(default=Fifo(), description="FIFOs between operators")
@@ -111,6 +121,17 @@ class Machine(_Section):
         default=0,
         description="cycles how much earlier the end of a stream is noticed; 0 is canonical",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_model_has_it(cls, data: Any) -> Any:
+        """Only the model of 2026 has an on-chip bandwidth of its own; others are named."""
+        if not isinstance(data, Mapping) or data.get("model") != "step-2026":
+            return data
+        onchip = data.get("onchip", {})
+        if isinstance(onchip, Mapping) and "bytes_per_cycle" not in onchip:
+            return {**data, "onchip": {**onchip, "bytes_per_cycle": _ONCHIP_2026}}
+        return data
 
     @property
     def peak_bandwidth(self) -> float:
@@ -151,10 +172,20 @@ class Machine(_Section):
             f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
             f"latency {hbm.latency} + start-up {hbm.startup} cycles, model {hbm.model}; "
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
+            + (f"; rules {self.model}" if self.model != "step-2025" else "")
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
         )
 
 
 def machine_json_schema() -> dict[str, Any]:
     """JSON Schema of a machine file, for editors and other validators."""
-    return Machine.model_json_schema()
+    schema = Machine.model_json_schema()
+    # Which values must be named depends on the model, which one list of keys cannot say.
+    schema["required"].remove("onchip")
+    del schema["$defs"]["OnChip"]["required"]
+    schema["if"] = {"properties": {"model": {"const": "step-2026"}}, "required": ["model"]}
+    schema["else"] = {
+        "required": ["onchip"],
+        "properties": {"onchip": {"required": ["bytes_per_cycle"]}},
+    }
+    return schema

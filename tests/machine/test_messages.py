@@ -53,13 +53,14 @@ def test_a_path_may_be_given_as_text_or_without_suffix(tmp_path: Path, monkeypat
 CASES = {
     "empty": (
         "",
-        "machine file FILE: expected a mapping with the keys name, description, hbm, onchip, "
-        "fifo, closure_slack, found nothing. Start from 'stepsim machines --show sda-1024'.",
+        "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
+        "onchip, fifo, closure_slack, found nothing. Start from "
+        "'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
-        "machine file FILE: expected a mapping with the keys name, description, hbm, onchip, "
-        "fifo, closure_slack, found a list. Start from 'stepsim machines --show sda-1024'.",
+        "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
+        "onchip, fifo, closure_slack, found a list. Start from 'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
         "name: [1\n",
@@ -75,12 +76,12 @@ CASES = {
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
-        "'closure_slack'? Known here: closure_slack, description, fifo, hbm, name, onchip",
+        "'closure_slack'? Known here: closure_slack, description, fifo, hbm, model, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
-        "Known here: closure_slack, description, fifo, hbm, name, onchip",
+        "Known here: closure_slack, description, fifo, hbm, model, name, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
@@ -186,16 +187,16 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         (
             "sda1024",
             "unknown machine 'sda1024'; did you mean 'sda-1024'? "
-            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.",
+            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.",
         ),
         (
             "tpu",
             "unknown machine 'tpu'. "
-            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.",
+            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.",
         ),
         (
             "nowhere.yaml",
-            "machine file nowhere.yaml: no such file. Known machines: sda-1024, sda-hdl.",
+            "machine file nowhere.yaml: no such file. Known machines: sda-1024, sda-2026, sda-hdl.",
         ),
         ("/", "machine file /: cannot be read: Is a directory; name a file that can be read"),
     ],
@@ -263,8 +264,8 @@ def test_malformed_overrides(items: list[str], expected: str) -> None:
 )
 def test_unknown_override_key(key: str, hint: str) -> None:
     expected = (
-        f"machine override: unknown key '{key}'{hint} Known: name, description, hbm.model, "
-        "hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
+        f"machine override: unknown key '{key}'{hint} Known: name, description, model, "
+        "hbm.model, hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
         "onchip.bytes_per_cycle, fifo.depth, closure_slack"
     )
     with pytest.raises(MachineError) as caught:

@@ -20,15 +20,20 @@ from stepsim.machine import (
 
 
 def test_presets_are_listed_in_order() -> None:
-    assert list_machines() == ("sda-1024", "sda-hdl")
+    assert list_machines() == ("sda-1024", "sda-2026", "sda-hdl")
 
 
 @pytest.mark.parametrize(
-    ("name", "channels", "onchip", "peak"),
-    [("sda-1024", 32, 64, 1024.0), ("sda-hdl", 8, 256, 256.0)],
+    ("name", "model", "channels", "onchip", "peak"),
+    [
+        ("sda-1024", "step-2025", 32, 64, 1024.0),
+        ("sda-2026", "step-2026", 32, 512, 1024.0),
+        ("sda-hdl", "step-2025", 8, 256, 256.0),
+    ],
 )
-def test_preset_numbers(name: str, channels: int, onchip: int, peak: float) -> None:
+def test_preset_numbers(name: str, model: str, channels: int, onchip: int, peak: float) -> None:
     machine = load_machine(name)
+    assert machine.model == model
     assert machine.name == name
     assert machine.hbm.model == "published"
     assert machine.hbm.request_bytes == 64
@@ -106,7 +111,7 @@ def test_equal_machines_hash_alike() -> None:
 def test_json_schema_describes_every_field() -> None:
     schema = machine_json_schema()
     assert schema["additionalProperties"] is False
-    assert set(schema["required"]) == {"name", "hbm", "onchip"}
+    assert set(schema["required"]) == {"name", "hbm"}
     hbm = schema["$defs"]["Hbm"]
     assert hbm["properties"]["interval"]["minimum"] == 1
     for section in [schema, *schema["$defs"].values()]:
@@ -127,3 +132,32 @@ def test_the_room_imports_no_heavy_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+_HBM = {"request_bytes": 64, "channels": 32, "latency": 2, "interval": 2, "startup": 14}
+
+
+@pytest.mark.parametrize("onchip", [{}, {"onchip": {}}])
+def test_the_model_of_2026_brings_its_on_chip_bandwidth(onchip: dict[str, object]) -> None:
+    machine = Machine(name="own", model="step-2026", hbm=_HBM, **onchip)
+    assert machine.onchip.bytes_per_cycle == 512
+    with pytest.raises(MachineError, match="onchip"):
+        Machine(name="own", hbm=_HBM, **onchip)
+
+
+def test_a_named_on_chip_bandwidth_stays() -> None:
+    machine = load_machine("sda-1024", {"model": "step-2026"})
+    assert (machine.model, machine.onchip.bytes_per_cycle) == ("step-2026", 64)
+    assert "; rules step-2026" in machine.summary()
+
+
+def test_the_schema_asks_for_the_bandwidth_where_the_model_has_none() -> None:
+    schema = machine_json_schema()
+    assert "onchip" not in schema["required"]
+    assert schema["if"]["properties"]["model"]["const"] == "step-2026"
+    assert schema["else"]["required"] == ["onchip"]
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(MachineError, match="'step-2025' or 'step-2026'"):
+        load_machine("sda-1024", {"model": "step-2027"})

@@ -20,7 +20,7 @@ def test_every_key_is_described_with_its_range() -> None:
         if bounds:
             assert rows[key].strip() == f"{bounds[1]}..{bounds[2]}", key
         else:
-            choices = re.findall(r"'(\w+)'", expectation.split(" (")[0])
+            choices = re.findall(r"'([\w-]+)'", expectation.split(" (")[0])
             described = ", ".join(f"`{choice}`" for choice in choices) or "text"
             assert rows[key].strip() == described, key
 
