@@ -13,7 +13,7 @@ all of them lie on chip.
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.jit import cold, inlined, kernel
 from stepsim.kernels.layout import INFINITY, Payload
 
 __all__ = ["allocate", "copy_payload", "free_block", "grow_ring", "release", "retain"]
@@ -71,9 +71,16 @@ def _is_dropped(state, first):
     return header.off == 0 and shared.history == 0
 
 
-@kernel
+@inlined
 def release(state, token):
-    """One token less refers to the block of ``token``; a block nobody refers to is freed.
+    """One token less refers to the block of ``token``; a block nobody refers to is freed."""
+    if token.kind == Payload.BUFFER or token.kind == Payload.TUPLE:
+        _drop(state, token)
+
+
+@cold
+def _drop(state, token):
+    """What :func:`release` does with a token that has a block.
 
     Tuples whose elements are to be released wait in a chain through the ``stamp`` of their headers.
     """
@@ -86,7 +93,7 @@ def release(state, token):
         while chain >= 0:
             first = chain
             chain = state.slots[first].stamp
-            for i in range(2):
+            for i in range(state.slots[first].rows):
                 element = state.slots[first + 1 + i]
                 if element.kind == Payload.BUFFER or element.kind == Payload.TUPLE:
                     block = element.value
@@ -99,7 +106,7 @@ def release(state, token):
             free_block(state, first, state.slots[first].level)
 
 
-@kernel
+@cold
 def grow_ring(state, ch):
     """Make room for one more token in the ring of ``ch``; False when the arena is full.
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stepsim.kernels.generated import compile_source
-from stepsim.kernels.jit import inlined, spliced
+from stepsim.kernels.jit import apart, spliced
 
 __all__ = ["UnitKind", "declare", "declared"]
 
@@ -57,7 +57,7 @@ class UnitKind:
         """Decorator of the step function: compiles it and enters the kind into the dispatch."""
         if self.name in _DECLARED:
             raise ValueError(f"two kinds of units are named {self.name!r}")
-        object.__setattr__(self, "step", inlined(function))
+        object.__setattr__(self, "step", apart(function))
         _DECLARED[self.name] = self
         return self.step
 

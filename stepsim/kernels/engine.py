@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepsim.kernels.by_reference import by_reference
 from stepsim.kernels.calendar import next_unit, pop_unit, schedule
 from stepsim.kernels.catalog import step
 from stepsim.kernels.jit import cached_entry, inlined
@@ -64,6 +65,8 @@ def _run(state):
     Everything is in the arrays of ``state``: the call can simply be made again.
     """
     shared = state.globals[0]
+    # Steps are calls; the memory's loops are part of this function and keep arrays in registers.
+    reference = by_reference(state)
     while True:
         # 1. Step every unit on the work list as far as it can go.
         while shared.work_head != shared.work_tail:
@@ -73,7 +76,7 @@ def _run(state):
             if not _may_step(un):
                 continue
             fires = un.fires
-            status = step(un, state)
+            status = step(un, reference)
             shared.steps += un.fires - fires
             un.state = status
             if status == Status.WAIT_MEMORY:

@@ -61,8 +61,7 @@ def _kernel_at(plugin: Plugin, path: Path, line: int) -> str:
 
 
 def _codes(loaded: Any) -> Iterator[CodeType]:
-    kernels = dict(getattr(loaded, "kernels", {})).values()
-    for function in (*kernels, getattr(loaded, "sizes", None)):
+    for function in dict(getattr(loaded, "kernels", {})).values():
         code = getattr(getattr(function, "py_func", function), "__code__", None)
         if code is not None:
             yield code

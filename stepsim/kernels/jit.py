@@ -24,12 +24,15 @@ import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
 from stepsim.kernels.entries import SUFFIX, EntryFiles, is_whole
+from stepsim.kernels.linking import ApartCompiler, ColdCompiler, EntryCompiler, HelperCompiler
 from stepsim.plugins import sources, usable
 
 __all__ = [
     "COMPILED_GROUPS",
+    "apart",
     "cache_directory",
     "cached_entry",
+    "cold",
     "inlined",
     "is_compiled",
     "kernel",
@@ -41,27 +44,39 @@ _log = logging.getLogger("stepsim")
 _COMPILER_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _HERE = Path(__file__).resolve().parent
 
-COMPILED_GROUPS: Final = ("stepsim.functions", "stepsim.memory_models")
+COMPILED_GROUPS: Final = ("stepsim.memory_models",)
 """Groups of plugins that offer kernels."""
 
 _OPTIONS: Final[Mapping[str, Any]] = {
-    "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
+    "error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+    "pipeline_class": HelperCompiler, "forceinline": False,
 }  # fmt: skip
 
 kernel: Callable[..., Any] = numba.njit(**_OPTIONS)
-"""Compile a helper that only other kernels call.
+"""Compile a helper that only other kernels call; LLVM decides where it becomes part of its callers.
+
+``forceinline`` is said outright, for numba takes over what the first caller happens to have.
 
 No reference counts, because kernels allocate nothing, and no wrapper for Python callers: without
 them the engine runs several times faster and compiles in two thirds of the time. To call a kernel
 from Python, call it from a function of your own that is compiled with ``numba.njit``.
 """
 
-inlined: Callable[..., Any] = numba.njit(forceinline=True, **_OPTIONS)
+inlined: Callable[..., Any] = numba.njit(**{**_OPTIONS, "forceinline": True})
 """Compile a helper that becomes part of the machine code of its callers.
 
 For what runs in every firing: a call costs more than most helpers do, because all arrays of the
 state are handed over.
 """
+
+apart: Callable[..., Any] = numba.njit(**{**_OPTIONS, "pipeline_class": ApartCompiler})
+"""Compile a helper that is never made part of its callers, as the step of a unit.
+
+One function of all units takes the compiler much longer than it takes for the units one by one.
+"""
+
+cold: Callable[..., Any] = numba.njit(**{**_OPTIONS, "pipeline_class": ColdCompiler})
+"""Compile a helper that is hardly ever called: its callers are laid out for the case without it."""
 
 spliced: Callable[..., Any] = numba.njit(inline="always", **_OPTIONS)
 """Make a helper part of its caller before that is compiled: for what has one caller."""
@@ -186,7 +201,10 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 def cached_entry(function: Callable[..., Any]) -> Any:
     """Compile an entry point of the engine, with the GIL released, and keep it on disk."""
-    options = {"error_model": "numpy", "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+    options = {
+        "error_model": "numpy", "nogil": True, "_nrt": False, "no_cfunc_wrapper": True,
+        "pipeline_class": EntryCompiler,
+    }  # fmt: skip
     dispatcher = numba.njit(**options)(function)
     if not numba.config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)

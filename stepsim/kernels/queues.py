@@ -11,7 +11,7 @@ depend on the order in which units run.
 from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
-from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.jit import cold, inlined
 from stepsim.kernels.layout import Abort, Status
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "grab",
     "has_token",
     "head",
+    "head_slot",
     "is_closed",
     "push",
     "room",
@@ -46,7 +47,7 @@ def push(state, unit):
     shared.work_tail += 1
 
 
-@inlined
+@cold
 def abort(un, reason, detail0, detail1):
     """The unit fails; its step function returns what this returns."""
     un.error = reason
@@ -84,6 +85,13 @@ def block_on_input(un, state, c):
 
 
 @inlined
+def head_slot(state, c):
+    """Slot of the first token of channel ``c``."""
+    ch = state.channels[c]
+    return ch.start + (ch.removed & ch.mask)
+
+
+@inlined
 def head(un, state, c):
     """HEAD: the clock moves to the first token, which stays. Needs :func:`has_token`."""
     ch = state.channels[c]
@@ -114,7 +122,7 @@ def take(un, state, c):
         push(state, ch.producer)
 
 
-@kernel
+@inlined
 def grab(un, state, c, held):
     """TAKE the head into the private slot ``held``, level included."""
     ch = state.channels[c]
@@ -149,7 +157,7 @@ def take_token(un, state, c, held):
     return status
 
 
-@kernel
+@cold
 def closure(un, state, c):
     """CLOSED in the middle of a unit's life: the clock moves to the producer's pace + 1."""
     ch = state.channels[c]
@@ -166,7 +174,7 @@ def closure(un, state, c):
         un.h = t
 
 
-@kernel
+@cold
 def closure_ends(un, state, c):
     """CLOSED that ends the unit: the same clocks, accounted as time after its last token."""
     ch = state.channels[c]
