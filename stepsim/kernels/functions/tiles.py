@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, TUPLE_RD, Abort, Payload
-from stepsim.kernels.queues import abort
+from stepsim.kernels.layout import MAX_TILE_SIDE, TUPLE_RD, Payload
 
 __all__ = [
     "area",
     "ceil_div",
-    "charge",
     "fill_tile",
     "load_cycles",
     "pack",
+    "shape_key",
     "tile_bytes",
     "token_bytes",
     "token_load",
@@ -91,14 +90,7 @@ def fill_tile(y, rows, cols, valid, element_bits):
 
 
 @inlined
-def charge(un, flops, compute_bandwidth):
-    """Count the FLOPs of one firing: its cycles, or -1 when ``flops`` says that the unit failed."""
-    if flops < 0:
-        return -1
-    un.flops += flops
-    if un.flops >= INFINITY:
-        abort(un, Abort.TOO_MUCH_WORK, un.fires, 0)
-        return -1
-    if compute_bandwidth <= 0:
-        return 0
-    return ceil_div(flops, compute_bandwidth)
+def shape_key(x):
+    """Kind, sides and element width of a tile in one number; that of a tile is never 0."""
+    sides = (np.int64(x.rows) << 21) | np.int64(x.cols)
+    return (((sides << 14) | np.int64(x.bits)) << 3) | np.int64(x.kind)

@@ -1,63 +1,112 @@
 """BinaryMapAccum, Accum and Scan: inputs are freed before the result is sent.
 
-The private slots are the accumulator, the result that waits to be sent and the initial accumulator.
-The final firing charges the store of the *initial* accumulator, as the published simulator does;
-Scan charges the store of each state.
+The slots from ``tiles`` on are the states that were made last, the accumulators and the initial
+states, ``states`` of each. The final firing charges the store of the *initial* accumulators, as the
+published simulator does; Scan charges the store of each state.
 """
 
 from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.functions.dispatch import accumulate, map_accumulate
-from stepsim.kernels.functions.tiles import ceil_div, load_cycles, tile_bytes
+from stepsim.kernels.functions.apply import (
+    apply,
+    bind,
+    compute_cycles,
+    make_tuple,
+    more_flops,
+    operand_load,
+    recurs,
+    repeat,
+    spread,
+    store_cycles,
+)
+from stepsim.kernels.functions.tiles import token_load, tuple_load
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import Abort, Status
+from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
+    emit_move,
     head,
-    send_move,
+    head_slot,
+    room,
     take,
     work,
 )
-from stepsim.kernels.units.maps import ready_pair
+from stepsim.kernels.units.maps import bind_pair, ready_pair
 
-__all__ = ["ACCUM", "MAP_ACCUM", "SCAN"]
+__all__ = ["ACCUM", "MAP_ACCUM", "REDUCTION", "SCAN", "fold"]
+
+REDUCTION = (
+    "function",
+    "operands",
+    "states",
+    "tiles",
+    "compute_bandwidth",
+    "write_back",
+    "rank",
+    "initial_store",
+)
+"""Parameters of every reduction: record of the function, its operands and states, first of the
+slots above, FLOPs per cycle, whether results go to on-chip memory, dims that are reduced, cycles to
+store the initial states."""
 
 
 @inlined
-def _reduce(un, state, its, level, load, compute, scan):
-    # The roofline of one firing, and what becomes of the new state in ``result``.
-    shared = state.globals[0]
-    result = state.slots[its.result]
-    initial = state.slots[its.initial]
-    cycles = max(load, compute)
+def fold(un, state, its):
+    """New states of the elements that are bound behind the states; False after a failure."""
+    for i in range(its.states):
+        bind(un, state, i, its.tiles + its.states + i)
+    if its.states == 1 and recurs(un, state, its.operands):
+        flops = more_flops(un, state)
+        if flops < 0:
+            return False
+        un.flops = flops
+        repeat(un, state, its.operands, its.write_back, state.slots[its.tiles])
+        return True
+    return apply(
+        un, state, its.function, its.operands, its.states, its.tiles, its.compute_bandwidth,
+        its.write_back,
+    )  # fmt: skip
+
+
+@inlined
+def _reduce(un, state, its, level, load, scan):
+    # The roofline of one firing, and what becomes of the new states.
+    cycles = max(load, compute_cycles(un, state))
     ends = level >= its.rank
     if scan or ends:
         if its.write_back != 0:
-            stored = result if scan else initial
-            cycles = max(cycles, ceil_div(tile_bytes(stored), shared.onchip))
-        result.level = level if scan else level - its.rank
+            cycles = max(cycles, store_cycles(un, state) if scan else its.initial_store)
+        state.slots[its.tiles].level = level if scan else level - its.rank
         un.pc = 1
-    copy_payload(initial if ends else result, state.slots[its.accumulator])
+    source = its.tiles + 2 * its.states if ends else its.tiles
+    for i in range(its.states):
+        copy_payload(state.slots[source + i], state.slots[its.tiles + its.states + i])
     un.fires += 1
     work(un, cycles)
 
 
 @inlined
 def _send_result(un, state, its):
-    result = state.slots[its.result]
-    status = send_move(un, state, its.out, 0, result.level, result)
-    if status == 0:
-        un.pc = 0
-    return status
+    status = room(un, state, its.out)
+    if status != 0:
+        return status
+    result = state.slots[its.tiles]
+    y = result
+    if its.states > 1:
+        y = state.slots[its.tuple]
+        if not make_tuple(state, its.tiles, its.states, y):
+            return Status.NO_SPACE
+    emit_move(un, state, its.out, 0, result.level, y)
+    un.pc = 0
+    return 0
 
 
 @inlined
 def _accumulate_all(un, state, its, scan):
     # With ``scan`` every state is sent, with the level of its input.
-    shared = state.globals[0]
     while True:
         if un.pc == 1:
             status = _send_result(un, state, its)
@@ -68,10 +117,14 @@ def _accumulate_all(un, state, its, scan):
             return status
         x = head(un, state, its.data)
         level = x.level
-        compute = accumulate(un, its, x, state.slots[its.accumulator], state.slots[its.result])
-        if compute < 0:
+        bind(un, state, its.states, head_slot(state, its.data))
+        spreads = x.kind == Payload.TUPLE or its.operands != its.states + 1
+        if spreads and not spread(un, state, its.states, 1, its.operands):
             return Status.FAILED
-        _reduce(un, state, its, level, load_cycles(x, shared.onchip), compute, scan)
+        if not fold(un, state, its):
+            return Status.FAILED
+        load = tuple_load(state, x) if spreads else operand_load(un, state, its.states)
+        _reduce(un, state, its, level, load, scan)
         take(un, state, its.data)
 
 
@@ -79,15 +132,14 @@ MAP_ACCUM, _map_accum = declare(
     "map_accum",
     inputs=("first", "second"),
     outputs=("out",),
-    parameters=("function", "compute_bandwidth", "write_back", "transposed", "rank", "result_bits"),
-    private=("accumulator", "result", "initial"),
+    parameters=REDUCTION,
+    private=("tuple",),
 )
 
 
 @MAP_ACCUM
 def step_map_accum(un, state):
     its = _map_accum(un, state)
-    shared = state.globals[0]
     while True:
         if un.pc == 1:
             status = _send_result(un, state, its)
@@ -101,13 +153,18 @@ def step_map_accum(un, state):
         if x1.level != x2.level:
             return abort(un, Abort.LEVELS_DIFFER, x1.level, x2.level)
         level = x1.level
-        compute = map_accumulate(
-            un, its, x1, x2, state.slots[its.accumulator], state.slots[its.result]
-        )
-        if compute < 0:
+        bind_pair(un, state, its, its.states)
+        tuples = x1.kind == Payload.TUPLE or x2.kind == Payload.TUPLE
+        spreads = tuples or its.operands != its.states + 2
+        if spreads and not spread(un, state, its.states, 2, its.operands):
             return Status.FAILED
-        load = load_cycles(x1, shared.onchip) + load_cycles(x2, shared.onchip)
-        _reduce(un, state, its, level, load, compute, False)
+        if not fold(un, state, its):
+            return Status.FAILED
+        if spreads:
+            load = token_load(state, x1) + token_load(state, x2)
+        else:
+            load = operand_load(un, state, its.states) + operand_load(un, state, its.states + 1)
+        _reduce(un, state, its, level, load, False)
         take(un, state, its.first)
         take(un, state, its.second)
 
@@ -116,8 +173,8 @@ ACCUM, _accum = declare(
     "accum",
     inputs=("data",),
     outputs=("out",),
-    parameters=("function", "compute_bandwidth", "write_back", "transposed", "rank"),
-    private=("accumulator", "result", "initial"),
+    parameters=REDUCTION,
+    private=("tuple",),
 )
 
 
@@ -130,8 +187,8 @@ SCAN, _scan = declare(
     "scan",
     inputs=("data",),
     outputs=("out",),
-    parameters=("function", "compute_bandwidth", "write_back", "transposed", "rank"),
-    private=("accumulator", "result", "initial"),
+    parameters=REDUCTION,
+    private=("tuple",),
 )
 
 
