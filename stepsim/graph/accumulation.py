@@ -1,67 +1,226 @@
 """Accumulations: states before the first element, and types of states and results.
 
-Users reach :func:`zero`, :func:`one` and :func:`empty` as ``st.fn``.
+Users reach :func:`zero`, :func:`one`, :func:`full`, :func:`neg_infinity` and :func:`empty` as
+``st.fn``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stepsim.arguments import shown
+from stepsim.arguments import counted, is_number, scalar, shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.dims import Dim, Namer, cardinality
-from stepsim.graph.function_rules import U64_TILE, Same, numbers_of
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.inference import Setting, evaluated, result_types, state_of
 from stepsim.graph.limits import SIDE
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import DType, Tile, dtype_of
 
 if TYPE_CHECKING:
-    from stepsim.graph.functions import Function
     from stepsim.graph.stream import Stream
 
-__all__ = ["Init", "accum_result", "empty", "is_dynamic", "map_accum_init", "one", "zero"]
+__all__ = [
+    "Init", "Inits", "accum_result", "empty", "full", "inits_of", "neg_infinity", "one", "zero",
+]  # fmt: skip
+
+_KINDS = {"zero": 0.0, "one": 1.0, "empty": 0.0, "neg_infinity": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """The state before the first element: ``kind`` is ``zero``, ``one`` or ``empty``."""
+    """The state before the first element, all of one ``value``.
+
+    ``kind`` is ``zero``, ``one``, ``full``, ``neg_infinity`` or ``empty``; a state without rows or
+    columns takes its size from the first element.
+    """
 
     kind: str
     rows: int
     cols: int
     dtype: DType | None = None
+    value: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in ("zero", "one", "empty"):
-            raise ArgError(f"Init: kind must be zero, one or empty, found {shown(self.kind)}")
+        put = object.__setattr__
+        if not isinstance(self.kind, str) or self.kind not in (*_KINDS, "full"):
+            known = ", ".join(_KINDS)
+            raise ArgError(f"Init: kind must be one of {known}, full, found {shown(self.kind)}")
         for name in ("rows", "cols"):
-            object.__setattr__(self, name, SIDE.checked(f"Init: {name}", getattr(self, name)))
+            put(self, name, SIDE.checked(f"Init: {name}", getattr(self, name)))
         if self.dtype is not None and not isinstance(self.dtype, DType):
             raise DTypeError(f"Init: dtype must be a DType or None, found {shown(self.dtype)}")
+        if self.kind != "full":
+            if self.value is not None and not (
+                is_number(self.value) and self.value == _KINDS[self.kind]
+            ):
+                raise ArgError(
+                    f"Init: value goes with full, not with {self.kind}, found {shown(self.value)}"
+                )
+            put(self, "value", _KINDS[self.kind])
+        else:
+            put(self, "value", scalar("Init: value", self.value))
+
+    @property
+    def is_empty(self) -> bool:
+        """Without rows or columns."""
+        return self.rows == 0 or self.cols == 0
 
     def __str__(self) -> str:
-        return f"{self.kind}({self.rows}x{self.cols})"
+        value = f", {self.value}" if self.kind == "full" else ""
+        return f"{self.kind}({self.rows}x{self.cols}{value})"
 
 
-def _state(kind: str, shape: object, dtype: DType | str | None) -> Init:
+Inits = Init | Sequence[Init]
+"""A state, or one for each result of a function."""
+
+
+def _state(kind: str, shape: object, dtype: DType | str | None, value: float | None = None) -> Init:
     rows, cols = SIDE.pair(f"{kind}: shape", shape)
-    return Init(kind, rows, cols, None if dtype is None else dtype_of(dtype))
+    return Init(kind, rows, cols, None if dtype is None else dtype_of(dtype), value)
 
 
 def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile of zeros; ArgError when ``shape`` is not rows and columns."""
+    """An initial state of zeros, for sums.
+
+    Shape
+    -----
+    ``Tile[shape]`` of ``dtype``.
+
+    Parameters
+    ----------
+    shape : rows and columns.
+    dtype : scalar type; default that of the state.
+
+    Raises
+    ------
+    ArgError : ``shape`` is no pair of sizes.
+
+    Example
+    -------
+    >>> with st.Program("reduce", compute_bw=64) as program:
+    ...     x = st.linear_load(np.array([[2, 4, 3]], "f4"), tile=(1, 1))
+    ...     y = x.accum(st.fn.add, rank=1, init=st.fn.zero((1, 1)))
+    ...     out = st.linear_store(y, "out")
+    >>> print(run_functional(program).stored["out"])
+    [[9.]]
+    """
     return _state("zero", shape, dtype)
 
 
 def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile of ones; ArgError when ``shape`` is not rows and columns."""
+    """An initial state of ones, for products.
+
+    Shape
+    -----
+    ``Tile[shape]`` of ``dtype``.
+
+    Parameters
+    ----------
+    shape : rows and columns.
+    dtype : scalar type; default that of the state.
+
+    Raises
+    ------
+    ArgError : ``shape`` is no pair of sizes.
+
+    Example
+    -------
+    >>> with st.Program("reduce", compute_bw=64) as program:
+    ...     x = st.linear_load(np.array([[2, 4, 3]], "f4"), tile=(1, 1))
+    ...     y = x.accum(st.fn.mul, rank=1, init=st.fn.one((1, 1)))
+    ...     out = st.linear_store(y, "out")
+    >>> print(run_functional(program).stored["out"])
+    [[24.]]
+    """
     return _state("one", shape, dtype)
 
 
+def full(shape: tuple[int, int], value: float, dtype: DType | str | None = None) -> Init:
+    """An initial state, all of one number.
+
+    Shape
+    -----
+    ``Tile[shape]`` of ``dtype``.
+
+    Parameters
+    ----------
+    shape : rows and columns.
+    value : the number.
+    dtype : scalar type; default that of the state.
+
+    Raises
+    ------
+    ArgError : ``shape`` is no pair of sizes, or ``value`` no number.
+
+    Example
+    -------
+    >>> with st.Program("reduce", compute_bw=64) as program:
+    ...     x = st.linear_load(np.array([[2, 4, 3]], "f4"), tile=(1, 1))
+    ...     y = x.accum(st.fn.add, rank=1, init=st.fn.full((1, 1), 100))
+    ...     out = st.linear_store(y, "out")
+    >>> print(run_functional(program).stored["out"])
+    [[109.]]
+    """
+    return _state("full", shape, dtype, scalar("full: value", value))
+
+
+def neg_infinity(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
+    """An initial state of minus infinities, for maxima.
+
+    Shape
+    -----
+    ``Tile[shape]`` of ``dtype``.
+
+    Parameters
+    ----------
+    shape : rows and columns.
+    dtype : scalar type; default that of the state.
+
+    Raises
+    ------
+    ArgError : ``shape`` is no pair of sizes.
+
+    Example
+    -------
+    >>> with st.Program("reduce", compute_bw=64) as program:
+    ...     x = st.linear_load(np.array([[2, 4, 3]], "f4"), tile=(1, 1))
+    ...     y = x.accum(st.fn.max, rank=1, init=st.fn.neg_infinity((1, 1)))
+    ...     out = st.linear_store(y, "out")
+    >>> print(run_functional(program).stored["out"])
+    [[4.]]
+    """
+    return _state("neg_infinity", shape, dtype)
+
+
 def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """A tile without rows or without columns; the first element fills it."""
+    """An initial state without rows or columns, which the first element fills.
+
+    Shape
+    -----
+    ``Tile[shape]`` of ``dtype``.
+
+    Parameters
+    ----------
+    shape : rows and columns.
+    dtype : scalar type; default that of the state.
+
+    Raises
+    ------
+    ArgError : ``shape`` is no pair of sizes with a 0.
+
+    Example
+    -------
+    >>> with st.Program("reduce", compute_bw=64) as program:
+    ...     x = st.linear_load(np.array([[2, 4, 3]], "f4"), tile=(1, 1))
+    ...     y = x.accum(st.fn.pack_rows, rank=1, init=st.fn.empty((0, 1)))
+    ...     out = st.linear_store(y, "out")
+    >>> print(run_functional(program).stored["out"].ravel())
+    [2. 4. 3.]
+    """
     made = _state("empty", shape, dtype)
     if made.rows and made.cols:
         raise ArgError(
@@ -70,56 +229,159 @@ def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
     return made
 
 
-def accum_result(
-    fn: Function, stream: Stream, rank: int, init: Init | None, namer: Namer, same: Same
-) -> tuple[Tile, Init]:
-    """Accumulator type and initial state when ``fn`` reduces ``rank`` inner dims of ``stream``."""
-    element = stream.type
-    reduced = stream.shape[len(stream.shape) - rank :]
-    if fn.accum_unit == "SignalReqAllRead":
-        return U64_TILE, init or zero((1, 1), DType.u64)
-    (tile,) = numbers_of(fn.name, (element,))
-    if fn.accum_unit in ("RetileRow", "RetileCol"):
-        rows = fn.accum_unit == "RetileRow"
-        kept = tile.cols if rows else tile.rows
-        fixed = _start(kept, 0)
-        shape = (0, fixed) if rows else (fixed, 0)
-        init = init or empty(shape)
-        if (init.rows, init.cols) != shape:
-            raise DTypeError(f"{fn.name} starts from empty({shape}), found {init}")
-        side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
-        out = Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side)
-        return out, init
+def inits_of(fn: Function, init: object, start_known: bool) -> tuple[Init, ...] | None:
+    """The states that a user gave, one for each result; ArgError for anything else.
+
+    ``start_known`` says whether None means what the function starts from. Nobody knows where a
+    function of a user starts: zeros are wrong for a maximum or a product.
+    """
     if init is None:
-        make = one if fn.accum_unit == "Mul" else zero
-        init = make((_start(tile.rows, 1), _start(tile.cols, 1)))
-    state = Tile(init.dtype or tile.dtype, Dim(init.rows), Dim(init.cols))
-    out = fn.result((state, tile), same)
-    for side, held in ((out.rows, state.rows), (out.cols, state.cols)):
-        if side.is_static and side != held:
-            raise DTypeError(
-                f"the state {init} cannot hold the result {out}; start from "
-                f"zero(({out.rows}, {out.cols}))"
+        if not start_known:
+            raise ArgError(_no_start(fn))
+        return None
+    given = tuple(init) if isinstance(init, list | tuple) else (init,)
+    for one_init in given:
+        if not isinstance(one_init, Init):
+            raise ArgError(
+                "init must be a state of st.fn.zero, one, full, neg_infinity or empty, or a tuple "
+                f"of them, found {shown(init)}"
             )
-    return out, init
+    if len(given) != fn.shape.states:
+        raise ArgError(
+            f"init has {counted(len(given), 'state')}, '{fn}' has "
+            f"{fn.shape.states}: {fn.shape.text}"
+        )
+    return given
 
 
-def map_accum_init(out: Tile, init: Init | None) -> Init:
-    """Checked or default initial state of a map-accumulate whose products have type ``out``."""
+def _no_start(fn: Function) -> str:
+    count = fn.shape.states
+    if count > 1:
+        need = f"'{fn}' has states of its own: pass init=(...), one for each of {count} states"
+    else:
+        need = f"'{fn}' does not say where its state starts: pass init="
+    return f"{need}, such as st.fn.zero((rows, cols))"
+
+
+def accum_result(
+    fn: Function,
+    elements: Sequence[Tile],
+    stream: Stream,
+    rank: int,
+    given: tuple[Init, ...] | None,
+    setting: Setting,
+) -> tuple[tuple[Tile, ...], tuple[Init, ...]]:
+    """Types of the results and the initial states when ``fn`` reduces ``rank`` inner dims."""
+    if fn.packs is not None:
+        out, start = _packing(fn, elements[0], stream, rank, given, setting.namer)
+        return (out,), (start,)
+    inits, states = [], []
+    for i in range(fn.shape.states):
+        own = None if given is None else given[i]
+        init, state = _start(fn, i, elements, own, setting)
+        inits.append(init)
+        states.append(state)
+    outs = result_types(fn, (*states, *elements), setting)
+    for out, state, init in zip(outs, states, inits, strict=True):
+        for side, held in ((out.rows, state.rows), (out.cols, state.cols)):
+            if side.is_static and side != held and not init.is_empty:
+                raise DTypeError(
+                    f"the state {init} cannot hold the result {out}; start from "
+                    f"zero(({out.rows}, {out.cols}))"
+                )
+        if init.dtype is not None and init.dtype is not out.dtype:
+            raise DTypeError(
+                f"the state is {init.dtype}, the products are {out}; leave out the dtype of init "
+                "(sums are kept in f32 and rounded once), or cast the elements"
+            )
+    return outs, tuple(inits)
+
+
+def _start(
+    fn: Function, i: int, elements: Sequence[Tile], init: Init | None, setting: Setting
+) -> tuple[Init, Tile]:
+    """State ``i``: as a user gave it or by default, and its type."""
+    states = fn.shape.states
+    dtype = fn.dtypes[i]
+    if not isinstance(dtype, DType):
+        dtype = elements[dtype - states].dtype if dtype >= states else _own(fn, i, elements)
+        if init is not None and init.dtype is not None and fn.dtypes[i] == i:
+            dtype = init.dtype
+    if fn.shape.broadcast:
+        # A state of one row or column is what is broadcast.
+        first = elements[0]
+        if len(elements) > 1:
+            one = Tile(first.dtype, Dim(1), Dim(1))
+            (first,) = result_types(fn, (one, *elements), setting)
+        wanted = [first.rows, first.cols]
+        adapts, least = True, 1
+    else:
+        found = [evaluated(fn, side, elements, setting) for side in fn.shape.operands[i]]
+        adapts, least = None not in found, 0
+        wanted = [side or Dim(0) for side in found]
     if init is None:
-        if out.rows.is_static and out.cols.is_static:
-            return zero((int(out.rows), int(out.cols)))
-        if not out.cols.is_static:
-            raise DTypeError(f"a dynamic accumulator {out} needs a static number of columns")
-        return empty((0, int(out.cols)))
-    if init.cols != out.cols or (init.kind == "zero" and init.rows != out.rows):
-        raise DTypeError(f"the initial state {init} does not fit the accumulator {out}")
-    return init
+        sides = [int(side) if side.is_static else least for side in wanted]
+        init = _default(fn, sides, not all(sides))
+    if init.is_empty and not adapts:
+        raise DTypeError(
+            f"the state {init} cannot take its sides from an element of {fn.shape.text}; start "
+            "from zero() of a size"
+        )
+    if init.is_empty:
+        held = [Dim(1), Dim(1)] if fn.shape.broadcast else wanted
+        for side, number in zip(wanted, (init.rows, init.cols), strict=True):
+            if number and side.is_static and side != number:
+                raise DTypeError(
+                    f"the initial state {init} does not fit: {state_of(fn, i)} of '{fn}' is "
+                    f"{Tile(dtype, *wanted)}"
+                )
+    else:
+        held = [Dim(init.rows), Dim(init.cols)]
+        if adapts and not fn.shape.broadcast:
+            for side, own in zip(wanted, held, strict=True):
+                if side != own:
+                    raise DTypeError(
+                        f"the initial state {init} does not fit: {state_of(fn, i)} of '{fn}' is "
+                        f"{Tile(dtype, *wanted)}"
+                    )
+    return init, Tile(dtype, *held)
 
 
-def _start(side: Dim, dynamic: int) -> int:
-    """Side of an initial state: that of the tile, or one that adapts when it is not known."""
-    return int(side) if side.is_static else dynamic
+def _own(fn: Function, i: int, elements: Sequence[Tile]) -> DType:
+    """The scalar type of a state when nobody says it: the first of the elements' that it can be."""
+    if fn.kinds[i] != "number":
+        return elements[0].dtype
+    return next((tile.dtype for tile in elements if tile.dtype.is_arithmetic), DType.f32)
+
+
+def _default(fn: Function, sides: list[int], is_empty: bool) -> Init:
+    rows, cols = sides
+    if is_empty:
+        return Init("empty", rows, cols)
+    for kind, value in _KINDS.items():
+        if value == fn.start and kind != "empty":
+            return Init(kind, rows, cols)
+    return Init("full", rows, cols, None, fn.start)
+
+
+def _packing(
+    fn: Function,
+    tile: Tile,
+    stream: Stream,
+    rank: int,
+    given: tuple[Init, ...] | None,
+    namer: Namer,
+) -> tuple[Tile, Init]:
+    rows = fn.packs == "rows"
+    reduced = stream.shape[len(stream.shape) - rank :]
+    kept = tile.cols if rows else tile.rows
+    fixed = int(kept) if kept.is_static else 0
+    shape = (0, fixed) if rows else (fixed, 0)
+    init = empty(shape) if given is None else given[0]
+    if (init.rows, init.cols) != shape:
+        raise DTypeError(f"'{fn}' starts from empty({shape}), found {init}")
+    side = _packed(tile.rows if rows else tile.cols, stream, reduced, namer)
+    return Tile(tile.dtype, side, kept) if rows else Tile(tile.dtype, kept, side), init
 
 
 def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> Dim:
@@ -131,8 +393,3 @@ def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> 
     if not side.is_ragged:
         total = product((side.expr, cardinality(stream.shape)))
     return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))
-
-
-def is_dynamic(tile: Any) -> bool:
-    """A tile with a side that is not an int."""
-    return isinstance(tile, Tile) and not tile.is_static

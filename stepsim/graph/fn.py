@@ -3,62 +3,195 @@
 Those that other packages offer under the entry points ``stepsim.functions`` are here too.
 """
 
+import importlib
 from difflib import get_close_matches
 from typing import Any
 
 from stepsim.errors import ArgError
-from stepsim.graph.accumulation import empty, one, zero
+from stepsim.graph.accumulation import empty, full, neg_infinity, one, zero
 from stepsim.graph.functions import (
     Function,
     add,
+    add_const,
     append_row,
+    broadcast_rows,
     cache_write_address,
+    cast,
+    causal_mask,
+    clamp,
+    col_max,
+    col_mean,
+    col_sum,
+    concat_cols,
+    concat_rows,
+    dequantize,
     div,
+    div_const,
+    eq,
     exp,
+    floor_div_const,
+    full_like,
+    ge,
+    gelu,
+    gelu_tanh,
+    gt,
+    increment,
+    index_to_multihot,
+    integer_to_multihot,
+    is_equal,
+    last,
+    le,
+    length_mask,
+    log,
+    lt,
     matmul,
     matmul_t,
     mul,
+    mul_const,
+    multihot_to_integer,
+    ne,
+    neg,
     pack_cols,
     pack_rows,
+    part,
+    pow2,
+    quantize,
+    reciprocal,
+    relu,
+    rotary,
+    row_max,
+    row_mean,
     row_sum,
+    rsqrt,
+    select_and,
+    select_not,
+    select_or,
+    select_to_scalar,
+    select_xor,
     set_offset,
+    sigmoid,
     signal,
     silu,
+    slice_cols,
+    slice_rows,
+    softplus,
+    sqrt,
+    square,
+    sub,
+    sub_const,
+    t_matmul,
+    t_matmul_t,
+    tanh,
+    to_integer,
+    transpose,
+    where,
 )
+from stepsim.graph.functions import abs_ as abs
+from stepsim.graph.functions import max_ as max
+from stepsim.graph.functions import min_ as min
+from stepsim.graph.functions import pow_ as pow
+from stepsim.graph.ops.cutting import emit, unpack_cols, unpack_rows
 from stepsim.graph.ops.flat_map import (
     StreamFunction,
     cache_read_addresses,
-    emit,
     expert_addresses,
     last_tile_filter,
-    unpack_cols,
-    unpack_rows,
 )
+from stepsim.graph.ops.numbers import count_up as counter
+from stepsim.graph.ops.numbers import view_addresses
 from stepsim.plugins import usable
 
 __all__ = [
+    "abs",
     "add",
+    "add_const",
     "append_row",
+    "broadcast_rows",
     "cache_read_addresses",
     "cache_write_address",
+    "cast",
+    "causal_mask",
+    "clamp",
+    "col_max",
+    "col_mean",
+    "col_sum",
+    "concat_cols",
+    "concat_rows",
+    "counter",
+    "dequantize",
     "div",
+    "div_const",
     "emit",
     "empty",
+    "eq",
     "exp",
     "expert_addresses",
+    "floor_div_const",
+    "full",
+    "full_like",
+    "ge",
+    "gelu",
+    "gelu_tanh",
+    "gt",
+    "increment",
+    "index_to_multihot",
+    "integer_to_multihot",
+    "is_equal",
+    "last",
     "last_tile_filter",
+    "le",
+    "length_mask",
+    "log",
+    "lt",
     "matmul",
     "matmul_t",
+    "max",
+    "min",
     "mul",
+    "mul_const",
+    "multihot_to_integer",
+    "ne",
+    "neg",
+    "neg_infinity",
     "one",
     "pack_cols",
     "pack_rows",
+    "part",
+    "pow",
+    "pow2",
+    "quantize",
+    "reciprocal",
+    "relu",
+    "rotary",
+    "row_max",
+    "row_mean",
     "row_sum",
+    "rsqrt",
+    "select_and",
+    "select_not",
+    "select_or",
+    "select_to_scalar",
+    "select_xor",
     "set_offset",
+    "sigmoid",
     "signal",
     "silu",
+    "slice_cols",
+    "slice_rows",
+    "softplus",
+    "sqrt",
+    "square",
+    "sub",
+    "sub_const",
+    "t_matmul",
+    "t_matmul_t",
+    "tanh",
+    "to_integer",
+    "transpose",
     "unpack_cols",
     "unpack_rows",
+    "view_addresses",
+    "where",
     "zero",
 ]
 
@@ -68,14 +201,18 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     offered = {plugin.name: plugin for plugin in usable("stepsim.functions")}
     if name not in offered:
+        # Layers are made of functions: they are not imported here but looked up.
+        layers = importlib.import_module("stepsim.graph.nn").__all__
         near = get_close_matches(name, [*__all__, *offered], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
+        if name in layers:
+            hint = f"; st.nn.{name} is a layer"
         raise AttributeError(f"there is no function st.fn.{name}{hint}")
     function = offered[name].loaded
     if not isinstance(function, Function | StreamFunction):
         raise ArgError(
             f"plugin '{name}' of package {offered[name].package} is a {type(function).__name__}, "
-            "expected a Function"
+            "expected a Function, as st.function makes it"
         )
     return function
 

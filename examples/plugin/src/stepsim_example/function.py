@@ -1,15 +1,14 @@
-"""A function of tiles: the positive part of each scalar, at two FLOPs."""
+"""A function of tiles: a slope for the negative scalars, at two FLOPs each."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stepsim.graph import Function
+import stepsim as st
 
-
-def sizes(rows, cols):
-    """Rows and columns of the result, and the FLOPs; symbolic, or compiled into the engine."""
-    return rows, cols, 2 * rows * cols
-
-
-RELU = Function("relu", 1, sizes=sizes, kernel=lambda x: np.maximum(x, 0))
+LEAKY_RELU = st.function(
+    "leaky_relu",
+    "m n -> m n",
+    flops=lambda m, n: 2 * m * n,
+    values=lambda x: np.maximum(x, 0.01 * x),
+)

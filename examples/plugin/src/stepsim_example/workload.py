@@ -11,7 +11,7 @@ import stepsim as st
 
 @dataclass(frozen=True, kw_only=True)
 class Gemm(st.Workload):
-    """Product of two matrices, a tile of rows at a time, and its positive part."""
+    """Product of two matrices, a tile of rows at a time, and its rectified values."""
 
     name: ClassVar = "gemm"
 
@@ -27,5 +27,5 @@ class Gemm(st.Workload):
         with st.Program("gemm", compute_bw=1024) as program:
             a = st.linear_load(st.spec(self.m, 64), tile=(self.tile, 64)).flatten(0, 1)
             b = st.linear_load(st.spec(64, 64), tile=(64, 64), ref=a).flatten(0, 1).flatten(0, 1)
-            st.linear_store(st.map(st.fn.relu, st.map(st.fn.matmul, a, b)), "c")
+            st.linear_store(st.map(st.fn.leaky_relu, st.map(st.fn.matmul, a, b)), "c")
         return st.Built(program)

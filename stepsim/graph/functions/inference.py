@@ -1,0 +1,193 @@
+"""Types of the results of functions, from those of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stepsim.errors import DimError, DTypeError
+from stepsim.graph.dims import Dim, Namer, total_over
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.polynomial import Polynomial
+from stepsim.graph.sizes import Size, product
+from stepsim.graph.types import DType, ElementType, Tile
+
+__all__ = ["U64_TILE", "Same", "Setting", "evaluated", "operand_tiles", "result_types", "state_of"]
+
+U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
+
+Same = Callable[[Dim, Dim, str], None]
+"""Checks two dims: (left, right, what they are); raises when they are not proved equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a function is applied.
+
+    Attributes
+    ----------
+    same : raises unless two dims are equal.
+    namer : makes the symbols of new sides.
+    count : elements of the stream, over which ragged sides are summed.
+    """
+
+    same: Same
+    namer: Namer
+    count: Size
+
+
+def operand_tiles(fn: Function, types: Sequence[ElementType]) -> list[Tile]:
+    """The elements of a function as tiles; DTypeError when one is of another kind."""
+    tiles = [t for t in types if isinstance(t, Tile)]
+    if len(tiles) != len(types):
+        raise DTypeError(f"'{fn}' works on tiles, found {', '.join(str(t) for t in types)}")
+    kinds = fn.kinds[fn.shape.states :]
+    for position, (kind, tile) in enumerate(zip(kinds, tiles, strict=True)):
+        if kind == "number" and not tile.dtype.is_arithmetic:
+            known = ", ".join(d.text for d in DType if d.is_arithmetic)
+            found = ", ".join(str(t) for t in types)
+            raise DTypeError(
+                f"'{fn}' works on tiles of {known}, found {found}; st.fn.cast makes numbers of "
+                "flags"
+            )
+        if kind == "flag" and tile.dtype.is_address:
+            raise DTypeError(
+                f"'{fn}' takes flags or numbers as operand {position + 1}, found {tile}"
+            )
+        if kind == "address" and not tile.is_address:
+            raise DTypeError(
+                f"'{fn}' takes a whole number, a 1x1 tile of u64 or u32, as operand "
+                f"{position + 1}, found {tile}"
+            )
+    if fn.transposes is not None and len(tiles) > 1:
+        a, b = tiles[-2:]
+        if a.dtype is not b.dtype and b.dtype.bits >= a.dtype.bits:
+            raise DTypeError(
+                f"'{fn}' multiplies tiles of one scalar type, or by a second operand of a narrower "
+                f"one that is converted to the first's, found {a} and {b}"
+            )
+    return tiles
+
+
+def result_types(fn: Function, tiles: Sequence[Tile], setting: Setting) -> tuple[Tile, ...]:
+    """Types of the results for operands (states first); DimError when sides do not fit."""
+    made = _result_types(fn, tiles, setting)
+    for number, tile in zip(fn.numbers, made, strict=True):
+        # A timing run has no values: it knows the numbers that rules make, and those of sources.
+        known = number is not None
+        if number is not None and number[0] == "keep":
+            known = tiles[number[1]].is_address
+        if tile.is_address and not known:
+            raise DTypeError(
+                f"'{fn}' makes {tile}, a whole number that others go by, which is not known when "
+                "times are simulated; keep it in a type of numbers, or take such numbers from "
+                "metadata(), counter() or fn.cache_write_address"
+            )
+    return made
+
+
+def _result_types(fn: Function, tiles: Sequence[Tile], setting: Setting) -> tuple[Tile, ...]:
+    if fn.shape.broadcast:
+        sides = [_broadcast(fn, tiles, side, setting.same) for side in ("rows", "cols")]
+        return (Tile(_dtype(fn, 0, tiles), *sides),)
+    for side, least, what in zip(
+        (tiles[0].rows, tiles[0].cols), fn.least, ("rows", "columns"), strict=True
+    ):
+        if least and not side.is_static:
+            raise DimError(f"'{fn}' needs a known number of {what}, found {tiles[0]}")
+        if least and int(side) < least:
+            raise DimError(f"'{fn}' needs at least {least} {what}, found {tiles[0]}")
+    bound = _bound(fn, tiles, setting)
+    made = []
+    for j, result in enumerate(fn.shape.results):
+        rows, cols = (_evaluated(fn, side, bound, setting) for side in result)
+        made.append(Tile(_dtype(fn, j, tiles), rows, cols))
+    return tuple(made)
+
+
+def evaluated(
+    fn: Function, side: Polynomial, elements: Sequence[Tile], setting: Setting
+) -> Dim | None:
+    """A side of a state as the elements have it; None when they do not tell."""
+    first = 2 * fn.shape.states
+    dims = [dim for tile in elements for dim in (tile.rows, tile.cols)]
+    sides = {v: n - first for v, n in fn.shape.sides.items() if n >= first}
+    if any(letter not in sides for letter in side.variables()):
+        return None
+    return _evaluated(fn, side, {v: dims[n] for v, n in sides.items()}, setting)
+
+
+def state_of(fn: Function, i: int) -> str:
+    """What to call operand ``i``, a state: ``the state`` or ``state 2``."""
+    return "the state" if fn.shape.states == 1 else f"state {i + 1}"
+
+
+def _named(fn: Function, i: int, tile: Tile) -> str:
+    return f"{state_of(fn, i)} {tile}" if i < fn.shape.states else str(tile)
+
+
+def _dtype(fn: Function, result: int, tiles: Sequence[Tile]) -> DType:
+    rule = fn.dtypes[result]
+    return rule if isinstance(rule, DType) else tiles[rule].dtype
+
+
+def _broadcast(fn: Function, tiles: Sequence[Tile], side: str, same: Same) -> Dim:
+    what = "rows" if side == "rows" else "columns"
+    first = _named(fn, 0, tiles[0])
+    found: Dim = getattr(tiles[0], side)
+    for i, tile in enumerate(tiles[1:], 1):
+        other: Dim = getattr(tile, side)
+        if not (found.is_one() or other.is_one()):
+            same(found, other, f"'{fn}': {what} of {first} and {_named(fn, i, tile)}")
+        if found.is_one():
+            first, found = _named(fn, i, tile), other
+    return found
+
+
+def _bound(fn: Function, tiles: Sequence[Tile], setting: Setting) -> dict[str, Dim]:
+    """What each letter stands for, once all sides are checked."""
+    dims = [dim for tile in tiles for dim in (tile.rows, tile.cols)]
+    sides = fn.shape.sides
+    bound = {letter: dims[number] for letter, number in sides.items()}
+    for i, tile in enumerate(fn.shape.operands):
+        for j, side in enumerate(tile):
+            number = 2 * i + j
+            if side.letter is not None and sides[side.letter] == number:
+                continue
+            here = f"{('rows', 'columns')[j]} of {_named(fn, i, tiles[i])}"
+            if side.letter is None:
+                wanted = _evaluated(fn, side, bound, setting)
+                setting.same(dims[number], wanted, f"'{fn}': {here} and {side}")
+                continue
+            other = sides[side.letter]
+            owner = other // 2
+            there = f"{('rows', 'columns')[other % 2]} of {_named(fn, owner, tiles[owner])}"
+            left, right = (there, here) if other < number else (here, there)
+            pair = (dims[other], dims[number])
+            setting.same(*(pair if other < number else pair[::-1]), f"'{fn}': {left} and {right}")
+    return bound
+
+
+def _evaluated(fn: Function, side: Polynomial, bound: dict[str, Dim], setting: Setting) -> Dim:
+    """The dim of a side that is a sum of letters and numbers."""
+    if side.letter is not None:
+        return bound[side.letter]
+    if side.constant is not None:
+        return Dim(side.constant)
+    dims = [(number, bound[letters[0]] if letters else Dim(1)) for number, letters in side.terms]
+    if not any(dim.is_ragged for _, dim in dims):
+        return Dim(_plain_sum(product((number, dim.expr)) for number, dim in dims))
+    return setting.namer.ragged(
+        "r",
+        f"{side} of {fn}",
+        total=_plain_sum(product((number, total_over(dim, setting.count))) for number, dim in dims),
+        bound=_plain_sum(product((number, dim.bound)) for number, dim in dims),
+        span=setting.count,
+    )
+
+
+def _plain_sum(sizes: object) -> Size:
+    total: Size = 0
+    for size in sizes:  # type: ignore[attr-defined]
+        total = total + size
+    return total

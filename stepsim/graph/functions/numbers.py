@@ -1,0 +1,145 @@
+"""Functions of whole numbers, and rows that are made of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
+from stepsim.graph.limits import NUMBER, TILE_SIDE
+from stepsim.graph.types import DType
+
+__all__ = ["broadcast_rows", "increment", "is_equal", "to_integer"]
+
+increment = standard(
+    "increment", "1 1; a b -> 1 1", None, "The number of elements of a reduction.", cycles=1,
+    kinds=("tile", "tile"), dtype=DType.u64, valid=("rows",), numbers=(("plus", 0, 1),),
+    text=f"An accumulation of any tiles. {SAME_AS_PUBLISHED}: it takes as long as a signal.",
+)  # fmt: skip
+
+
+@family(0)
+def is_equal(number: int) -> Function:
+    """Map of a whole number to 1 where it is ``number``, else to 0.
+
+    ``index_to_multihot(2)`` makes selectors of the results.
+
+    Shape
+    -----
+    ``1 1 -> 1 1``: whole numbers.
+
+    Parameters
+    ----------
+    number : the number that others are compared with.
+
+    Fires
+    -----
+    Once per element. 1 cycle, whatever the size.
+
+    FLOPs
+    -----
+    None.
+
+    Raises
+    ------
+    ArgError : ``number`` is no int from 0.
+
+    Example
+    -------
+    >>> with st.Program() as p:
+    ...     x = st.metadata([2, 0])
+    ...     st.map(st.fn.is_equal(2), x).consume()
+    >>> p.metrics().flops
+    0
+    """
+    wanted = NUMBER.checked("is_equal: number", number)
+    return standard(
+        "is_equal", "1 1 -> 1 1", None, f"1 where a whole number is {wanted}, else 0.", cycles=1,
+        kinds=("address",), dtype=DType.u64, valid=("rows",), numbers=(("equal", 0, wanted),),
+        arguments=(wanted,), spelling=f"st.fn.is_equal({wanted})",
+    )  # fmt: skip
+
+
+@family(0)
+def to_integer(number: int) -> Function:
+    """Map of any tile to the whole number ``number``.
+
+    Shape
+    -----
+    ``m n -> 1 1``: any tile to a whole number.
+
+    Parameters
+    ----------
+    number : the number.
+
+    Fires
+    -----
+    Once per element. 1 cycle, whatever the size.
+
+    FLOPs
+    -----
+    None.
+
+    Raises
+    ------
+    ArgError : ``number`` is no int from 0.
+
+    Example
+    -------
+    >>> with st.Program() as p:
+    ...     x = st.metadata([2, 0])
+    ...     st.map(st.fn.to_integer(7), x).consume()
+    >>> p.metrics().flops
+    0
+    """
+    wanted = NUMBER.checked("to_integer: number", number)
+    return standard(
+        "to_integer", "m n -> 1 1", None, f"{wanted} for every tile.", cycles=1, kinds=("tile",),
+        dtype=DType.u64, valid=("rows",), numbers=(("constant", wanted),), arguments=(wanted,),
+        spelling=f"st.fn.to_integer({wanted})",
+    )  # fmt: skip
+
+
+@family(1)
+def broadcast_rows(rows: int) -> Function:
+    """Map of one row to a tile of ``rows`` rows like it.
+
+    Shape
+    -----
+    ``1 n -> rows n``: rows and columns of each tile.
+
+    Parameters
+    ----------
+    rows : rows of the result.
+
+    Fires
+    -----
+    Once per element. 1 cycle, whatever the size.
+
+    FLOPs
+    -----
+    None.
+
+    Raises
+    ------
+    ArgError : ``rows`` is no int from 1.
+
+    Example
+    -------
+    >>> with st.Program() as p:
+    ...     x = st.linear_load(np.ones((1, 8), np.float32), (1, 8))
+    ...     st.map(st.fn.broadcast_rows(3), x).consume()
+    >>> p.metrics().flops
+    0
+    """
+    count = TILE_SIDE.checked("broadcast_rows: rows", rows)
+
+    def values(x: Any) -> Any:
+        return np.repeat(x, count, axis=0)
+
+    return standard(
+        "broadcast_rows", f"1 n -> {count} n", values, f"One row, {count} times.", cycles=1,
+        valid=("rows",), arguments=(count,), spelling=None,
+    )  # fmt: skip

@@ -1,0 +1,174 @@
+"""Polynomials with whole coefficients: what functions of tiles cost, and the sides they make."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from stepsim.arguments import is_whole, shown
+from stepsim.errors import ArgError
+from stepsim.graph.sizes import Size, product
+
+__all__ = ["ZERO", "Cost", "Polynomial", "cost_of"]
+
+Cost = int | sympy.Expr | Callable[..., Any]
+"""A polynomial as users write it: a number, an expression, or a function of the letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of terms: each a coefficient and the variables it multiplies, repeated for powers.
+
+    Variables are letters of a shape, or sides of operands and results by number.
+    """
+
+    terms: tuple[tuple[int, tuple[Any, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, *variables: Any, times: int = 1) -> Polynomial:
+        """The product of some variables and a number; without variables a constant."""
+        return cls(((times, variables),)) if times else ZERO
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        sums: dict[tuple[Any, ...], int] = {}
+        for number, variables in (*self.terms, *other.terms):
+            sums[variables] = sums.get(variables, 0) + number
+        return Polynomial(tuple((n, v) for v, n in sums.items() if n))
+
+    def scaled(self, times: int) -> Polynomial:
+        return Polynomial(tuple((n * times, v) for n, v in self.terms)) if times else ZERO
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @property
+    def letter(self) -> Any:
+        """The variable that this is, or None when it is more."""
+        if len(self.terms) == 1 and self.terms[0][0] == 1 and len(self.terms[0][1]) == 1:
+            return self.terms[0][1][0]
+        return None
+
+    @property
+    def constant(self) -> int | None:
+        """The number that this is, or None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][0] if len(self.terms) == 1 and not self.terms[0][1] else None
+
+    def variables(self) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(v for _, variables in self.terms for v in variables))
+
+    def at(self, values: Mapping[Any, Size] | Sequence[Size]) -> Size:
+        """The value for sizes of the variables."""
+        found: Size = 0
+        for number, variables in self.terms:
+            found = found + product((number, *(values[v] for v in variables)))
+        return found
+
+    def renamed(self, names: Mapping[Any, Any]) -> Polynomial:
+        return Polynomial(tuple((n, tuple(names[v] for v in vs)) for n, vs in self.terms))
+
+    def listed(self) -> list[list[Any]]:
+        """As a record holds it."""
+        return [[number, list(variables)] for number, variables in self.terms]
+
+    def __str__(self) -> str:
+        parts = []
+        for number, variables in self.terms:
+            factors = [str(number)] if number != 1 or not variables else []
+            for one in dict.fromkeys(variables):
+                power = variables.count(one)
+                factors.append(f"{one}" if power == 1 else f"{one}**{power}")
+            parts.append("*".join(factors))
+        return " + ".join(parts) or "0"
+
+
+ZERO = Polynomial()
+
+
+def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
+    """The polynomial that a user means by a number, an expression or a function of the letters.
+
+    Raises
+    ------
+    ArgError : it is no polynomial of the letters with whole coefficients from 0.
+    """
+    if is_whole(cost):
+        if int(cost) < 0:  # type: ignore[call-overload]
+            raise ArgError(f"{where} must not be negative, found {shown(cost)}")
+        cost = sympy.Integer(int(cost))  # type: ignore[call-overload]
+    known = ", ".join(letters) or "none"
+    if callable(cost) and not isinstance(cost, sympy.Basic):
+        cost = _called(where, cost, letters, known)
+        if is_whole(cost):
+            return cost_of(where, cost, letters)
+    if not isinstance(cost, sympy.Expr):
+        raise ArgError(
+            f"{where} must be an int, a sympy expression or a function of the letters of the shape "
+            f"({known}), found {shown(cost)}"
+        )
+    for symbol in sorted(cost.free_symbols, key=str):
+        if str(symbol) not in letters:
+            raise ArgError(f"{where}: the shape has no letter {symbol}; it has {known}")
+    # A letter is its name: symbols of other assumptions mean the same side.
+    letter = {symbol: sympy.Symbol(str(symbol)) for symbol in cost.free_symbols}
+    cost = cost.xreplace(letter)
+    symbols = sorted(cost.free_symbols, key=str)
+    if not cost.is_polynomial(*symbols):
+        raise ArgError(
+            f"{where}: {cost} is no polynomial of the sides, so that symbolic and executed numbers "
+            "could not be the same; write sums of products, such as 5*m*n + 3*m, an upper bound if "
+            "need be"
+        )
+    if not symbols:
+        return _terms(where, cost, {(): cost})
+    poly = sympy.Poly(cost, *symbols)
+    return _terms(
+        where,
+        cost,
+        {
+            tuple(str(s) for s, power in zip(symbols, powers, strict=True) for _ in range(power)): n
+            for powers, n in poly.terms()
+        },
+    )
+
+
+def _terms(where: str, cost: sympy.Expr, terms: Mapping[tuple[str, ...], Any]) -> Polynomial:
+    for number in terms.values():
+        if not number.is_Integer:
+            raise ArgError(f"{where}: {cost} has the coefficient {number}, expected whole numbers")
+        if number < 0:
+            raise ArgError(
+                f"{where}: {cost} has the negative coefficient {number}, and could be below 0 for "
+                "small tiles; leave the term out or count an upper bound"
+            )
+        if number >= 2**62:
+            raise ArgError(
+                f"{where}: the coefficient {shown(int(number))} is too large, expected below 2**62"
+            )
+    return Polynomial(tuple((int(n), variables) for variables, n in terms.items() if n != 0))
+
+
+def _called(where: str, cost: Callable[..., Any], letters: Sequence[str], known: str) -> Any:
+    """What a function of letters says for symbols."""
+    try:
+        names = list(inspect.signature(cost).parameters)
+    except (TypeError, ValueError):
+        raise ArgError(
+            f"{where}: the parameters of {shown(cost)} are not known; write a lambda of the letters"
+        ) from None
+    for name in names:
+        if name not in letters:
+            raise ArgError(f"{where}: the shape has no letter {name}; it has {known}")
+    symbols = [sympy.Symbol(name, integer=True, nonnegative=True) for name in names]
+    try:
+        return cost(*symbols)
+    except Exception as error:
+        raise ArgError(
+            f"{where} is no polynomial: the function raised {type(error).__name__} for symbols. It "
+            "may only add and multiply, without rounding, choosing or functions of numpy and math"
+        ) from error
