@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, EvaluationError
 from stepsim.functional import ops  # noqa: F401  (registers the evaluators)
 from stepsim.functional.decisions import Decisions
-from stepsim.functional.measure import Sizes, collapsed, sizes_of
+from stepsim.functional.measure import Sizes, collapsed, regular_dims, sizes_of
 from stepsim.functional.network import Feed, Node, Reader, run_nodes
 from stepsim.functional.registry import evaluator_of
 from stepsim.functional.symbols import Symbols, broken_assumption, contradictions
@@ -24,7 +26,7 @@ from stepsim.graph.ops.sources import Print
 from stepsim.graph.program import check_program
 from stepsim.graph.rewrites.broadcast import resolved
 from stepsim.graph.routing_table import check_bindings
-from stepsim.graph.types import DType, dtype_of
+from stepsim.graph.types import DType, Tile, dtype_of
 
 __all__ = ["FunctionalResult", "evaluate"]
 
@@ -42,7 +44,7 @@ class FunctionalResult:
     stored : the tensor of every linear store and the updated target of every random store, in the
         scalar type of the program. The key is the name of the store or target; the label or title
         of the operator where there is none, or where two would be equal.
-    printed : the tokens of every ``print``, by the operator's title.
+    printed : the tokens of every ``printer``, by the operator's title.
     undecided : assumptions on sizes that no stream of this run has.
     """
 
@@ -60,6 +62,41 @@ class FunctionalResult:
     def nested(self, stream: Stream) -> list[Any]:
         """The payloads of a stream as nested lists, one nesting for each dim."""
         return _nested(self.stream(stream), stream.rank)
+
+    def array(self, stream: Stream) -> Array:
+        """The values of a stream of equal tiles as one array ``[dims..., rows, cols]``.
+
+        Values to compute with are float32, whole numbers uint64.
+
+        Raises
+        ------
+        EvaluationError : the stream carries no tiles, a dim or the size of the tiles varies, or a
+            tile has padding; :meth:`stream` has the tiles one by one.
+        """
+        tokens = self.stream(stream)
+        hint = "Take its tiles one by one with stream()"
+        if not isinstance(stream.type, Tile):
+            raise EvaluationError(f"array: {stream!r} carries no tiles. {hint}")
+        if not tokens:
+            sides = (*stream.shape[1:], stream.type.rows, stream.type.cols)
+            known = (int(side) if side.is_static else 0 for side in sides)
+            return np.zeros((0, *known), np.uint64 if stream.type.is_address else np.float32)
+        dims = regular_dims([token.level for token in tokens], stream.rank)
+        if dims is None:
+            raise EvaluationError(
+                f"array: {stream!r} has dims of different sizes, {self.shape(stream)}. {hint}"
+            )
+        tiles = [token.payload for token in tokens]
+        sizes = sorted({(tile.rows, tile.cols) for tile in tiles})
+        if len(sizes) > 1:
+            found = " and ".join(f"{rows}x{cols}" for rows, cols in sizes[:2])
+            raise EvaluationError(f"array: {stream!r} has tiles of {found}. {hint}")
+        if any(tile.valid < tile.rows or tile.width < tile.cols for tile in tiles):
+            raise EvaluationError(
+                f"array: {stream!r} has tiles with padding, which is no value. {hint}; `valid` and "
+                "`width` of a tile count its rows and columns that are none"
+            )
+        return np.stack([tile.data for tile in tiles]).reshape(*dims, *sizes[0])
 
     def shape(self, stream: Stream) -> Shape:
         """Measured dims of a stream."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["Sizes", "collapsed", "sizes_of"]
+__all__ = ["Sizes", "collapsed", "regular_dims", "sizes_of"]
 
 Sizes = list[int]
 """One size for every subtensor that the dim lies in, in stream order."""
@@ -32,3 +32,9 @@ def sizes_of(levels: Sequence[int], rank: int) -> list[Sizes]:
 def collapsed(sizes: Sizes) -> int | tuple[int, ...]:
     """One int when all sizes are equal, else all of them."""
     return sizes[0] if sizes and min(sizes) == max(sizes) else tuple(sizes)
+
+
+def regular_dims(levels: Sequence[int], rank: int) -> tuple[int, ...] | None:
+    """The dims of a stream of some elements, outermost first; None when one has several sizes."""
+    sizes = [set(found) for found in sizes_of(levels, rank)]
+    return None if any(len(one) > 1 for one in sizes) else tuple(one.pop() for one in sizes)

@@ -115,25 +115,37 @@ class Node:
 
     def pair(self, first: Reader, second: Reader) -> Wait[tuple[Token, Token] | None]:
         """One token from each of two streams of the same shape; None when both have ended."""
-        a = yield from first.head()
-        b = yield from second.head()
-        if a is None and b is None:
+        both = yield from self.gather((first, second))
+        return None if both is None else (both[0], both[1])
+
+    def gather(self, readers: Sequence[Reader]) -> Wait[list[Token] | None]:
+        """One token from each of some streams of one shape; None when all have ended."""
+        tokens: list[Token] = []
+        ended: list[Reader] = []
+        for reader in readers:
+            token = yield from reader.head()
+            if token is None:
+                ended.append(reader)
+            else:
+                tokens.append(token)
+        if not tokens:
             return None
-        if a is None or b is None:
-            short, long = (first, second) if a is None else (second, first)
+        if ended:
+            short, long = ended[0], next(r for r in readers if r not in ended)
             self.fail(
                 f"{short.role} ended after {short.taken} tokens while {long.role} goes on",
-                "both streams must have the same shape",
+                "all streams must have the same shape",
             )
-        if a.level != b.level:
-            self.fail(
-                f"token {first.taken} has stop level {a.level} in {first.role} and {b.level} in "
-                f"{second.role}",
-                "both streams must have the same shape",
-            )
-        first.taken += 1
-        second.taken += 1
-        return a, b
+        for reader, token in zip(readers, tokens, strict=True):
+            if token.level != tokens[0].level:
+                self.fail(
+                    f"token {readers[0].taken} has stop level {tokens[0].level} in "
+                    f"{readers[0].role} and {token.level} in {reader.role}",
+                    "all streams must have the same shape",
+                )
+        for reader in readers:
+            reader.taken += 1
+        return tokens
 
 
 def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError]:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.arguments import counted
 from stepsim.errors import EvaluationError
-from stepsim.functional.measure import collapsed, sizes_of
+from stepsim.functional.measure import regular_dims
 from stepsim.functional.network import Node
 from stepsim.functional.values import Array, Token, numpy_dtype, rounded
 from stepsim.graph import Operator, Program, TensorSpec
-from stepsim.graph.ops.offchip import LinearLoad, LinearStore, RandomLoad, RandomStore
+from stepsim.graph.ops.linear_load import LinearLoad
+from stepsim.graph.ops.offchip import LinearStore, RandomLoad, RandomStore
 from stepsim.graph.types import DType, Tile
 
 __all__ = ["Grid", "Tensors", "assembled"]
@@ -80,7 +82,8 @@ class Tensors:
                 missing.append(f"\n  - {op.tensor} of {op.title()} ({op.source})")
         if missing:
             raise EvaluationError(
-                f"program '{program.name}': {len(missing)} tensors have no values. Pass "
+                f"program '{program.name}': {counted(len(missing), 'tensor')} "
+                f"{'has' if len(missing) == 1 else 'have'} no values. Pass "
                 f"tensors={{name or load: array}}{''.join(missing)}"
             )
 
@@ -161,24 +164,25 @@ def assembled(op: LinearStore, tokens: list[Token], scalar: DType | None = None)
     """The tensor that the tiles of a stream make up.
 
     A rank-0 stream stacks its tiles: ``[D_0 * rows, cols]``; with more dims the two inner ones form
-    a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. Where the inner dims vary there is no
-    such tensor: the tiles are stacked in order.
+    a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. A stream with a ragged dim has no such
+    tensor, whatever sizes a run finds: its tiles are stacked in order.
     """
     stream = op.inputs[0]
     tile = stream.type
     assert isinstance(tile, Tile)
     rows, cols = int(tile.rows), int(tile.cols)
     kind = numpy_dtype(scalar or tile.dtype)
-    sizes = [collapsed(s) for s in sizes_of([t.level for t in tokens], stream.rank)]
+    stacked = stream.rank == 0 or any(d.is_ragged for d in stream.shape)
     if not tokens:
         inner = [int(d) if d.is_static else 0 for d in stream.shape[1:]]
-        lead, last = ([0], cols) if stream.rank == 0 else ([0, *inner[:-1]], inner[-1] * cols)
+        lead, last = ([0], cols) if stacked else ([0, *inner[:-1]], inner[-1] * cols)
         lead[-1] *= rows
         return np.zeros((*lead, last), kind)
     data = np.stack([t.payload.data for t in tokens]).astype(kind)
-    dims = [s for s in sizes if isinstance(s, int)]
-    if stream.rank == 0 or len(dims) < len(sizes):
+    if stacked:
         return data.reshape(len(tokens) * rows, cols)
+    dims = regular_dims([t.level for t in tokens], stream.rank)
+    assert dims is not None
     grid = data.reshape(*dims, rows, cols)
     grid = np.moveaxis(grid, -2, -3)
     return grid.reshape(*dims[:-2], dims[-2] * rows, dims[-1] * cols)

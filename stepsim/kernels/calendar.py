@@ -18,7 +18,7 @@ def _before(state, a, b):
     return ta < tb or (ta == tb and a < b)
 
 
-@kernel
+@inlined
 def _sift_up(state, i):
     unit = state.calendar[i]
     while i > 0:
@@ -32,7 +32,7 @@ def _sift_up(state, i):
     state.units[unit].hpos = i
 
 
-@kernel
+@inlined
 def _sift_down(state, n, i):
     unit = state.calendar[i]
     while True:
@@ -71,7 +71,7 @@ def next_unit(state):
     return state.calendar[0]
 
 
-@kernel
+@inlined
 def pop_unit(state):
     """Remove and return the unit that is due first."""
     shared = state.globals[0]

@@ -21,9 +21,10 @@ from stepsim.kernels.layout import (
 )
 from stepsim.kernels.memory import dispatch as memory
 from stepsim.kernels.memory.declaration import MemoryTable
+from stepsim.lowering.function_records import EncodedFunction, encode_function
 from stepsim.lowering.image import Image
-from stepsim.lowering.network import Network, UnitSpec
-from stepsim.lowering.registry import REGISTRY, function_name
+from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.registry import REGISTRY
 from stepsim.lowering.row import Row, element_bits
 
 __all__ = ["ImageBuilder", "build_image"]
@@ -49,7 +50,13 @@ class ImageBuilder:
         self._private: dict[str, int] = {}
         self._units = np.zeros(len(network.units), UNIT)
         self._scratch = 0
-        self._functions: dict[int, str] = {}
+        self._functions: dict[tuple[int, ...], int] = {}
+        self._encoded: dict[int, tuple[Mapping[str, Any], EncodedFunction]] = {}
+
+    @property
+    def timing(self) -> TimingParams:
+        """The numbers of the machine, for encoders of units whose rules depend on its model."""
+        return self._network.timing
 
     def selector_id(self, width: int, chosen: Iterable[int]) -> int:
         """Number of the selector of ``width`` flags with the ``chosen`` ones set."""
@@ -64,6 +71,28 @@ class ImageBuilder:
         first = len(self._slots)
         self._slots.extend(rows)
         return first
+
+    def add_slots(self, count: int) -> int:
+        """Append slots for tokens that the unit makes; index of the first."""
+        first = len(self._slots)
+        self._slots.extend([(0,) * 8] * count)
+        return first
+
+    def private_words(self, count: int) -> None:
+        """Give the unit that is being encoded private words of scratch space."""
+        self._scratch += count
+
+    def function(self, spec: UnitSpec, record: Mapping[str, Any]) -> tuple[int, EncodedFunction]:
+        """Place of a record of a function among the parameters, and the record."""
+        known = self._encoded.get(id(record))
+        if known is None:
+            known = (record, encode_function(spec, record, self.timing.model))
+            self._encoded[id(record)] = known
+        words = known[1].words
+        if words not in self._functions:
+            self._functions[words] = len(self._params)
+            self._params.extend(words)
+        return self._functions[words], known[1]
 
     def set_private(self, spec: UnitSpec, slot: str, token: Mapping[str, Any]) -> None:
         """Fill a private slot of a unit."""
@@ -158,8 +187,6 @@ class ImageBuilder:
             memory_table=table.words,
             globals=_globals(network, selectors, arena_top, table),
             memory_model=network.timing.memory_model,
-            function_places=np.array(list(self._functions), np.int64),
-            functions=tuple(self._functions.values()),
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
@@ -208,6 +235,7 @@ class ImageBuilder:
         unit = self._units[u]
         self._private[spec.name] = len(self._slots)
         unit["private"] = len(self._slots)
+        unit["scratch"] = self._scratch
         self._slots.extend([(0,) * 8] * len(row.kind.private))
         if "tile" in spec.params:
             rows, cols = (n if isinstance(n, int) else 1 for n in spec.params["tile"])
@@ -230,11 +258,7 @@ class ImageBuilder:
         unit["out0"] = len(self._params)
         self._params.extend(spec.outputs)
         unit["par"] = len(self._params)
-        if "function" in row.kind.parameters:
-            place = row.kind.place("function")
-            self._functions[len(self._params) + place] = function_name(params[place])
         self._params.extend(params)
-        unit["scratch"] = self._scratch
         self._scratch += row.kind.scratch_per_input * len(spec.inputs)
 
     def _selector_table(self) -> int:

@@ -24,7 +24,6 @@ class Image:
     memory_table : triangular numbers and room for the period rows of the memory model.
     globals : the one record of scalars.
     memory_model : name of the memory model; its code in ``globals`` depends on what is installed.
-    function_places, functions : where ``params`` has codes of functions, and the names of these.
     unit_names, unit_ops, channel_names : for results and reports.
     """
 
@@ -37,8 +36,6 @@ class Image:
     memory_table: NDArray[np.int64]
     globals: NDArray[np.void]
     memory_model: str
-    function_places: NDArray[np.int64]
-    functions: tuple[str, ...]
     unit_names: tuple[str, ...]
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
@@ -48,15 +45,13 @@ class Image:
     def digest(self) -> str:
         """SHA-256 of all arrays: equal images give equal runs.
 
-        Functions and memory models count by name. Their codes also depend on the plugins that are
-        installed, whether the run uses them or not.
+        A memory model counts by name. Its code also depends on the plugins that are installed,
+        whether the run uses them or not.
         """
         # Down to the padding between fields, which numpy need not copy.
         shared = np.frombuffer(bytearray(self.globals.tobytes()), self.globals.dtype)
-        params = self.params.copy()
-        params[self.function_places] = 0
         shared["memory_model"] = 0
-        digest = hashlib.sha256("\0".join((self.memory_model, *self.functions)).encode())
-        for array in (self.units, self.channels, self.slots, params, self.ports, shared):
+        digest = hashlib.sha256(self.memory_model.encode())
+        for array in (self.units, self.channels, self.slots, self.params, self.ports, shared):
             digest.update(array.tobytes())
         return digest.hexdigest()

@@ -44,6 +44,7 @@ def timing_of(machine: Machine) -> TimingParams:
         hbm_startup=machine.hbm.startup,
         closure_slack=machine.closure_slack,
         memory_model=model,
+        model=machine.model,
     )
 
 

@@ -25,6 +25,8 @@ class TimingParams:
     hbm_channels, hbm_interval, hbm_latency, hbm_startup : ``C``, ``II``, ``LAT``, ``SU`` in cycles.
     closure_slack : cycles ``k`` by which a closure is noticed before the producer's pace + 1.
     memory_model : name of the memory model behind the ports.
+    model : rules of the operators where the two public simulators differ, ``step-2025`` or
+        ``step-2026``.
     """
 
     onchip_bytes_per_cycle: int = 64
@@ -35,6 +37,7 @@ class TimingParams:
     hbm_startup: int = 14
     closure_slack: int = 0
     memory_model: str = "published"
+    model: str = "step-2025"
 
 
 @dataclass(frozen=True, slots=True)

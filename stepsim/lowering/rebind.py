@@ -105,7 +105,10 @@ class ImageTemplate:
         image, kind = self._image, REGISTRY[spec.op].kind
         first = int(image.units[u]["par"])
         if kind.selectors:
-            places = first + np.array(_offsets(kind, len(spec.inputs)), np.int64)
+            entries = int(spec.params.get("width", len(spec.inputs)))
+            if "entries" in kind.parameters:
+                entries = int(image.params[first + kind.place("entries")])
+            places = first + np.array(_offsets(kind, entries), np.int64)
             used = image.params[places]
         elif kind is SOURCE:
             begin = int(image.params[first + kind.place("first")])
@@ -118,12 +121,16 @@ class ImageTemplate:
         return _Site(u, kind is SOURCE, places, keys) if len(places) else None
 
 
-def _offsets(kind: UnitKind, inputs: int) -> list[int]:
-    """Where a unit keeps numbers of selectors among its parameters; a list has one per input."""
+def _offsets(kind: UnitKind, entries: int) -> list[int]:
+    """Where a unit keeps numbers of selectors among its parameters; a list has some entries.
+
+    They are as many as its parameter ``entries`` says; without it one for each flag of the
+    selectors of a unit that says how wide these are, else one for each input.
+    """
     return [
         kind.place(name) + i
         for name in kind.selectors
-        for i in range(inputs if f"*{name}" in kind.parameters else 1)
+        for i in range(entries if f"*{name}" in kind.parameters else 1)
     ]
 
 

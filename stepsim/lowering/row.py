@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["Encoder", "Parameters", "Row", "element_bits"]
+__all__ = ["Encoder", "Parameters", "Row", "element_bits", "tile_sides"]
 
 Parameters = Mapping[str, int | list[int]]
 Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
@@ -55,3 +55,9 @@ def element_bits(spec: UnitSpec, width: float) -> int:
             f"{spec.op} '{spec.name}': {width} bytes per element, expected 0.5 or 1..1024"
         )
     return int(8 * width)
+
+
+def tile_sides(spec: UnitSpec) -> dict[str, int]:
+    """The parameters of a unit that moves tiles of one size."""
+    rows, cols = spec.params["tile"]
+    return {"rows": int(rows), "cols": int(cols)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stepsim.graph.functions import Function
 from stepsim.kernels.catalog import KINDS
 from stepsim.kernels.layout import INFINITY, Status
 from stepsim.kernels.units.merge import EAGER_MERGE
@@ -99,12 +100,17 @@ def _circular_wait(edges: dict[int, list[tuple[int, Wait]]]) -> list[Wait]:
 
 
 def diagnose(
-    image: Image, execution: Any, status: str, limit: str, source: Callable[[int], str]
+    image: Image,
+    execution: Any,
+    status: str,
+    limit: str,
+    source: Callable[[int], str],
+    function: Callable[[int], Function | None],
 ) -> Diagnosis:
     """Find which units wait for which, and what failed.
 
     ``limit`` names the limit that ended the run; ``source`` gives the user's line for a unit
-    number.
+    number, ``function`` its function of tiles.
     """
     state = _State(image, execution, source)
     count = len(image.unit_names)
@@ -118,6 +124,7 @@ def diagnose(
                 int(state.units[u]["detail0"]),
                 int(state.units[u]["detail1"]),
                 image.channel_names,
+                function(u),
             ),
             source=source(u),
         )

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepsim.errors import StepSimError
+from stepsim.graph.functions import Function
 from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image, TimingParams
@@ -87,6 +88,7 @@ def run_image(
     keep: bool | Collection[int] = False,
     check: Callable[[Execution], StepSimError | None] | None = None,
     source: Callable[[int], str] = lambda unit: "",
+    function: Callable[[int], Function | None] = lambda unit: None,
 ) -> ImageRun:
     """Run an image from its start.
 
@@ -97,6 +99,7 @@ def run_image(
     keep : keep the tokens of these FIFOs, or of all with True.
     check : may object to an execution that went well, by the tokens that were kept.
     source : the user's line behind a unit number.
+    function : its function of tiles, if it has one.
     """
     bounds = limits or Limits()
     execution = execute(
@@ -110,7 +113,7 @@ def run_image(
     totals = totals_of(execution, timing, image.digest())
     diagnosis = None
     if totals.status != "ok":
-        diagnosis = diagnose(image, execution, totals.status, totals.limit, source)
+        diagnosis = diagnose(image, execution, totals.status, totals.limit, source, function)
     elif check is not None and (objection := check(execution)) is not None:
         diagnosis = Diagnosis("failed", str(objection))
     if diagnosis is not None:

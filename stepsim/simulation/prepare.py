@@ -18,7 +18,9 @@ from stepsim.arguments import Range, flag, shown
 from stepsim.errors import ArgError, EvaluationError, LoweringError
 from stepsim.functional import Decisions
 from stepsim.graph import Program
+from stepsim.graph.functions import Function
 from stepsim.graph.operator import Bindings
+from stepsim.graph.ops.compute import Compute
 from stepsim.graph.program import check_program
 from stepsim.graph.routing_table import RoutingSource, check_bindings
 from stepsim.kernels.layout import Status
@@ -40,7 +42,7 @@ SEED = Range(2**128 - 1, "that inputs were made from", low=0)
 
 
 def prepare(
-    program: Program, *, machine: Machine | str = "sda-1024", fifo_depth: int | None = None
+    program: Program, machine: Machine | str = "sda-1024", *, fifo_depth: int | None = None
 ) -> Prepared:
     """Prepare a finished program for runs that differ only in their routing.
 
@@ -139,6 +141,7 @@ class Prepared:
         done = self._execute(indices, limits, progress)
         about = {
             "program_hash": self.program_hash,
+            "flop_weights": dict(self.program.flop_weights),
             "bindings": index_digests(indices),
             "fifo_depth": self.fifo_depth,
             "fifo_depth_from": self.fifo_depth_from,
@@ -172,6 +175,10 @@ class Prepared:
             {u: op.unit_params(indices)["selectors"] for u, op in self._sources.items()}
         )
 
+    def _function(self, unit: int) -> Function | None:
+        operator = self._wiring.units[unit].operator
+        return operator.function if isinstance(operator, Compute) else None
+
     def _execute(
         self,
         indices: Bindings,
@@ -198,6 +205,7 @@ class Prepared:
                 keep=keep_tokens or self._keep,
                 check=check,
                 source=lambda unit: self._wiring.units[unit].source,
+                function=self._function,
             )
         except LoweringError as error:
             # An image has no name.

@@ -20,8 +20,8 @@ __all__ = ["simulate", "simulate_network"]
 
 def simulate(
     program: Program,
-    *,
     machine: Machine | str = "sda-1024",
+    *,
     bindings: Mapping[Any, Any] | None = None,
     fifo_depth: int | None = None,
     limits: Limits | None = None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from stepsim.functional.kernels import first_tile
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import Selection, TileValue, Token
+from stepsim.functional.values import Array, Selection, TileValue, Token
+from stepsim.graph.functions.piece_size import piece_size
 from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.flat_map import FlatMap
+from stepsim.graph.limits import MAX_LENGTH
+from stepsim.graph.ops.flat_map import FlatMap, StreamFunction
 
 __all__: list[str] = []
 
@@ -23,6 +26,9 @@ def _retile(params: dict[str, Any], node: Node, token: Token) -> None:
     """Rows or columns of a tile. A tile without a valid row is never dropped: its stop is kept."""
     tile: TileValue = token.payload
     by_row = params["split_row"]
+    if "chunk" in params:
+        _retile_chunks(params, node, tile, token.level)
+        return
     count = tile.rows if by_row else tile.cols
     if params["filter"] and 0 < tile.valid < count:
         count = tile.valid
@@ -35,6 +41,26 @@ def _retile(params: dict[str, Any], node: Node, token: Token) -> None:
             # A column is laid out as a row: what is valid of it are the first ``valid`` scalars.
             piece = TileValue(tile.data[:, i : i + 1].T, int(i < tile.width), tile.valid)
         node.emit(piece, token.level if i == count - 1 else 0)
+
+
+def _retile_chunks(params: dict[str, Any], node: Node, tile: TileValue, level: int) -> None:
+    """Pieces of several rows or columns; with the filter, up to the one with the last valid row."""
+    by_row, chunk = params["split_row"], params["chunk"]
+    count = tile.rows if by_row else tile.cols
+    if count == 0:
+        node.fail("a tile without rows or columns makes an empty inner dim")
+    if by_row and params["filter"] and tile.valid > 0:
+        count = min(count, -(-tile.valid // chunk) * chunk)
+    for first in range(0, count, chunk):
+        if by_row:
+            data = tile.data[first : first + chunk]
+            valid = min(max(tile.valid - first, 0), len(data))
+            piece = TileValue(data, valid, tile.width)
+        else:
+            data = tile.data[:, first : first + chunk]
+            width = min(max(tile.width - first, 0), data.shape[1])
+            piece = TileValue(data, tile.valid, width)
+        node.emit(piece, level if first + chunk >= count else 0)
 
 
 def _expert_addresses(params: dict[str, Any], node: Node, token: Token) -> None:
@@ -64,7 +90,7 @@ def _length(node: Node, token: Token) -> int:
     return length
 
 
-def _emit(params: dict[str, Any], node: Node, token: Token) -> None:
+def _emit(params: dict[str, Any], node: Node, token: Token, *lengths: int) -> None:
     """The pieces that the function's kernel makes of a tile, in row-major order over ``dims``.
 
     Without a kernel the scalars of the tile, row-major, are cut into the pieces.
@@ -73,13 +99,22 @@ def _emit(params: dict[str, Any], node: Node, token: Token) -> None:
     assert isinstance(op, FlatMap)
     tile: TileValue = token.payload
     sides = {"rows": tile.rows, "cols": tile.cols, "valid": tile.valid}
-    dims = [sides[d] if isinstance(d, str) else int(d) for d in params["dims"]]
-    shape = tuple(sides[t] if isinstance(t, str) else int(t) for t in params["tile"])
-    levels = stop_levels(dims)
-    if not levels:
+    if lengths:
+        sides["length"] = lengths[0]
+    if lengths and lengths[0] > MAX_LENGTH:
+        node.fail(
+            f"a size of {lengths[0]} asks for more than {MAX_LENGTH} pieces along one dim",
+            "cut the tile into fewer pieces",
+        )
+    dims, shape = (
+        tuple(int(piece_size(d).at(sides)) if isinstance(d, str) else int(d) for d in params[name])
+        for name in ("dims", "tile")
+    )
+    if 0 in dims:
         node.fail(f"{op.fn} makes an empty inner dim of {tile!r}, which has no stop token")
+    levels = stop_levels(dims)
     if op.fn.kernel is not None:
-        pieces = [np.asarray(p) for p in op.fn.kernel(tile.data, tile.valid)]
+        pieces = _made(op.fn, node, tile, lengths)
     elif len(levels) * shape[0] * shape[1] == tile.data.size:
         pieces = list(tile.data.reshape(-1, *shape))
     else:
@@ -100,11 +135,51 @@ def _emit(params: dict[str, Any], node: Node, token: Token) -> None:
         node.emit(TileValue.of(node.rounded(piece)), level)
 
 
+def _made(fn: StreamFunction, node: Node, tile: TileValue, lengths: Sequence[int]) -> list[Array]:
+    """What the kernel of a user returns."""
+    assert fn.kernel is not None
+    try:
+        return [np.asarray(piece) for piece in fn.kernel(tile.data, tile.valid, *lengths)]
+    except Exception as error:
+        node.fail(
+            f"the kernel of {fn} raised {type(error).__name__} ({error}) for {tile!r}",
+            "it returns a list of arrays",
+        )
+
+
+def _counter(params: dict[str, Any], node: Node, token: Token) -> None:
+    length = _length(node, token)
+    for i in range(length):
+        node.emit(TileValue.integer(i), token.level + 1 if i == length - 1 else 0)
+
+
+def _view_addresses(params: dict[str, Any], node: Node, token: Token) -> None:
+    chosen, slab = token.payload, params["slab"]
+    if isinstance(chosen, Selection):
+        if len(chosen.indices) != 1:
+            node.fail(
+                f"a selector has {len(chosen.indices)} set entries; addresses need exactly one"
+            )
+        number = chosen.indices[0]
+    else:
+        number = chosen.value
+    base = params["base"]
+    first = first_tile(number, slab + base, slab, node) + base
+    levels = stop_levels(params["shape"])
+    levels[-1] += token.level
+    steps = itertools.product(*(range(q) for q in params["shape"]))
+    for step, level in zip(steps, levels, strict=True):
+        place = sum(i * s for i, s in zip(step, params["stride"], strict=True))
+        node.emit(TileValue.integer(first + place % slab), level)
+
+
 _RULES: dict[str, _Rule] = {
     "RetileStreamify": _retile,
     "ExpertAddrGen": _expert_addresses,
     "FilterLastTile": _last_tile,
     "FlatMap": _emit,
+    "FlatmapCounter": _counter,
+    "DynAddrGen": _view_addresses,
 }
 
 
@@ -113,6 +188,10 @@ def _flat_map(op: FlatMap, node: Node) -> Steps:
     params = dict(op.fn.params)
     if op.fn.unit_kind == "CacheReadAddrGen":
         yield from _cache_read(params, node)
+        return
+    if op.fn.unit_kind == "FlatMap" and op.fn.arity == 2:
+        while (both := (yield from node.pair(*node.inputs))) is not None:
+            _emit(params, node, both[0], both[1].payload.value)
         return
     rule = _RULES.get(op.fn.unit_kind)
     if rule is None:

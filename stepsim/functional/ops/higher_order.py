@@ -2,74 +2,67 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Sequence
 
-from stepsim.functional.kernels import accumulate, initial, map_tiles, multiply
+from stepsim.functional.kernels import accumulate, initial, map_tiles, shown
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import TileValue
-from stepsim.graph.ops.higher_order import Accum, Map, MapAccum, Scan
+from stepsim.functional.values import Payload, TileValue, Token
+from stepsim.graph.ops.higher_order import Map
+from stepsim.graph.ops.reductions import Accum, MapAccum
+from stepsim.graph.ops.scans import Scan
 
-__all__: list[str] = []
+__all__ = ["payload_of", "spread_tiles"]
 
 
 @evaluates(Map)
 def _map(op: Map, node: Node) -> Steps:
-    if len(node.inputs) == 1:
-        while (token := (yield from node.inputs[0].take())) is not None:
-            operands = token.payload if isinstance(token.payload, tuple) else (token.payload,)
-            node.emit(map_tiles(op.fn, operands, node), token.level)
-        return
-    while (both := (yield from node.pair(*node.inputs))) is not None:
-        a, b = both
-        node.emit(map_tiles(op.fn, (a.payload, b.payload), node), a.level)
+    dtypes = [tile.dtype for tile in op.results()]
+    while (tokens := (yield from node.gather(node.inputs))) is not None:
+        results = map_tiles(op.function, spread_tiles(tokens), node, dtypes)
+        node.emit(payload_of(results), tokens[0].level)
 
 
 @evaluates(Accum)
 def _accum(op: Accum, node: Node) -> Steps:
-    start = initial(op.init, op.fn.accum_unit)
-    state = start
-    while (token := (yield from node.inputs[0].take())) is not None:
-        state = accumulate(op.fn, state, token.payload, node)
-        if token.level >= op.rank:
-            node.emit(_shown(state, node), token.level - op.rank)
-            state = start
+    yield from _reduced(op, node, running=False)
 
 
 @evaluates(Scan)
 def _scan(op: Scan, node: Node) -> Steps:
-    start = initial(op.init, op.fn.accum_unit)
-    state = start
-    while (token := (yield from node.inputs[0].take())) is not None:
-        state = accumulate(op.fn, state, token.payload, node)
-        node.emit(_shown(state, node), token.level)
-        if token.level >= op.rank:
-            state = start
-
-
-def _shown(state: TileValue, node: Node) -> TileValue:
-    """The state as it leaves: sums are kept in float32 and rounded once."""
-    if state.data.dtype.kind == "u":
-        return state
-    return TileValue(node.rounded(state.data), state.valid, state.width)
+    yield from _reduced(op, node, running=True)
 
 
 @evaluates(MapAccum)
 def _map_accum(op: MapAccum, node: Node) -> Steps:
-    start = initial(op.init, None)
-    start = TileValue(start.data, 0, 0)
-    state = start
-    while (both := (yield from node.pair(*node.inputs))) is not None:
-        a, b = both
-        product = multiply(op.fn, a.payload, b.payload, node)
-        if state.data.size and state.data.shape != product.data.shape:
-            node.fail(
-                f"the state is {state!r}, the product {product!r}",
-                "all products of one reduction need one size",
-            )
-        with np.errstate(all="ignore"):
-            total = state.data + product.data if state.data.size else product.data
-        state = TileValue(total, product.valid, max(state.width, product.width))
-        if a.level >= op.rank:
-            node.emit(_shown(state, node), a.level - op.rank)
-            state = start
+    yield from _reduced(op, node, running=False)
+
+
+def _reduced(op: Accum | MapAccum, node: Node, *, running: bool) -> Steps:
+    fn = op.function
+    dtypes = [tile.dtype for tile in op.results()]
+    start = initial(fn, op.inits)
+    states = start
+    while (tokens := (yield from node.gather(node.inputs))) is not None:
+        states = accumulate(fn, states, spread_tiles(tokens), node)
+        level, ends = tokens[0].level, tokens[0].level >= op.rank
+        if running or ends:
+            results = [shown(s, node, d) for s, d in zip(states, dtypes, strict=True)]
+            node.emit(payload_of(results), level if running else level - op.rank)
+        if ends:
+            states = start
+
+
+def spread_tiles(tokens: Iterable[Token]) -> list[TileValue]:
+    """The tiles of some tokens, those of tuples one by one."""
+    return [tile for token in tokens for tile in _members(token.payload)]
+
+
+def _members(payload: Payload) -> list[TileValue]:
+    if isinstance(payload, tuple):
+        return [tile for one in payload for tile in _members(one)]
+    return [payload]
+
+
+def payload_of(results: Sequence[TileValue]) -> Payload:
+    return results[0] if len(results) == 1 else tuple(results)

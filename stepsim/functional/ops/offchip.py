@@ -8,7 +8,8 @@ from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import ACK, TileValue
 from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.offchip import LinearLoad, LinearStore, RandomLoad, RandomStore
+from stepsim.graph.ops.linear_load import LinearLoad
+from stepsim.graph.ops.offchip import LinearStore, RandomLoad, RandomStore
 from stepsim.graph.types import Tile
 
 __all__: list[str] = []
@@ -17,10 +18,11 @@ __all__: list[str] = []
 @evaluates(LinearLoad)
 def _linear_load(op: LinearLoad, node: Node) -> Steps:
     grid = node.world.tensors.grid(op)
-    walk = [
-        TileValue.of(grid.tile(sum(i * s for i, s in zip(step, op.stride, strict=True))))
+    stored = (
+        grid.tile(sum(i * s for i, s in zip(step, op.stride, strict=True)))
         for step in product(*(range(q) for q in op.shape))
-    ]
+    )
+    walk = [TileValue.of(tile.T if op.transposed else tile) for tile in stored]
     levels = stop_levels(op.shape)
     inner = len(op.shape)
     if not node.inputs:
@@ -28,7 +30,9 @@ def _linear_load(op: LinearLoad, node: Node) -> Steps:
             node.emit(tile, min(level, inner - 1))
         return
     while (token := (yield from node.inputs[0].take())) is not None:
-        levels[-1] = inner + token.level
+        if token.level < op.trigger_rank:
+            continue
+        levels[-1] = inner + token.level - op.trigger_rank
         for tile, level in zip(walk, levels, strict=True):
             node.emit(tile, level)
 

@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 _RECORD = (
     "pass decisions= of a timing run (stepsim.simulation.prepare(program).decisions()), or let "
-    "stepsim.simulation.run_functional do both"
+    "stepsim.run_functional do both"
 )
 
 

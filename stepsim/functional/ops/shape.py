@@ -6,16 +6,11 @@ import numpy as np
 
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.functional.values import TileValue
-from stepsim.graph.ops.shape import (
-    ExpandRef,
-    Flatten,
-    Promote,
-    Repeat,
-    Reshape,
-    Unsqueeze,
-    Zip,
-)
+from stepsim.functional.values import Payload, TileValue
+from stepsim.graph.levels import stop_levels
+from stepsim.graph.ops.repeats import ExpandRef, Repeat
+from stepsim.graph.ops.reshape import MaskedReshape, Reshape
+from stepsim.graph.ops.shape import Flatten, Promote, Unsqueeze, Zip
 from stepsim.graph.types import Tile
 
 __all__: list[str] = []
@@ -30,6 +25,7 @@ def _flatten(op: Flatten, node: Node) -> Steps:
 
 
 @evaluates(Reshape)
+@evaluates(MaskedReshape)
 def _reshape(op: Reshape, node: Node) -> Steps:
     steps = _chunk_outer(op, node) if op.dim else _chunk_innermost(op, node)
     yield from steps
@@ -44,7 +40,7 @@ def _chunk_outer(op: Reshape, node: Node) -> Steps:
             count += 1
             if count == op.chunk:
                 count, level = 0, level + 1
-        node.emit(token.payload, level)
+        _send(node, token.payload, level)
 
 
 def _chunk_innermost(op: Reshape, node: Node) -> Steps:
@@ -57,16 +53,23 @@ def _chunk_innermost(op: Reshape, node: Node) -> Steps:
         if count == op.chunk:
             if op.add_outer and (yield from source.head()) is None:
                 level = 1
-            node.emit(token.payload, level + 1)
+            _send(node, token.payload, level + 1)
             count = 0
         elif level > 0:
-            node.emit(token.payload, 0)
+            _send(node, token.payload, 0)
             _fill(op, node, count, level)
             count = 0
         else:
-            node.emit(token.payload, 0)
+            _send(node, token.payload, 0)
     if count:
         _fill(op, node, count, int(op.add_outer))
+
+
+def _send(node: Node, payload: Payload, level: int, *, real: bool = True) -> None:
+    """An element, and whether it is no padding where that is asked for."""
+    node.emit(payload, level)
+    if len(node.outputs) > 1:
+        node.emit(TileValue.of(np.array([[real]])), level, 1)
 
 
 def _fill(op: Reshape, node: Node, count: int, level: int) -> None:
@@ -81,7 +84,7 @@ def _fill(op: Reshape, node: Node, count: int, level: int) -> None:
     pad = TileValue(node.rounded(data), 0, int(tile.cols))
     missing = op.chunk - count
     for number in range(missing):
-        node.emit(pad, level + 1 if number == missing - 1 else 0)
+        _send(node, pad, level + 1 if number == missing - 1 else 0, real=False)
 
 
 @evaluates(Promote)
@@ -111,10 +114,11 @@ def _unsqueeze(op: Unsqueeze, node: Node) -> Steps:
 
 @evaluates(Repeat)
 def _repeat(op: Repeat, node: Node) -> Steps:
+    inner = stop_levels(op.counts)[:-1]
     while (token := (yield from node.inputs[0].take())) is not None:
-        for _ in range(op.count - 1):
-            node.emit(token.payload, 0)
-        node.emit(token.payload, token.level + 1)
+        for level in inner:
+            node.emit(token.payload, level)
+        node.emit(token.payload, token.level + len(op.counts))
 
 
 @evaluates(ExpandRef)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from stepsim.errors import EvaluationError
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, TileValue
+from stepsim.graph.graph_file.side_arrays import Missing
 from stepsim.graph.levels import stop_levels
+from stepsim.graph.ops.numbers import Counter
 from stepsim.graph.ops.sources import Broadcast, Consume, MetadataSource, Print, SelectorSource
 from stepsim.graph.routing_table import RoutingSource
 
@@ -27,6 +30,24 @@ def _metadata(op: MetadataSource, node: Node) -> Steps:
     for value, level in zip(op.values.ravel().tolist(), levels, strict=True):
         node.emit(TileValue.integer(value), level)
     yield from ()
+
+
+@evaluates(Missing)
+def _missing(op: Missing, node: Node) -> Steps:
+    raise EvaluationError(op.complaint())
+
+
+@evaluates(Counter)
+def _counter(op: Counter, node: Node) -> Steps:
+    if not node.inputs:
+        for value in range(op.count):
+            last = value == op.count - 1
+            node.emit(TileValue.integer(value), op.outputs[0].rank if last else 0)
+        return
+    while (token := (yield from node.inputs[0].take())) is not None:
+        for value in range(op.count):
+            level = 1 + token.level if value == op.count - 1 else 0
+            node.emit(TileValue.integer(value), level)
 
 
 @evaluates(Consume)

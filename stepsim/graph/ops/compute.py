@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -11,9 +11,12 @@ from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, LoweringError, StepError
 from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Record
+from stepsim.graph.functions.inference import Setting
+from stepsim.graph.functions.table import FAMILIES
 from stepsim.graph.limits import COMPUTE_BW
 from stepsim.graph.operator import Operator, Site
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.sizes import Size, plain, product
 from stepsim.graph.types import ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -24,9 +27,11 @@ __all__ = [
     "Compute",
     "check_function",
     "fifo_bytes",
+    "flops_over",
     "infer",
     "matmul_buffers",
-    "same_sizes",
+    "members",
+    "setting_of",
 ]
 
 MATMUL_ROWS = 16
@@ -44,11 +49,20 @@ class Compute(Operator):
         """FLOPs per cycle, own or the program's; None when neither is stated."""
         return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
 
+    @property
+    def function(self) -> Function:
+        """The function as it is applied, with the FLOP weight of the program."""
+        return self.program.weighed(self.fn)
+
+    def has_flops(self) -> bool:
+        """Whether it needs a compute bandwidth."""
+        return bool(self.function.flops)
+
     def unit_bw(self) -> int:
         bandwidth = self.bandwidth()
         if bandwidth is not None:
             return bandwidth
-        if self.fn.constant_cycles:
+        if not self.has_flops():
             return 1
         raise LoweringError(
             f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
@@ -56,57 +70,80 @@ class Compute(Operator):
         )
 
     def operands(self) -> list[Tile]:
-        types: list[ElementType] = []
-        for stream in self.inputs:
-            types += stream.type.parts if isinstance(stream.type, TupleType) else [stream.type]
-        return [t for t in types if isinstance(t, Tile)]
+        """Tiles of the elements, those of tuples one by one."""
+        return [t for s in self.inputs for t in members(s.type) if isinstance(t, Tile)]
 
-    def result_width(self) -> dict[str, Any]:
-        """The unit parameter that lets a matmul take operands of different widths; else nothing."""
-        tiles = self.operands()
-        if "Matmul" not in (self.fn.map_unit, self.fn.accum_unit):
-            return {}
-        if tiles[0].dtype is tiles[1].dtype:
-            return {}
-        out = self.outputs[0].type
-        assert isinstance(out, Tile)
-        return {"result_bpe": out.dtype.element_bytes}
+    def results(self) -> list[Tile]:
+        return [t for t in members(self.outputs[0].type) if isinstance(t, Tile)]
+
+    def record(self) -> Record:
+        """The function as the engine reads it, for the scalar types here."""
+        fn, results = self.function, self.results()
+        states = results if fn.shape.states else []
+        tiles = [*states, *self.operands()]
+        return fn.record(tuple(t.dtype for t in tiles), tuple(t.dtype for t in results))
 
     def flops(self) -> Size:
-        tiles = self.operands()
-        out = self.outputs[0].type
-        assert isinstance(out, Tile)
-        each = self.fn.flops(tiles, out)
-        count = self.inputs[0].elements()
-        # Those of the operands first: a result of few tiles may have the same sizes less often.
-        sides = dict.fromkeys(s for tile in (*tiles, out) for s in (tile.rows, tile.cols))
-        used = set() if isinstance(each, int) else each.free_symbols
-        ragged = [s for s in sides if s.is_ragged and s.expr in used]
-        if isinstance(each, int) or not ragged:
-            return product((count, each))
-        side = ragged[0]
-        rest, one, two = (each.xreplace({side.expr: sympy.Integer(n)}) for n in range(3))
-        slope = one - rest
-        running = not any(side in (t.rows, t.cols) for t in tiles) and side.span != count
-        if len(ragged) > 1 or two != one + slope or running:
-            return self.program.flops_of(self)
-        return product((slope, total_over(side, count))) + product((rest, count))
+        fn, results = self.function, self.results()
+        states = results if fn.shape.states else []
+        found = flops_over(fn, (*states, *self.operands()), results, self.inputs[0].elements())
+        return self.program.flops_of(self) if found is None else found
+
+
+def flops_over(
+    fn: Function, operands: Sequence[Tile], results: Sequence[Tile], count: Size
+) -> Size | None:
+    """FLOPs of ``count`` firings; None when the sums of the sizes do not tell them."""
+    elements = operands[fn.shape.states :]
+    each = fn.cost(operands, results)
+    # Those of the operands first: a result of few tiles may have the same sizes less often.
+    sides = dict.fromkeys(s for tile in (*elements, *results) for s in (tile.rows, tile.cols))
+    used = set() if isinstance(each, int) else each.free_symbols
+    ragged = [s for s in sides if s.is_ragged and s.expr in used]
+    if isinstance(each, int) or not ragged:
+        return product((count, each))
+    side = ragged[0]
+    rest, one = (plain(each.xreplace({side.expr: sympy.Integer(n)})) for n in range(2))
+    slope = one - rest
+    running = not any(side in (t.rows, t.cols) for t in elements) and side.span != count
+    if len(ragged) > 1 or not _linear(each, side) or running:
+        return None
+    return product((slope, total_over(side, count))) + product((rest, count))
+
+
+def _linear(each: sympy.Expr, side: Dim) -> bool:
+    """Whether a sum over all sizes of a side follows from the sum of the sizes."""
+    return sympy.Poly(each, sympy.sympify(side.expr)).degree() <= 1
+
+
+def members(element: ElementType) -> list[ElementType]:
+    """What an operator that spreads tuples sees of an element."""
+    if isinstance(element, TupleType):
+        return [part for one in element.parts for part in members(one)]
+    return [element]
 
 
 def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
     return sum(account.type_bytes(s.type) for s in streams)
 
 
-def matmul_buffers(op: Operator, account: Accounting, *, in_bytes: bool) -> Size:
-    """``16 * cols`` of the first operand (bytes or scalars) plus the weight tile."""
-    a = op.inputs[0].type
-    assert isinstance(a, Tile)
-    rows = product((MATMUL_ROWS, a.cols.bound))
+def matmul_buffers(op: Compute, account: Accounting, *, in_bytes: bool) -> Size:
+    """``16 * k`` of the first operand (bytes or scalars) plus the weight tile, of matmuls alone."""
+    if op.fn.transposes is None:
+        return 0
+    a, b = op.operands()[:2]
+    inner = a.rows if op.fn.transposes[0] else a.cols
+    rows = product((MATMUL_ROWS, inner.bound))
     first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
-    return first + account.type_bytes(op.inputs[1].type)
+    return first + account.type_bytes(b)
 
 
-def same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:
+def setting_of(site: Site, stream: Stream) -> Setting:
+    """Where a function is applied to the elements of a stream."""
+    return Setting(_same_sizes(site), site.owner.namer, stream.elements())
+
+
+def _same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:
     def same(a: Dim, b: Dim, what: str) -> None:
         verdict = site.owner.compare(a, b)
         if not verdict:
@@ -128,13 +165,20 @@ def infer(site: Site, rule: Callable[[], Any]) -> Any:
 
 
 def check_function(
-    site: Site, fn: Any, compute_bw: int | None, usable: bool, where: str
+    site: Site, fn: Any, compute_bw: int | None, applied: Function | None, where: str
 ) -> int | None:
-    """The compute bandwidth of an operator, once function and bandwidth are known to fit it."""
+    """The compute bandwidth of an operator, once function and bandwidth are known to fit it.
+
+    ``applied`` is the function as the operator applies it, None when it cannot.
+    """
     if not isinstance(fn, Function):
-        site.fail(ArgError, f"fn must be a function of st.fn, found {shown(fn)}")
-    if not usable:
-        site.fail(ArgError, f"{fn} cannot be used in {where}")
-    if compute_bw is None or (fn.constant_cycles and type(compute_bw) is int and compute_bw == 0):
+        name = getattr(fn, "__name__", None)
+        hint = f"call it with its arguments, st.fn.{name}(...)" if name in FAMILIES else ""
+        problem = f"fn must be a function of st.fn or st.function, found {shown(fn)}"
+        site.fail(ArgError, problem, hint)
+    if applied is None:
+        site.fail(ArgError, f"'{fn}' cannot be used in {where}")
+    free = not applied.flops and type(compute_bw) is int and compute_bw == 0
+    if compute_bw is None or free:
         return compute_bw
     return site.number(COMPUTE_BW, "compute_bw", compute_bw)

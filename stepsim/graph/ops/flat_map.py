@@ -5,19 +5,20 @@ Their makers (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are reached 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from stepsim.arguments import Range, flag, shown, text_of
-from stepsim.errors import ArgError, DTypeError, RankError, did_you_mean
-from stepsim.graph.dims import Dim, cardinality, format_dims, total_over
-from stepsim.graph.function_rules import U64_TILE
+from stepsim.arguments import counted, flag, shown, text_of
+from stepsim.errors import ArgError, RankError, did_you_mean
+from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.functions.inference import U64_TILE
 from stepsim.graph.handle import FixedCounts, Padding, SplitPadding
-from stepsim.graph.limits import BASE, COUNT, CYCLES, MAX_PIECES, MAX_VALUE, RESERVED, TILE_SIDE
+from stepsim.graph.limits import BASE, MAX_VALUE, RESERVED, TILE_SIDE
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.sizes import product
+from stepsim.graph.ops.emitted import EMIT_UNIT, takes_lengths
+from stepsim.graph.ops.number_rules import NUMBER_UNITS
+from stepsim.graph.ops.pieces import float_tile, in_chunks, split_count
 from stepsim.graph.types import MultiHot, Tile
 
 if TYPE_CHECKING:
@@ -27,12 +28,9 @@ __all__ = [
     "FlatMap",
     "StreamFunction",
     "cache_read_addresses",
-    "emit",
     "expert_addresses",
     "flat_map",
     "last_tile_filter",
-    "unpack_cols",
-    "unpack_rows",
 ]
 
 
@@ -70,16 +68,19 @@ class StreamFunction:
                 f"{', '.join(_UNITS)}{did_you_mean(str(kind), _UNITS)}"
             )
         wanted = _UNITS[kind].params
+        needed = len(wanted) - _UNITS[kind].last_optional
         given = self.params if isinstance(self.params, tuple) else ()
         pairs = [p for p in given if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
-        if given is not self.params or [p[0] for p in pairs] != list(wanted) or pairs != [*given]:
+        keys = [p[0] for p in pairs]
+        fits = keys == list(wanted)[: max(len(keys), needed)]
+        if given is not self.params or not fits or pairs != [*given]:
             raise ArgError(
                 f"StreamFunction {self.name!r}: params of unit '{kind}' are pairs of "
                 f"({', '.join(wanted) or 'none'}) and a value, found {shown(self.params)}"
             )
         checked = tuple(
             (key, check(f"{self.name}: {label}", value))
-            for (key, value), (label, check) in zip(pairs, wanted.values(), strict=True)
+            for (key, value), (label, check) in zip(pairs, wanted.values(), strict=False)
         )
         object.__setattr__(self, "params", checked)
         found = dict(checked)
@@ -92,6 +93,8 @@ class StreamFunction:
     @property
     def arity(self) -> int:
         """Streams that the function takes."""
+        if self.unit_kind == "FlatMap":
+            return 2 if takes_lengths(dict(self.params)["dims"]) else 1
         return _UNITS[self.unit_kind].arity
 
     def infer(self, site: Site, xs: Sequence[Stream]) -> Output:
@@ -119,7 +122,46 @@ class FlatMap(Operator):
 
 
 def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None = None) -> Stream:
-    """Replace dim 0 by the streams that ``fn`` returns for the elements."""
+    """Replace every element by a stream, and join these streams.
+
+    FlatMap of the STeP paper (table 6). The function says how many pieces there are and of what
+    size.
+
+    Shape
+    -----
+    ``x.shape`` without dim 0 ``++ [D] ++`` the inner dims of the pieces. ``D`` is dim 0 times the
+    pieces of an element where both are regular, else ragged.
+
+    Parameters
+    ----------
+    x : the stream.
+    fn : a stream function: ``fn.unpack_rows()``, ``fn.emit(...)``,
+        ``fn.cache_read_addresses(...)``, ...
+    *others : further streams of the shape of ``x``, for functions of several.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each element; what the pieces cost is said by the function.
+
+    Raises
+    ------
+    ArgError : ``fn`` is no stream function, or takes another number of streams.
+    DTypeError : an input has the wrong type for it.
+    RankError : an input has the wrong rank for it.
+    DimError : the shapes of several inputs are not known to be equal.
+
+    Example
+    -------
+    >>> with st.Program("rows") as program:
+    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape(4, 1), tile=(2, 1)).flatten(0, 1)
+    ...     rows = st.flat_map(x, st.fn.unpack_rows())
+    ...     out = st.linear_store(rows, "out")
+    >>> rows
+    Stream[4] of Tile[1x1 f32] <- flat_map#2
+    >>> print(run_functional(program).stored["out"].ravel())
+    [0. 1. 2. 3.]
+    """
     site = Site("flat_map", (x, *others), label)
     site.require(
         isinstance(fn, StreamFunction),
@@ -130,38 +172,19 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
     site.require(
         1 + len(others) == fn.arity,
         ArgError,
-        f"{fn.name} takes {fn.arity} streams, found {1 + len(others)}",
+        f"'{fn.name}' takes {counted(fn.arity, 'stream')}, found {1 + len(others)}",
     )
     return site.add(FlatMap(fn=fn), [fn.infer(site, (x, *others))])[0]
-
-
-def _float_tile(site: Site, x: Stream) -> Tile:
-    tile = x.type
-    if not (isinstance(tile, Tile) and tile.dtype.is_arithmetic):
-        site.fail(DTypeError, f"in1 must carry tiles of scalars to compute with, found {tile}")
-    return tile
-
-
-def _split_count(site: Site, x: Stream, side: Dim) -> Dim:
-    """``D_0 * side``: exact for an outermost dim, ragged when either is."""
-    size = x.shape[-1]
-    if not (size.is_ragged or side.is_ragged):
-        return Dim(product((size.expr, side.expr)))
-    count = x.elements()
-    total = total_over(side, count)
-    if x.rank == 0:
-        return Dim(total)
-    return site.owner.namer.ragged(
-        "u", f"pieces of {site.title}", total=total, bound=product((size.bound, side.bound))
-    )
 
 
 def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
     rows, drop = params["split_row"], params["filter"]
-    tile = _float_tile(site, x)
+    if "chunk" in params:
+        return in_chunks(site, x, by_row=rows, drop=drop, chunk=params["chunk"])
+    tile = float_tile(site, x)
     if not rows:
-        count = _split_count(site, x, tile.cols)
+        count = split_count(site, x, tile.cols)
         column = Tile(tile.dtype, Dim(1), tile.rows)
         if tile.cols.is_ragged:
             column = column.counted_anew(
@@ -172,37 +195,28 @@ def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
         valid = x.padding is None and all(side.is_static for side in sides)
         padding = None if valid and int(tile.cols) <= int(tile.rows) else SplitPadding()
         return Output((*x.shape[:-1], count), column, None, padding)
-    count = _split_count(site, x, tile.rows)
+    count = split_count(site, x, tile.rows)
     row = Tile(tile.dtype, Dim(1), tile.cols)
-    if (drop and x.padding is not None) or tile.rows.is_ragged:
-        row = row.counted_anew(cardinality((*x.shape[:-1], count)), f"rows of {site.title}")
     if not drop or x.padding is None:
-        return Output((*x.shape[:-1], count), row, None, x.padding)
+        shape = (*x.shape[:-1], count)
+        if tile.rows.is_ragged:
+            row = row.counted_anew(cardinality(shape), f"rows of {site.title}")
+        return Output(shape, row, None, x.padding)
+    shape = (*x.shape[:-1], _valid_rows(site, x, tile, count))
+    return Output(shape, row.counted_anew(cardinality(shape), f"valid rows of {site.title}"))
+
+
+def _valid_rows(site: Site, x: Stream, tile: Tile, count: Dim) -> Dim:
+    """The innermost dim when padding is dropped from ``count`` rows."""
     known = x.padding
     if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
         chunk = known.chunk_rows
-        whole = not tile.rows.is_static or (isinstance(chunk, int) and int(tile.rows) % chunk == 0)
-        if whole:
-            return Output((known.valid,), row)
+        if not tile.rows.is_static or (isinstance(chunk, int) and int(tile.rows) % chunk == 0):
+            return known.valid
     why = f"valid rows of {x!r}"
-    fresh = (
-        Dim(site.owner.namer.symbol("v", why))
-        if x.rank == 0
-        else site.owner.namer.ragged("v", why, bound=count.bound)
-    )
-    return Output((*x.shape[:-1], fresh), row)
-
-
-def unpack_rows(drop_padding: bool = False) -> StreamFunction:
-    """Tiles to rows, top to bottom; ``drop_padding`` emits valid rows only."""
-    params = (("split_row", True), ("filter", drop_padding))
-    return StreamFunction("unpack_rows", "RetileStreamify", params)
-
-
-def unpack_cols() -> StreamFunction:
-    """Tiles to columns, left to right; each column of R rows is laid out as a tile of 1 x R."""
-    params = (("split_row", False), ("filter", False))
-    return StreamFunction("unpack_cols", "RetileStreamify", params)
+    if x.rank == 0:
+        return Dim(site.owner.namer.symbol("v", why))
+    return site.owner.namer.ragged("v", why, bound=count.bound)
 
 
 def _expert_addresses(site: Site, xs: Sequence[Stream], params: Params) -> Output:
@@ -229,7 +243,43 @@ def _expert_addresses(site: Site, xs: Sequence[Stream], params: Params) -> Outpu
 
 
 def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
-    """Per one-hot selector of expert e: ``base + e * tiles + j`` for j below ``tiles``."""
+    """Per one-hot selector of expert e: the tile indices of the weights of that expert.
+
+    The expert address generator of the paper's simulator. The values are ``base + e * tiles + j``
+    for j below ``tiles``, addresses of :func:`random_load`.
+
+    Shape
+    -----
+    ``[D_0]`` of one-hot selectors becomes ``[D_0, tiles, 1]`` of ``Tile[1x1 u64]``.
+
+    Parameters
+    ----------
+    tiles : tiles of each expert.
+    base : index of the first tile of expert 0.
+
+    Fires
+    -----
+    Once for each selector: all addresses in one cycle, as far as there is room.
+
+    Raises
+    ------
+    DTypeError : the elements are no one-hot selectors.
+    RankError : the stream is not of rank 0; flatten it first.
+    ArgError : the indices go beyond 63 bits.
+
+    Example
+    -------
+    >>> with st.Program("weights") as program:
+    ...     weights = np.repeat(np.arange(6, dtype="f4"), 2).reshape(6, 2)  # 2 rows an expert
+    ...     which = st.routing([[2], [0]], experts=3).multihot()
+    ...     addr = which.flat_map(st.fn.expert_addresses(2))
+    ...     rows = st.random_load(addr.flatten(0, 2), weights, tile=(1, 2))
+    ...     out = st.linear_store(rows, "out")
+    >>> addr
+    Stream[2, 2, 1] of Tile[1x1 u64] <- flat_map#1
+    >>> print(run_functional(program).stored["out"][:, 0])
+    [4. 5. 0. 1.]
+    """
     return StreamFunction("expert_addresses", "ExpertAddrGen", (("n", tiles), ("base", base)))
 
 
@@ -248,7 +298,46 @@ def _cache_read(site: Site, xs: Sequence[Stream], params: Params) -> Output:
 
 
 def cache_read_addresses(stride: int) -> StreamFunction:
-    """Per (index, length): the tile indices ``index * stride + 0 .. length - 1``."""
+    """Per request with an index and a length: the tile indices of its cached tiles.
+
+    The cache read address generator of the paper's simulator. Request ``index`` has ``stride``
+    tiles reserved, of which it uses ``length``: the values are ``index * stride + 0 .. length -
+    1``, addresses of :func:`random_load`. It takes two streams, ``index.flat_map(fn, length)``.
+
+    Shape
+    -----
+    Two streams ``[..., D_0]`` of integers become ``[..., D_0, ~len]`` of ``Tile[1x1 u64]``, where
+    the ragged dim has the lengths as its sizes. All streams made from one stream of lengths share
+    it.
+
+    Parameters
+    ----------
+    stride : tiles reserved for each request.
+
+    Fires
+    -----
+    Once for each request: one address a cycle, without keeping the unit from the next request.
+
+    Raises
+    ------
+    DTypeError : an input does not carry 1x1 tiles of ``u32`` or ``u64``.
+    DimError : the shapes of index and length are not known to be equal.
+
+    A length of 0 fails at run time: an empty inner dim cannot be written.
+
+    Example
+    -------
+    >>> with st.Program("paged cache") as program:
+    ...     cache = np.arange(8, dtype="f4").reshape(8, 1)  # two requests of four tiles each
+    ...     index, length = st.metadata([0, 1]), st.metadata([2, 3])
+    ...     addr = index.flat_map(st.fn.cache_read_addresses(4), length)
+    ...     keys = st.random_load(addr, cache, tile=(1, 1))
+    ...     out = st.linear_store(keys.flatten(0, 1), "out")
+    >>> addr
+    Stream[2, ~len] of Tile[1x1 u64] <- flat_map#2
+    >>> print(run_functional(program).stored["out"].ravel())
+    [0. 1. 4. 5. 6.]
+    """
     return StreamFunction("cache_read_addresses", "CacheReadAddrGen", (("stride", stride),))
 
 
@@ -262,107 +351,38 @@ def _last_tile(site: Site, xs: Sequence[Stream], params: Params) -> Output:
 
 
 def last_tile_filter() -> StreamFunction:
-    """Per length: selectors of width 2, output 0 for the last element, output 1 before it."""
-    return StreamFunction("last_tile_filter", "FilterLastTile")
+    """Per length: selectors that tell the last of so many elements from those before it.
 
+    The filter of the last tile in the paper's simulator: the selector is output 0 for the last
+    element and output 1 for those before it.
 
-def _emit(site: Site, xs: Sequence[Stream], params: Params) -> Output:
-    (x,) = xs
-    dims, tile = params["dims"], params["tile"]
-    own = _float_tile(site, x)
-    sides = {"rows": own.rows, "cols": own.cols}
+    Shape
+    -----
+    ``[..., D_0]`` of integers becomes ``[..., D_0, ~len]`` of ``MultiHot[2]``, with the ragged dim
+    of ``fn.cache_read_addresses`` of the same lengths. A partition by it has known counts.
 
-    def size(entry: int | str) -> Dim:
-        if entry == "valid":
-            if x.padding is None:
-                return own.rows
-            why = f"valid rows per tile of {x!r}"
-            return site.owner.namer.ragged("v", why, bound=own.rows.bound, span=x.elements())
-        return sides[entry] if isinstance(entry, str) else Dim(entry)
+    Fires
+    -----
+    Once for each length: all selectors in one cycle, as far as there is room.
 
-    sizes = [size(d) for d in dims]
-    known = math.prod(int(d) for d in sizes if d.is_static)
-    site.require(
-        known <= MAX_PIECES,
-        ArgError,
-        f"emit with dims {list(dims)} cuts a tile into {shown(known)} pieces or more; "
-        f"2**{MAX_PIECES.bit_length() - 1} are the most",
-        "emit fewer pieces from each tile",
-    )
-    outer = _split_count(site, x, sizes[0])
-    inner = [_piece_dim(site, x, sizes[:i], d) for i, d in enumerate(sizes) if i]
-    shape = (*x.shape[:-1], outer, *inner)
-    made = Tile(own.dtype, size(tile[0]), size(tile[1]))
-    if any(d.is_ragged for d in sizes):
-        made = made.counted_anew(cardinality(shape), f"pieces of {site.title}")
-    return Output(shape, made)
+    Raises
+    ------
+    DTypeError : the input does not carry 1x1 tiles of ``u32`` or ``u64``.
 
-
-def _piece_dim(site: Site, x: Stream, above: Sequence[Dim], size: Dim) -> Dim:
-    """A dim of the pieces of every tile, below the dims ``above`` of them."""
-    if not size.is_ragged:
-        return size
-    total = None
-    if not any(d.is_ragged for d in above):
-        total = product((total_over(size, x.elements()), *(d.expr for d in above)))
-    return site.owner.namer.ragged(
-        str(size.expr), f"pieces of {site.title}", total=total, bound=size.bound
-    )
-
-
-def emit(
-    dims: Sequence[int | str],
-    tile: tuple[int | str, int | str] = ("rows", "cols"),
-    *,
-    cycles: int = 0,
-    kernel: Callable[..., Any] | None = None,
-) -> StreamFunction:
-    """A general stream function: ``prod(dims)`` pieces of size ``tile`` per input tile.
-
-    Entries of ``dims`` (outermost first) are ints, ``"rows"``, ``"cols"`` or ``"valid"`` (valid
-    rows); entries of ``tile`` are ints, ``"rows"`` or ``"cols"``. Each piece costs ``cycles``.
-
-    For functional runs ``kernel(array, valid_rows)`` returns the pieces as arrays, in row-major
-    order over ``dims``; without it the scalars of the tile, row-major, are cut into the pieces.
+    Example
+    -------
+    >>> with st.Program("last tiles") as program:
+    ...     length = st.metadata([2, 3])
+    ...     which = length.flat_map(st.fn.last_tile_filter())
+    ...     addr = st.metadata([0, 1]).flat_map(st.fn.cache_read_addresses(4), length)
+    ...     last, before = st.partition(addr, which)
+    ...     last.consume()
+    ...     before.consume()
+    >>> [last, before]
+    [Stream[2] of Tile[1x1 u64] <- partition#4.0,
+     Stream[len_total - 2] of Tile[1x1 u64] <- partition#4.1]
     """
-    params = (("dims", dims), ("tile", tile), ("cycles", cycles))
-    return StreamFunction("emit", "FlatMap", params, kernel=kernel)
-
-
-def _entries(
-    what: str, given: object, words: tuple[str, ...], limits: Range
-) -> tuple[int | str, ...]:
-    """Sizes, each an int within ``limits`` or one of ``words``."""
-    if not isinstance(given, list | tuple):
-        raise ArgError(
-            f"{what} must be a list of ints or {', '.join(map(repr, words))}, found {shown(given)}"
-        )
-    found: list[int | str] = []
-    for entry in given:
-        if isinstance(entry, str):
-            if entry not in words:
-                raise ArgError(
-                    f"{what} holds {entry!r}, expected an int or one of "
-                    f"{', '.join(map(repr, words))}{did_you_mean(entry, words)}"
-                )
-            found.append(entry)
-        else:
-            found.append(limits.checked(f"an entry of {what}", entry))
-    return tuple(found)
-
-
-def _dims_of_pieces(what: str, given: object) -> tuple[int | str, ...]:
-    found = _entries(what, given, ("rows", "cols", "valid"), COUNT)
-    if not found:
-        raise ArgError(f"{what} must have an entry or more, found {shown(given)}")
-    return found
-
-
-def _sides_of_pieces(what: str, given: object) -> tuple[int | str, ...]:
-    found = _entries(what, given, ("rows", "cols"), TILE_SIDE)
-    if len(found) != 2:
-        raise ArgError(f"{what} must have two entries (rows, columns), found {shown(given)}")
-    return found
+    return StreamFunction("last_tile_filter", "FilterLastTile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,23 +392,24 @@ class _Unit:
     rule: Callable[[Site, Sequence[Stream], Params], Output]
     params: dict[str, tuple[str, Callable[[str, object], Any]]]
     arity: int = 1
+    last_optional: bool = False
 
 
 _UNITS = {
     "RetileStreamify": _Unit(
-        _unpack, {"split_row": ("split_row", flag), "filter": ("drop_padding", flag)}
+        _unpack,
+        {
+            "split_row": ("split_row", flag),
+            "filter": ("drop_padding", flag),
+            "chunk": ("chunk", TILE_SIDE.checked),
+        },
+        last_optional=True,
     ),
     "ExpertAddrGen": _Unit(
         _expert_addresses, {"n": ("tiles", RESERVED.checked), "base": ("base", BASE.checked)}
     ),
     "CacheReadAddrGen": _Unit(_cache_read, {"stride": ("stride", RESERVED.checked)}, arity=2),
     "FilterLastTile": _Unit(_last_tile, {}),
-    "FlatMap": _Unit(
-        _emit,
-        {
-            "dims": ("dims", _dims_of_pieces),
-            "tile": ("tile", _sides_of_pieces),
-            "cycles": ("cycles", CYCLES.checked),
-        },
-    ),
+    **{kind: _Unit(rule, params) for kind, (rule, params) in NUMBER_UNITS.items()},
+    "FlatMap": _Unit(*EMIT_UNIT),
 }

@@ -1,17 +1,14 @@
-"""Higher-order operators: map, accum, map-accum, scan (STeP paper, table 6)."""
+"""Map, and the members of its tuples (STeP paper, table 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepsim.arguments import shown
-from stepsim.errors import ArgError, DTypeError, LoweringError
-from stepsim.graph.accumulation import Init, accum_result, is_dynamic, map_accum_init
-from stepsim.graph.dims import Dim, cardinality
-from stepsim.graph.functions import Function, append_row, set_offset
-from stepsim.graph.handle import Padding, SplitPadding, blurred
+from stepsim.arguments import counted
+from stepsim.errors import ArgError
+from stepsim.graph.functions import Function, SelectorFunction, part
+from stepsim.graph.functions.inference import operand_tiles, result_types
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.compute import (
     Compute,
@@ -19,22 +16,24 @@ from stepsim.graph.ops.compute import (
     fifo_bytes,
     infer,
     matmul_buffers,
-    same_sizes,
+    members,
+    setting_of,
 )
+from stepsim.graph.ops.operands import element_of, no_buffers, padding_of, spread
+from stepsim.graph.ops.selector_maps import map_selectors
 from stepsim.graph.sizes import Size
-from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
-from stepsim.plugins import usable
+from stepsim.graph.types import Tile, TupleType
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["Accum", "Map", "MapAccum", "Scan", "accum", "map_", "map_accum", "scan"]
+__all__ = ["Map", "map_", "unzip"]
 
 
 @dataclass(eq=False, kw_only=True)
 class Map(Compute):
-    """Applies a function to the elements of one or two streams."""
+    """Applies a function to the elements of some streams."""
 
     name: ClassVar[str] = "map"
     charges_compute: ClassVar[bool] = True
@@ -44,40 +43,13 @@ class Map(Compute):
 
     @property
     def unit_kind(self) -> str:  # type: ignore[override]
-        return "UnaryMap" if len(self.inputs) == 1 else "BinaryMap"
+        return {1: "UnaryMap", 2: "BinaryMap"}.get(len(self.inputs), "NaryMap")
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        params: dict[str, Any] = {"bw": self.unit_bw(), "wb": self.write_back}
-        unit = self.fn.map_unit
-        self._check_offered()
-        if self.fn.arity == 1:
-            return params | {"fn": unit}
-        if unit == "Matmul" and any(is_dynamic(t) for t in self.operands()):
-            unit = "DynMatmul"
-        params["fn"] = [unit, self.fn.transposed]
-        if self.fn.stride is not None:
-            params["stride"] = self.fn.stride
-        return params | self.result_width()
-
-    def _check_offered(self) -> None:
-        """Refuse sizes other than those that the engine has compiled under the function's name."""
-        mine = self.fn
-        if mine.sizes is None:
-            return
-        for plugin in usable("stepsim.functions"):
-            other = plugin.loaded
-            if not isinstance(other, Function) or other.map_unit != mine.map_unit:
-                continue
-            if (other.sizes, other.constant_cycles) != (mine.sizes, mine.constant_cycles):
-                raise LoweringError(
-                    f"{self.title()}: function {mine.name} is not the '{mine.map_unit}' of package "
-                    f"{plugin.package}, whose sizes= the engine would use; give it another name "
-                    f"({self.source})"
-                )
-            return
+        return {"fn": self.record(), "bw": self.unit_bw(), "wb": self.write_back}
 
     def memory(self, account: Accounting) -> Size:
-        matmul = self.fn.map_unit == "Matmul" and len(self.inputs) == 2
+        matmul = self.fn.transposes is not None and len(self.inputs) == 2
         out = account.type_bytes(self.outputs[0].type)
         if account.by_paper:
             total = matmul_buffers(self, account, in_bytes=True) if matmul else 0
@@ -89,134 +61,134 @@ class Map(Compute):
         return fifo_bytes(account, *self.inputs) + out
 
 
-@dataclass(eq=False, kw_only=True)
-class _Reduction(Compute):
-    """Keeps one state tile while the ``rank`` inner dims pass."""
-
-    fn: Function
-    rank: int
-    init: Init
-    compute_bw: int | None
-    write_back: bool
-
-    def unit_fn(self) -> Any:
-        """The function, in the vocabulary of the engine."""
-        return self.fn.accum_unit
-
-    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        out = self.outputs[0].type
-        assert isinstance(out, Tile)
-        return {
-            "fn": self.unit_fn(),
-            "bw": self.unit_bw(),
-            "rank": self.rank,
-            "init": [self.init.rows, self.init.cols],
-            "bpe": out.dtype.element_bytes,
-            "wb": self.write_back,
-        }
-
-
-@dataclass(eq=False, kw_only=True)
-class Accum(_Reduction):
-    """Reduces the ``rank`` inner dims with a function."""
-
-    name: ClassVar[str] = "accum"
-    unit_kind: ClassVar[str] = "Accum"
-
-    @property
-    def charges_compute(self) -> bool:  # type: ignore[override]
-        return self.fn.cost is not None
-
-    def memory(self, account: Accounting) -> Size:
-        total = account.type_bytes(self.outputs[0].type)
-        if account.count_fifos and account.counting != "published2":
-            total += account.type_bytes(self.inputs[0].type)
-        return total
-
-
-@dataclass(eq=False, kw_only=True)
-class Scan(Accum):
-    """Like accum, but shows the state after every element."""
-
-    name: ClassVar[str] = "scan"
-    unit_kind: ClassVar[str] = "Scan"
-
-
-@dataclass(eq=False, kw_only=True)
-class MapAccum(_Reduction):
-    """Multiplies two streams of matrices and accumulates the products."""
-
-    name: ClassVar[str] = "map_accum"
-    unit_kind: ClassVar[str] = "BinaryMapAccum"
-    charges_compute: ClassVar[bool] = True
-
-    def unit_fn(self) -> Any:
-        dynamic = self.init.kind == "empty" or any(is_dynamic(t) for t in self.operands())
-        return ["DynMatmul" if dynamic else "Matmul", self.fn.transposed]
-
-    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        return super().unit_params(bindings) | self.result_width()
-
-    def memory(self, account: Accounting) -> Size:
-        out = account.type_bytes(self.outputs[0].type)
-        first = account.type_bytes(self.inputs[0].type)
-        if account.by_paper:
-            fifos = 3 * first if account.count_fifos else 0
-            return matmul_buffers(self, account, in_bytes=True) + out + fifos
-        if not account.count_fifos:
-            return out
-        if account.counting == "published2":
-            return matmul_buffers(self, account, in_bytes=False) + out
-        return 3 * first
-
-
-def _no_buffers(site: Site, *streams: Stream) -> None:
-    for role, stream in zip(site.roles, streams, strict=True):
-        site.require_type(
-            not isinstance(stream.type, Buffer), role, stream, "tiles, not buffers",
-            "streamify the buffer first",
-        )  # fmt: skip
-
-
-def _padding(fn: Function, inputs: Sequence[Stream], out: Tile) -> Padding | SplitPadding | None:
-    """Valid rows of a result: matmuls and unary functions keep those of the first operand.
-
-    Elementwise functions take the larger count of the operands that are not broadcast.
-    """
-    if fn in (set_offset, append_row):
-        return SplitPadding()
-    found = [s.padding for s in inputs if not isinstance(s.type, Tile) or s.type.rows == out.rows]
-    if not found or None in found:
-        return None
-    return found[0] if all(p == found[0] for p in found) else SplitPadding()
-
-
 def map_(
-    fn: Function,
+    fn: Function | SelectorFunction,
     *xs: Stream,
     compute_bw: int | None = None,
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Apply ``fn`` to one stream, or elementwise to two of the same shape."""
+    """Apply a function to every element of one stream, or elementwise to several.
+
+    Map of the STeP paper (table 6), with any number of streams. The operands are tiles of streams
+    of one shape; tuples, of :func:`zip` or a function with several results, are spread into their
+    members. A function with several results makes a stream of tuples, which :func:`unzip` takes
+    apart.
+
+    Shape
+    -----
+    That of the inputs, which must be equal; the tile is the result of the function.
+
+    Parameters
+    ----------
+    fn : a function of ``st.fn``, or one that :func:`function` has made. Those of selectors
+        take no compute_bw.
+    *xs : streams, together as many operands as ``fn`` takes.
+    compute_bw : FLOPs per cycle; default that of the program.
+    write_back : whether results go to on-chip memory: the operator pays for the store, and every
+        reader for the load.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each element, when all operands are there and the output has room: ``max(load, compute,
+    store)`` cycles, where load are the bytes of the operands that are on chip over the on-chip
+    bandwidth, compute is ``ceil(FLOPs / compute_bw)`` and the cycles of ``fn``, and store (with
+    ``write_back``) the bytes of the result over the on-chip bandwidth. The slots of the operands
+    are freed when the result is sent.
+
+    FLOPs
+    -----
+    Those of the function, padding rows included, for each element.
+
+    Memory
+    ------
+    For a product of matrices ``16 * columns`` scalars of the first operand and the tile of the
+    second; else nothing.
+
+    Raises
+    ------
+    ArgError : ``fn`` is no function for maps, or takes another number of operands.
+    DTypeError : an operand has the wrong type, or is a buffer.
+    DimError : the shapes, or the sides of the tiles, are not known to fit.
+
+    Example
+    -------
+    >>> with st.Program("linear", compute_bw=64) as program:
+    ...     x = st.linear_load(np.ones((4, 2), "f4"), tile=(2, 2))  # [2, 1]
+    ...     w = st.linear_load(np.full((2, 3), 5, "f4"), tile=(2, 3), ref=x.flatten(0, 1))
+    ...     y = st.map(st.fn.matmul, x, w.flatten(0, 1))
+    ...     out = st.linear_store(y, "out")
+    >>> y
+    Stream[2, 1] of Tile[2x3 f32] <- map#4
+    >>> print(run_functional(program).stored["out"][0], program.metrics().flops)
+    [10. 10. 10.] 48
+    """
+    if isinstance(fn, SelectorFunction):
+        return map_selectors(fn, xs, compute_bw, write_back, label)
     site = Site("map", xs, label)
-    usable = isinstance(fn, Function) and fn.map_unit is not None
-    compute_bw = check_function(site, fn, compute_bw, usable, "a map")
+    applied = fn if isinstance(fn, Function) and not fn.shape.states else None
+    compute_bw = check_function(site, fn, compute_bw, applied, "a map")
     write_back = site.flag("write_back", write_back)
-    site.require(1 <= len(xs) <= 2, ArgError, f"map takes one or two streams, found {len(xs)}")
-    _no_buffers(site, *xs)
-    types: list[ElementType] = []
-    for x in xs:
-        types += x.type.parts if isinstance(x.type, TupleType) else [x.type]
+    site.require(len(xs) > 0, ArgError, "map takes one stream or more, found 0")
+    no_buffers(site, *xs)
+    types, owners = spread(xs)
     site.require(
-        len(types) == fn.arity, ArgError, f"{fn} takes {fn.arity} operands, found {len(types)}"
+        len(types) == fn.arity,
+        ArgError,
+        f"'{fn}' takes {counted(fn.arity, 'operand')}, found {len(types)}",
     )
-    if len(xs) == 2:
-        site.same_dims(xs[0].shape, xs[1].shape, "in1", "in2", hint=_count_hint(site, *xs))
-    out: Tile = infer(site, lambda: fn.result(types, same_sizes(site)))
+    for position, x in enumerate(xs[1:], 2):
+        site.same_dims(
+            xs[0].shape, x.shape, "in1", f"in{position}", hint=_count_hint(site, xs[0], x)
+        )
+    tiles: list[Tile] = infer(site, lambda: operand_tiles(fn, types))
+    outs = infer(site, lambda: result_types(fn, tiles, setting_of(site, xs[0])))
     op = Map(fn=fn, compute_bw=compute_bw, write_back=write_back)
-    rows = xs[:1] if fn.map_unit == "Matmul" else xs
-    return site.add(op, [Output(xs[0].shape, out, None, _padding(fn, rows, out))])[0]
+    padding = padding_of(fn, owners, tiles, outs)
+    return site.add(op, [Output(xs[0].shape, element_of(outs), None, padding)])[0]
+
+
+def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
+    """Take a stream of tuples of tiles apart, into a stream for each member.
+
+    A helper, the inverse of Zip of the STeP paper (table 7). Each member is a map of ``fn.part``.
+
+    Shape
+    -----
+    A tuple of streams of the shape of ``x``, one for each member, of its type.
+
+    Parameters
+    ----------
+    x : stream of tuples of tiles.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each element in each of the maps, in no cycles but those of reading tuples whose tiles
+    lie in on-chip memory (the results of a map with ``write_back=True``).
+
+    Raises
+    ------
+    DTypeError : ``x`` carries no tuples of tiles.
+
+    Example
+    -------
+    >>> both = st.function("both", "m n -> m n, m 1", values=lambda x: (x, x[:, :1]))
+    >>> with st.Program("whole and first") as program:
+    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape(2, 2), tile=(2, 2))
+    ...     whole, first = st.unzip(st.map(both, x))
+    ...     whole.consume()
+    ...     out = st.linear_store(first, "first")
+    >>> first
+    Stream[1, 1] of Tile[2x1 f32] <- map#3
+    >>> print(run_functional(program).stored["first"].ravel())
+    [0. 2.]
+    """
+    site = Site("unzip", (x,), label, ("in",))
+    site.require_type(isinstance(x.type, TupleType), "in", x, "tuples")
+    count = len(members(x.type))
+    return tuple(map_(part(i, count), x, label=label) for i in range(count))
 
 
 def _count_hint(site: Site, a: Stream, b: Stream) -> str:
@@ -229,150 +201,3 @@ def _count_hint(site: Site, a: Stream, b: Stream) -> str:
             f"({names[0]}, {names[1]}) or build both selectors from one routing()"
         )
     return ""
-
-
-def accum(
-    x: Stream,
-    fn: Function,
-    rank: int,
-    init: Init | None = None,
-    *,
-    compute_bw: int | None = None,
-    write_back: bool = False,
-    label: str | None = None,
-) -> Stream:
-    """Reduce the ``rank`` inner dims; the result type follows from ``fn`` and the reduced dims."""
-    options = (compute_bw, write_back)
-    site, made, out, padding = _reduction("accum", x, fn, rank, init, options, label)
-    shape = x.shape[: len(x.shape) - made["rank"]]
-    if any(d.is_ragged for d in x.shape[len(shape) :]):
-        out = _uneven(site, x, out, cardinality(shape))
-    return site.add(Accum(**made), [Output(shape, out, None, padding)])[0]
-
-
-def scan(
-    x: Stream,
-    fn: Function,
-    rank: int,
-    init: Init | None = None,
-    *,
-    compute_bw: int | None = None,
-    write_back: bool = False,
-    label: str | None = None,
-) -> Stream:
-    """Running state of ``fn``, restarted after every ``rank`` inner dims."""
-    options = (compute_bw, write_back)
-    site, made, out, _ = _reduction("scan", x, fn, rank, init, options, label)
-    if fn.accum_unit in ("RetileRow", "RetileCol"):
-        side = "rows" if fn.accum_unit == "RetileRow" else "cols"
-        out = Tile(out.dtype, *_growing(site, x, out, side))
-    return site.add(Scan(**made), [Output(x.shape, out, None, blurred(x.padding))])[0]
-
-
-def _uneven(site: Site, x: Stream, out: Tile, span: Size) -> Tile:
-    """Results of groups of different length: sides that stay sum to what only a run tells."""
-    assert isinstance(x.type, Tile)
-    old, why = (x.type.rows, x.type.cols), f"results of {site.title}"
-    sides = [s.counted_anew(span, why) if s in old else s for s in (out.rows, out.cols)]
-    return Tile(out.dtype, *sides)
-
-
-def _states(site: Site, out: Tile, span: Size) -> Tile:
-    """States of tiles of different sizes, of which those of one row or column are broadcast."""
-    sides = [
-        site.owner.namer.ragged("r", f"sizes of {site.title}", bound=side.bound, span=span)
-        if side.is_ragged
-        else side
-        for side in (out.rows, out.cols)
-    ]
-    return Tile(out.dtype, *sides)
-
-
-def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:
-    """Tiles that grow with every element: a ragged side bounded by the full pack."""
-    full = out.rows if side == "rows" else out.cols
-    grown = site.owner.namer.ragged(
-        "r", f"{side} of {site.title}", bound=full.bound, span=x.elements()
-    )
-    return (grown, out.cols) if side == "rows" else (out.rows, grown)
-
-
-class _Made(TypedDict):
-    """The arguments of an accumulation, checked."""
-
-    fn: Function
-    rank: int
-    init: Init
-    compute_bw: int | None
-    write_back: bool
-
-
-def _reduction(
-    name: str,
-    x: Stream,
-    fn: Function,
-    rank: int,
-    init: Init | None,
-    options: tuple[int | None, bool],
-    label: str | None,
-) -> tuple[Site, _Made, Tile, Padding | SplitPadding | None]:
-    site = Site(name, (x,), label, ("in",))
-    usable = isinstance(fn, Function) and fn.accum_unit is not None and fn.accum_unit != "Matmul"
-    where = "an accumulation; use map_accum for matmuls" if fn is not None else name
-    compute_bw = check_function(site, fn, options[0], usable, where)
-    write_back = site.flag("write_back", options[1])
-    _check_init(site, init)
-    _no_buffers(site, x)
-    site.require_type(isinstance(x.type, Tile), "in", x, "tiles")
-    rank = site.rank_at_least(x, rank)
-    out, start = infer(
-        site, lambda: accum_result(fn, x, rank, init, site.owner.namer, same_sizes(site))
-    )
-    packs = fn.accum_unit in ("RetileRow", "RetileCol")
-    if not packs:
-        left = x.shape if name == "scan" else x.shape[: len(x.shape) - rank]
-        out = _states(site, out, cardinality(left))
-    made: _Made = {
-        "fn": fn, "rank": rank, "init": start, "compute_bw": compute_bw, "write_back": write_back
-    }  # fmt: skip
-    return site, made, out, x.padding if packs else None
-
-
-def _check_init(site: Site, init: object) -> None:
-    site.require(
-        init is None or isinstance(init, Init),
-        ArgError,
-        f"init must be a state of st.fn.zero, one or empty, found {shown(init)}",
-    )
-
-
-def map_accum(
-    fn: Function,
-    a: Stream,
-    b: Stream,
-    rank: int,
-    init: Init | None = None,
-    *,
-    compute_bw: int | None = None,
-    write_back: bool = False,
-    label: str | None = None,
-) -> Stream:
-    """Multiply two streams of one shape and accumulate over the ``rank`` inner dims."""
-    site = Site("map_accum", (a, b), label)
-    usable = isinstance(fn, Function) and fn.accum_unit == "Matmul"
-    where = "a map-accumulate; use matmul or matmul_t"
-    compute_bw = check_function(site, fn, compute_bw, usable, where)
-    write_back = site.flag("write_back", write_back)
-    _check_init(site, init)
-    _no_buffers(site, a, b)
-    rank = site.rank_at_least(a, rank)
-    site.same_dims(a.shape, b.shape, "in1", "in2")
-    out: Tile = infer(site, lambda: fn.result((a.type, b.type), same_sizes(site)))
-    start: Init = infer(site, lambda: map_accum_init(out, init))
-    if start.dtype is not None and start.dtype is not out.dtype:
-        site.fail(DTypeError, f"the state is {start.dtype}, the products are {out}")
-    op = MapAccum(fn=fn, rank=rank, init=start, compute_bw=compute_bw, write_back=write_back)
-    shape = a.shape[: len(a.shape) - rank]
-    if any(d.is_ragged for d in a.shape[len(shape) :]):
-        out = out.counted_anew(cardinality(shape), f"results of {site.title}")
-    return site.add(op, [Output(shape, out, None, _padding(fn, (a,), out))])[0]

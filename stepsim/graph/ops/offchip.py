@@ -1,19 +1,21 @@
-"""Off-chip operators: linear and random loads and stores (STeP paper, table 3)."""
+"""Off-chip operators: linear stores, random loads and stores (STeP paper, table 3)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import sympy
 
 from stepsim.arguments import label_of, shown
-from stepsim.errors import ArgError, DimError, DTypeError, KindError, StepError
+from stepsim.errors import ArgError, DimError, DTypeError, StepError
 from stepsim.graph.dims import Dim
-from stepsim.graph.limits import BASE, FIFO_DEPTH, PAR_DISPATCH, STEPS, TILE_SIDE, WALK
+from stepsim.graph.limits import (
+    BASE,
+    FIFO_DEPTH,
+    PAR_DISPATCH,
+    TILE_SIDE,
+)
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import Ack, DType, TensorSpec, Tile, as_spec
@@ -23,20 +25,25 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
 __all__ = [
-    "LinearLoad",
     "LinearStore",
     "RandomLoad",
     "RandomStore",
-    "linear_load",
+    "Tensor",
+    "TileMover",
+    "dispatch_of",
     "linear_store",
     "random_load",
     "random_store",
+    "rows_cols",
+    "spec_of",
+    "tiling",
 ]
 
 Tensor = TensorSpec | np.ndarray[Any, Any]
 
 
-def _rows_cols(tile: Tile) -> list[int]:
+def rows_cols(tile: Tile) -> list[int]:
+    """The sides of a tile of static size."""
     return [int(tile.rows), int(tile.cols)]
 
 
@@ -50,7 +57,7 @@ class _OffChip(Operator):
         return self.par_dispatch or self.program.par_dispatch
 
 
-class _TileMover(_OffChip):
+class TileMover(_OffChip):
     """Moves one tile of a fixed size for each element of its output."""
 
     tile: Tile
@@ -60,34 +67,6 @@ class _TileMover(_OffChip):
 
     def memory(self, account: Accounting) -> Size:
         return account.buffering * account.load_bytes(self.tile)
-
-
-@dataclass(eq=False, kw_only=True)
-class LinearLoad(_TileMover):
-    """Reads a tensor as tiles along an affine walk, once or once per reference element."""
-
-    name: ClassVar[str] = "linear_load"
-    tensor: TensorSpec
-    tile: Tile
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    base: int
-    par_dispatch: int | None
-
-    @property
-    def unit_kind(self) -> str:  # type: ignore[override]
-        return "DynOffChipLoad" if self.inputs else "OffChipLoad"
-
-    def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        params: dict[str, Any] = {
-            "tile": _rows_cols(self.tile),
-            "view": list(self.shape),
-            "par": self.par(),
-            "bpe": self.tile.dtype.element_bytes,
-        }
-        if not self.inputs:
-            params["lead"] = False
-        return params
 
 
 @dataclass(eq=False, kw_only=True)
@@ -103,7 +82,7 @@ class LinearStore(_OffChip):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         tile = self.inputs[0].type
         assert isinstance(tile, Tile)
-        return {"tile": _rows_cols(tile), "par": self.par()}
+        return {"tile": rows_cols(tile), "par": self.par()}
 
     def traffic(self, account: Accounting) -> Size:
         return account.stream_bytes(self.inputs[0])
@@ -113,7 +92,7 @@ class LinearStore(_OffChip):
 
 
 @dataclass(eq=False, kw_only=True)
-class RandomLoad(_TileMover):
+class RandomLoad(TileMover):
     """Reads one tile per address."""
 
     name: ClassVar[str] = "random_load"
@@ -125,14 +104,14 @@ class RandomLoad(_TileMover):
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
-            "tile": _rows_cols(self.tile),
+            "tile": rows_cols(self.tile),
             "par": self.par(),
             "bpe": self.tile.dtype.element_bytes,
         }
 
 
 @dataclass(eq=False, kw_only=True)
-class RandomStore(_TileMover):
+class RandomStore(TileMover):
     """Writes one tile per address and acknowledges it."""
 
     name: ClassVar[str] = "random_store"
@@ -146,7 +125,7 @@ class RandomStore(_TileMover):
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
-            "tile": _rows_cols(self.tile),
+            "tile": rows_cols(self.tile),
             "par": self.par(),
             "bpe": self.tile.dtype.element_bytes,
             "ack_addr": self.ack == "addr",
@@ -157,14 +136,15 @@ class RandomStore(_TileMover):
         return 2 * tile if account.by_paper else account.buffering * self.buffer_depth * tile
 
 
-def _spec(site: Site, tensor: Tensor) -> TensorSpec:
+def spec_of(site: Site, tensor: Tensor) -> TensorSpec:
+    """The description of a tensor that a user gives."""
     try:
         return as_spec(tensor)
     except StepError as error:
         site.fail(type(error), str(error))
 
 
-def _tiling(
+def tiling(
     site: Site, tensor: TensorSpec, tile: tuple[int, int], floats: bool
 ) -> tuple[Tile, list[int]]:
     """Checked tile type and the tile grid of the tensor."""
@@ -195,77 +175,11 @@ def _tiling(
     return Tile(tensor.dtype, Dim(tile[0]), Dim(tile[1])), grid
 
 
-def _dispatch(site: Site, par_dispatch: int | None, base: int) -> tuple[int | None, int]:
+def dispatch_of(site: Site, par_dispatch: int | None, base: int) -> tuple[int | None, int]:
     """Requests issued per cycle and the base, checked."""
     if par_dispatch is not None:
         par_dispatch = site.number(PAR_DISPATCH, "par_dispatch", par_dispatch)
     return par_dispatch, site.number(BASE, "base", base)
-
-
-def linear_load(
-    tensor: Tensor,
-    tile: tuple[int, int],
-    *,
-    shape: Sequence[int] | None = None,
-    stride: Sequence[int] | None = None,
-    ref: Stream | None = None,
-    base: int = 0,
-    par_dispatch: int | None = None,
-    label: str | None = None,
-) -> Stream:
-    """Read ``shape`` tiles with ``stride`` (both in tiles, outermost first).
-
-    Default is the whole tensor once, row-major. With ``ref`` the walk is repeated for every element
-    of that stream and its dims lead the output shape; without it the output has exactly ``shape``.
-    """
-    site = Site("linear_load", () if ref is None else (ref,), label, ("ref",))
-    given = _spec(site, tensor)
-    par_dispatch, base = _dispatch(site, par_dispatch, base)
-    tile_type, grid = _tiling(site, given, tile, floats=True)
-    view = tuple(grid) if shape is None else _walk(site, "shape", shape)
-    if stride is None:
-        site.require(
-            shape is None or len(view) == len(grid),
-            ArgError,
-            f"shape {list(view)} needs a stride: the tile grid of {given} is {grid}",
-            "pass stride= with one step (in tiles) for each dim of shape",
-        )
-        steps = tuple(math.prod(grid[i + 1 :]) for i in range(len(grid)))
-    else:
-        steps = _walk(site, "stride", stride)
-    site.require(
-        len(steps) == len(view) >= 1,
-        ArgError,
-        f"shape {list(view)} and stride {list(steps)} differ in length",
-        "give one step for each dim",
-    )
-    site.require(all(q >= 1 for q in view), ArgError, f"shape {list(view)} has a dim below 1")
-    last = sum(s * (q - 1) for s, q in zip(steps, view, strict=True))
-    tiles = math.prod(grid)
-    if last >= tiles:
-        site.fail(
-            ArgError,
-            f"the walk ends at tile {last} but {given} has {tiles} tiles of {tile[0]}x{tile[1]}",
-            "shorten shape or stride",
-        )
-    lead = ref.shape if ref is not None else ()
-    op = LinearLoad(
-        tensor=given, tile=tile_type, shape=view, stride=steps, base=base, par_dispatch=par_dispatch
-    )
-    return site.add(op, [Output((*lead, *(Dim(q) for q in view)), tile_type)])[0]
-
-
-def _walk(site: Site, what: str, values: Sequence[Any]) -> tuple[int, ...]:
-    """Dims or steps of a walk over tiles, which are constants."""
-    if isinstance(values, list | tuple) and any(isinstance(v, Dim | sympy.Expr) for v in values):
-        site.require(
-            all(Dim.of(v).is_static for v in values),
-            KindError,
-            f"{what} {[str(v) for v in values]} must be constants",
-            "for a dynamic number of reads pass ref=",
-        )
-        values = [int(v) for v in values]
-    return site.numbers(WALK if what == "shape" else STEPS, what, values)
 
 
 def _static_tile(site: Site, stream: Stream, role: str) -> Tile:
@@ -274,7 +188,9 @@ def _static_tile(site: Site, stream: Stream, role: str) -> Tile:
         site.fail(
             DTypeError,
             f"{role} must carry tiles of static size, found {tile}",
-            "unpack dynamic tiles into rows first",
+            "unpack dynamic tiles into rows first"
+            if isinstance(tile, Tile)
+            else "take tuples apart with unzip(), and read buffers with streamify()",
         )
     return tile
 
@@ -287,9 +203,52 @@ def linear_store(
     par_dispatch: int | None = None,
     label: str | None = None,
 ) -> LinearStore:
-    """Write a stream of static tiles in order. Returns the sink operator."""
+    """Write a stream of tiles off chip, in order.
+
+    LinearOffChipStore of the STeP paper (table 3). Returns the sink operator.
+
+    Shape
+    -----
+    No output. A stream ``[D_0]`` is stored as ``[D_0 * rows, cols]``, a stream ``[..., D_1, D_0]``
+    as ``[..., D_1 * rows, D_0 * cols]``: the innermost dim goes to the right. Where it counts
+    tiles of rows, as in ``[heads, row tiles]``, store ``x.flatten(0, 1)``, which puts all tiles
+    below each other. So are the tiles of a stream with a ragged dim, always: ``[total * rows,
+    cols]``.
+
+    Parameters
+    ----------
+    x : stream of tiles of static size; its dims may be dynamic.
+    name : key of the stored tensor in ``run_functional(...).stored``.
+    base : address in bytes; it has no effect on times.
+    par_dispatch : requests issued per cycle; default that of the program.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each tile: it writes ``rows * ceil(row_bytes / hbm.request_bytes)`` requests,
+    ``par_dispatch`` each cycle, and frees the slot of the tile after the last acknowledgment.
+
+    Memory
+    ------
+    Two tiles. Traffic: the bytes of all tiles written.
+
+    Raises
+    ------
+    DTypeError : the tiles have a dynamic side; unpack them into rows first.
+    ArgError : ``base`` or ``par_dispatch`` is out of range.
+
+    Example
+    -------
+    >>> with st.Program("copy") as program:
+    ...     x = st.linear_load(np.ones((2, 4), "f4"), tile=(1, 2))  # [2, 2]
+    ...     out = st.linear_store(x, "out")
+    >>> run_functional(program).stored["out"].shape
+    (2, 4)
+    >>> program.metrics().off_chip_traffic
+    64
+    """
     site = Site("linear_store", (x,), label, ("in",))
-    par_dispatch, base = _dispatch(site, par_dispatch, base)
+    par_dispatch, base = dispatch_of(site, par_dispatch, base)
     _static_tile(site, x, "in")
     name = label_of(f"{site.title}: name", name)
     op = LinearStore(tensor_name=name, base=base, par_dispatch=par_dispatch)
@@ -315,11 +274,56 @@ def random_load(
     par_dispatch: int | None = None,
     label: str | None = None,
 ) -> Stream:
-    """Read the tile with each row-major tile index in ``addr``; the shape is that of ``addr``."""
+    """Read the tile with each index of a stream of addresses.
+
+    RandomOffChipLoad of the STeP paper (table 3). An address is the index of a tile in the
+    row-major grid of tiles of the tensor, not of a byte.
+
+    Shape
+    -----
+    That of ``addr``, of ``Tile[tile]`` in the tensor's type.
+
+    Parameters
+    ----------
+    addr : stream of tile indices: 1x1 tiles of ``u32`` or ``u64``, from :func:`metadata` or an
+        address function such as ``fn.cache_read_addresses``.
+    tensor : what is read, a :func:`spec` or an array, of rank 2 or more.
+    tile : rows and columns of a tile; they divide those of the tensor.
+    base : address of the tensor, in bytes; it has no effect on times.
+    par_dispatch : requests issued per cycle; default that of the program.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each address, as :func:`linear_load` for each tile.
+
+    Memory
+    ------
+    Two tiles. Traffic: one tile for each address.
+
+    Raises
+    ------
+    DTypeError : ``addr`` does not carry addresses, or the tensor holds no scalars to compute with.
+    ArgError : the tile does not divide the tensor. An index beyond it fails the evaluation of
+        values.
+
+    Example
+    -------
+    >>> with st.Program("rows by index") as program:
+    ...     table = np.arange(8, dtype="f4").reshape(4, 2)
+    ...     rows = st.random_load(st.metadata([3, 0, 3]), table, tile=(1, 2))
+    ...     out = st.linear_store(rows, "out")
+    >>> rows
+    Stream[3] of Tile[1x2 f32] <- random_load#1
+    >>> print(run_functional(program).stored["out"])
+    [[6. 7.]
+     [0. 1.]
+     [6. 7.]]
+    """
     site = Site("random_load", (addr,), label, ("addr",))
-    given = _spec(site, tensor)
-    par_dispatch, base = _dispatch(site, par_dispatch, base)
-    tile_type, _ = _tiling(site, given, tile, floats=True)
+    given = spec_of(site, tensor)
+    par_dispatch, base = dispatch_of(site, par_dispatch, base)
+    tile_type, _ = tiling(site, given, tile, floats=True)
     _address(site, addr)
     op = RandomLoad(tensor=given, tile=tile_type, base=base, par_dispatch=par_dispatch)
     return site.add(op, [Output(addr.shape, tile_type)])[0]
@@ -336,17 +340,64 @@ def random_store(
     par_dispatch: int | None = None,
     label: str | None = None,
 ) -> Stream:
-    """Write each tile of ``data`` to the tile index paired with it. Returns the acknowledgments.
+    """Write each tile to the tile index that is paired with it.
 
-    ``depth`` is the number of tiles the operator can hold (on-chip memory only), ``ack`` says whose
-    shape and levels the acknowledge takes: ``addr`` or ``data``.
+    RandomOffChipStore of the STeP paper (table 3). Addresses and tiles are paired one to one,
+    whatever their shapes; the acknowledgments say when a tile can be read again.
+
+    Shape
+    -----
+    That of ``addr`` or ``data``, as ``ack`` says, of acknowledgments. They must be read or
+    consumed.
+
+    Parameters
+    ----------
+    addr : stream of tile indices: 1x1 tiles of ``u32`` or ``u64``.
+    data : stream of tiles of static size, as many as addresses.
+    tensor : where they are written; their size divides it, and its scalars are as wide.
+    depth : tiles that the operator can hold: on-chip memory in the countings ``published`` and
+        ``published2`` only.
+    ack : ``addr`` or ``data``, whose shape and levels the acknowledgments take.
+    base : address of the tensor, in bytes; it has no effect on times.
+    par_dispatch : requests issued per cycle; default that of the program.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each pair, as :func:`linear_store` for each tile; then the acknowledgment is sent, and
+    both slots are freed.
+
+    Memory
+    ------
+    Two tiles. Traffic: one tile for each address.
+
+    Raises
+    ------
+    DTypeError : an input carries something else, or data and tensor differ in the width of scalars.
+    DimError : the numbers of addresses and tiles are not known to be equal.
+    ArgError : ``ack``, ``depth`` or another number is out of range.
+
+    Example
+    -------
+    >>> with st.Program("scatter") as program:
+    ...     x = st.linear_load(np.array([[1, 2], [3, 4]], "f4"), tile=(1, 2)).flatten(0, 1)
+    ...     table = st.spec(4, 2, dtype="f32", name="table")
+    ...     written = st.random_store(st.metadata([3, 1]), x, table)
+    ...     written.consume()
+    >>> written
+    Stream[2] of Ack <- random_store#3
+    >>> print(run_functional(program).stored["table"])
+    [[0. 0.]
+     [3. 4.]
+     [0. 0.]
+     [1. 2.]]
     """
     site = Site("random_store", (addr, data), label, ("addr", "data"))
-    given = _spec(site, tensor)
+    given = spec_of(site, tensor)
     if not isinstance(ack, str) or ack not in ("addr", "data"):
         site.fail(ArgError, f"ack must be 'addr' or 'data', found {shown(ack)}")
     depth = site.number(FIFO_DEPTH, "depth", depth)
-    par_dispatch, base = _dispatch(site, par_dispatch, base)
+    par_dispatch, base = dispatch_of(site, par_dispatch, base)
     _address(site, addr)
     tile = _static_tile(site, data, "data")
     site.require(
@@ -354,7 +405,7 @@ def random_store(
         DTypeError,
         f"data carries {tile}, the tensor is {given}",
     )
-    _tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
+    tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
     left, right = addr.elements(), data.elements()
     verdict = site.owner.compare(Dim(left), Dim(right))
     if not verdict:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stepsim.errors import ArgError, DTypeError, KindError, LoweringError, RankError
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, DTypeError, KindError, RankError
 from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.limits import COUNT, REPEATS, STEPS
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.ops.shape import unsqueeze
+from stepsim.graph.ops.shape import flatten, unsqueeze
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import Buffer, Tile
 
@@ -52,22 +54,19 @@ class Streamify(Operator):
 
     @property
     def unit_kind(self) -> str:  # type: ignore[override]
-        return "DynStreamify" if len(self.inputs) == 2 else "Streamify"
+        if len(self.inputs) == 2:
+            return "DynStreamify"
+        # Only this unit nests repeats; for one, or none, both give the same times.
+        several = len(self.repeat) > 1
+        return "StaticStreamify" if several or self.shape is not None else "Streamify"
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
-        if self.shape is not None:
-            raise LoweringError(
-                f"{self.title()}: affine reads of buffers have no unit; drop shape and stride, or "
-                f"reorder the tiles before bufferize ({self.source})"
-            )
+        params: dict[str, Any] = {"rank": self.rank}
+        if self.shape is not None and self.stride is not None:
+            params |= {"shape": list(self.shape), "stride": list(self.stride)}
         if len(self.inputs) == 2:
-            return {"rank": self.rank, "rr": self.ref_rank - 1}
-        if len(self.repeat) > 1:
-            raise LoweringError(
-                f"{self.title()}: no unit nests the repeats {list(self.repeat)}; multiply them "
-                f"into one and reshape the result ({self.source})"
-            )
-        return {"rank": self.rank, "repeat": list(self.repeat)}
+            return params | {"rr": self.ref_rank - 1}
+        return params | {"repeat": list(self.repeat)}
 
     def memory(self, account: Accounting) -> Size:
         if account.counting != "published":
@@ -78,7 +77,50 @@ class Streamify(Operator):
 
 
 def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
-    """Collect the ``rank`` inner dims of static tiles; all but their outermost are regular."""
+    """Collect the inner dims of a stream into buffers in on-chip memory.
+
+    Bufferize of the STeP paper (table 4). A buffer is a reference to its tiles; between this
+    operator and :func:`streamify` it can be routed, repeated and reshaped, but not computed with.
+
+    Shape
+    -----
+    ``x.shape`` without its ``rank`` inner dims, of ``Buffer[those dims of Tile]``.
+
+    Parameters
+    ----------
+    x : stream of tiles of static size.
+    rank : number of inner dims to collect, from 1; of these only the outermost may be ragged.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each tile, one cycle each; the buffer is sent one cycle after its last tile. An empty
+    stream makes no buffer.
+
+    Memory
+    ------
+    One tile and two buffers, for a buffer that is read while the next is filled; a ragged dim
+    counts with its bound.
+
+    Raises
+    ------
+    DTypeError : the tiles have a dynamic side, or are buffers.
+    RankError : ``rank`` is not within 1 and the rank of ``x``.
+    KindError : an inner one of the collected dims is ragged.
+
+    Example
+    -------
+    >>> with st.Program("twice") as program:
+    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape(2, 2), tile=(1, 1))
+    ...     held = x.bufferize(1)
+    ...     again = held.streamify(repeat=2)
+    ...     out = st.linear_store(again.flatten(0, 1), "out")
+    >>> held
+    Stream[2] of Buffer[2 of Tile[1x1 f32]] <- bufferize#1
+    >>> print(run_functional(program).stored["out"])
+    [[0. 1. 0. 1.]
+     [2. 3. 2. 3.]]
+    """
     site = Site("bufferize", (x,), label, ("in",))
     tile = x.type
     if not (isinstance(tile, Tile) and tile.is_static):
@@ -112,12 +154,58 @@ def streamify(
     stride: Sequence[int] | None = None,
     label: str | None = None,
 ) -> Stream:
-    """Read buffers back as tiles.
+    """Read buffers back as tiles, linearly or along an affine walk, once or many times.
 
-    Without ``ref``: ``in.shape ++ repeat ++ buffer``. With ``ref`` of shape ``in.shape ++ inner``:
-    ``ref.shape ++ buffer``, one read per reference element; ``in`` may also have the rank of
-    ``ref`` with unit dims in place of ``inner``. ``shape`` and ``stride`` (in tiles) replace the
-    buffer's own order when its dims are constants.
+    Streamify of the STeP paper (table 4), and StaticStreamify of the public simulator of 2026.
+
+    Shape
+    -----
+    Without ``ref``: ``x.shape ++ repeat ++ read``, where ``read`` is ``shape``, or else the dims of
+    the buffer. With ``ref`` of shape ``x.shape ++ inner``: ``ref.shape ++ read``, one read for each
+    element; ``x`` may also have the rank of ``ref``, with unit dims in place of ``inner``. The
+    tiles are those of the buffer. An empty stream of buffers, or an empty reference, makes an empty
+    stream.
+
+    Parameters
+    ----------
+    x : stream of buffers, of :func:`bufferize`.
+    ref : stream that triggers one read with each of its elements, whose contents do not matter.
+    repeat : how often each buffer is read: an int, or several factors, nested, outermost first.
+    shape : tiles along each dim of a walk, outermost first, for buffers of constant size.
+    stride : steps of the dims of ``shape``, in tiles of the row-major buffer; 0 repeats.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each tile that it sends, one cycle each. The slot of a buffer is freed after its last
+    read, so a FIFO of two buffers lets the next one be filled meanwhile. The same in all machine
+    models.
+
+    Raises
+    ------
+    ArgError : both ``ref`` and ``repeat``, only one of ``shape`` and ``stride``, a walk that leaves
+        the buffer, or more than 2**50 tiles from one buffer.
+    DTypeError : ``x`` carries no buffers.
+    RankError : ``ref`` has fewer dims than ``x``.
+    DimError : the outer dims of ``ref`` are not those of ``x``.
+    KindError : an affine walk in a buffer of dynamic size.
+
+    Example
+    -------
+    >>> with st.Program("columns of a buffer") as program:
+    ...     x = st.linear_load(np.arange(6, dtype="f4").reshape(2, 3), tile=(1, 1))  # [2, 3]
+    ...     held = x.unsqueeze(2).bufferize(2)  # [1] of 2 x 3 tiles
+    ...     turned = st.streamify(held, shape=(3, 2), stride=(1, 3))
+    ...     again = st.streamify(held, repeat=[2])
+    ...     out = st.linear_store(turned.flatten(1, 2), "turned")
+    ...     again.consume()
+    >>> [turned, again]
+    [Stream[1, 3, 2] of Tile[1x1 f32] <- streamify#3,
+     Stream[1, 2, 2, 3] of Tile[1x1 f32] <- streamify#4]
+    >>> print(run_functional(program).stored["turned"])
+    [[0. 3.]
+     [1. 4.]
+     [2. 5.]]
     """
     inputs = (x,) if ref is None else (x, ref)
     site = Site("streamify", inputs, label, ("in", "ref"))
@@ -147,12 +235,23 @@ def streamify(
         )
         last = sum(s * (q - 1) for s, q in zip(stride, shape, strict=True))
         held = int(product(d.expr for d in kind.dims))
-        site.require(last < held, ArgError, f"the walk ends at tile {last} of {held} in the buffer")
+        site.require(
+            last < held,
+            ArgError,
+            f"the walk ends at tile {last}, counted from 0, and the buffer holds {held}",
+        )
         read = tuple(Dim(q) for q in shape)
+    times = math.prod((*factors, *(shape or ())))
+    site.require(
+        times <= COUNT.high,
+        ArgError,
+        f"{shown(times)} tiles are read from one buffer; 2**50 are the most",
+        "repeat the buffer fewer times",
+    )
     if ref is None:
         op = Streamify(rank=len(kind.dims), repeat=factors, ref_rank=0, shape=shape, stride=stride)
-        times = tuple(Dim(f) for f in factors)
-        shape_out = (*x.shape, *times, *_read_again(site, read, times))
+        dims = tuple(Dim(f) for f in factors)
+        shape_out = (*x.shape, *dims, *_read_again(site, read, dims))
         out = Output(shape_out, kind.tile, None, x.padding)
         return site.add(op, [out])[0]
     inner = ref.rank - x.rank
@@ -170,18 +269,32 @@ def streamify(
     units = 0
     while units < len(x.shape) and x.dim(units).is_one():
         units += 1
-    site.require(
-        units >= 1,
-        RankError,
-        f"in {format_dims(x.shape)} has no unit dim in place of the repeated dims of ref "
-        f"{format_dims(ref.shape)}",
-        "give ref more inner dims than in, or insert unit dims with unsqueeze()",
-    )
+    if units == 0:
+        return _read_once(site, x, ref, shape, stride, label)
     keep = len(x.shape) - units
     site.same_dims(x.shape[:keep], ref.shape[:keep], "in", "ref", base=units)
     op = Streamify(rank=len(kind.dims), repeat=(), ref_rank=units, shape=shape, stride=stride)
     shape_out = (*ref.shape, *_read_again(site, read, ref.shape[keep:]))
     return site.add(op, [Output(shape_out, kind.tile, None, x.padding)])[0]
+
+
+def _read_once(
+    site: Site,
+    x: Stream,
+    ref: Stream,
+    shape: Sequence[int] | None,
+    stride: Sequence[int] | None,
+    label: str | None,
+) -> Stream:
+    """One read for each buffer, when its element of ``ref`` is there; the same dims in both.
+
+    The unit repeats every buffer up to a stop of the reference, so both get a unit dim for it.
+    """
+    site.same_dims(x.shape, ref.shape, "in", "ref")
+    x, ref = (unsqueeze(stream, 0, label=label) for stream in (x, ref))
+    made = streamify(x, ref, None, shape=shape, stride=stride, label=label)
+    top = made.rank - x.rank
+    return flatten(made, top - 1, top, label=label)
 
 
 def _read_again(site: Site, dims: Sequence[Dim], times: Sequence[Dim]) -> list[Dim]:

@@ -27,13 +27,17 @@ __all__ = [
     "Parallelize",
     "Partition",
     "Reassemble",
+    "Switch",
     "eager_merge",
+    "merged_inputs",
     "parallelize",
     "partition",
     "reassemble",
+    "switch_costs",
 ]
 
 Switch = int | Sequence[int]
+"""Cycles of a change of stream: one number for all ports or one for each."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -115,7 +119,8 @@ class Parallelize(_Router):
     unit_kind: ClassVar[str] = "Parallelize"
 
 
-def _switch(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:
+def switch_costs(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:
+    """Switch cycles of every one of ``count`` ports."""
     if not isinstance(switch_cycles, list | tuple | np.ndarray):
         return (site.number(SWITCH, "switch_cycles", switch_cycles),) * count
     costs = site.numbers(SWITCH, "switch_cycles", switch_cycles)
@@ -148,13 +153,57 @@ def partition(
     write_back: bool = False,
     label: str | None = None,
 ) -> list[Stream]:
-    """Split a stream by selectors; output i has shape ``[count_i] ++`` the ``rank`` inner dims.
+    """Split a stream by selectors: each output gets the chunks that name it.
 
-    ``rank`` follows from the inputs; when given it is checked.
+    Partition of the STeP paper (table 5). A chunk is the ``rank`` inner dims of ``x`` below one
+    element of the selector. A selector with several bits set copies its chunk to all of those
+    outputs; with none it drops the chunk.
+
+    Shape
+    -----
+    A list of streams, one for each entry of the selector: ``[count_i] ++`` the ``rank`` inner dims
+    of ``x``, in the type of ``x``. ``count_i`` is one symbol for all partitions by one routing or
+    selector; by the selector of an :func:`eager_merge` the outputs have the dims of the merged
+    inputs.
+
+    Parameters
+    ----------
+    x : the data.
+    selector : stream of selectors with the outer dims of ``x``, from :func:`routing`,
+        :func:`selector` or :func:`eager_merge`.
+    rank : number of inner dims of a chunk; it follows from the inputs and is checked when given.
+    outputs : number of outputs; it follows from the selector and is checked when given.
+    switch_cycles : cycles to switch to an output, one int or one for each output.
+    write_back : whether the outputs are written to on-chip memory.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each token of ``x``: its load, ``switch_cycles`` (the largest of the selected outputs),
+    and with ``write_back`` the store; these are added.
+
+    Raises
+    ------
+    DTypeError : ``selector`` carries no selectors.
+    RankError : the ranks of the inputs do not fit ``rank``.
+    DimError : the outer dims of ``x`` are not known to be those of the selector.
+    ArgError : ``outputs`` or the length of ``switch_cycles`` is not the width of the selector.
+
+    Example
+    -------
+    >>> with st.Program("two ways") as program:
+    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape(4, 1), tile=(1, 1)).flatten(0, 1)
+    ...     even, odd = st.partition(x, st.selector([[1, 0], [0, 1], [1, 0], [0, 1]]))
+    ...     first, second = st.linear_store(even, "even"), st.linear_store(odd, "odd")
+    >>> even
+    Stream[2] of Tile[1x1 f32] <- partition#3.0
+    >>> print(run_functional(program).stored["odd"])
+    [[1.]
+     [3.]]
     """
     site = Site("partition", (x, selector), label, ("data", "selector"))
     width = _selector(site, selector).width
-    costs = _switch(site, switch_cycles, width)
+    costs = switch_costs(site, switch_cycles, width)
     site.require(
         outputs is None or site.number(STREAMS, "outputs", outputs) == width,
         ArgError,
@@ -196,7 +245,7 @@ def _split(
     return blurred(padding)
 
 
-def _merged_inputs(
+def merged_inputs(
     site: Site, xs: Sequence[Stream], rank: int | None, selector_width: int | None
 ) -> int:
     """Common checks of reassemble and eager_merge; returns the rank of the inputs."""
@@ -228,18 +277,62 @@ def reassemble(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Per selector element, the selected chunks in order of arrival: ``sel ++ [H] ++ inner``.
+    """Collect the chunks that each selector names, into one stream.
 
-    H is the number of selected inputs: a constant when the selector always has the same number of
-    bits set, else ragged.
+    Reassemble of the STeP paper (table 5): the inverse of :func:`partition`. The chunks of one
+    selector come in order of arrival of their first tokens, never interleaved.
+
+    Shape
+    -----
+    ``selector.shape ++ [H] ++`` the dims of an input below its outermost. ``H`` is the number of
+    selected inputs: a constant if all selectors have as many bits set, else ragged.
+
+    Parameters
+    ----------
+    xs : streams of one rank and type, one for each entry of the selector.
+    selector : stream of selectors. A second one of the same routing, not the one that steers the
+        partition: one stream for both ends can deadlock.
+    rank : rank of the inputs; checked when given.
+    switch_cycles : cycles to switch to an input, one int or one for each input.
+    write_back : whether the output is written to on-chip memory.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each selector, when all selected inputs have a token; each token costs the rest of its
+    load and switch after its arrival, and with ``write_back`` its store.
+
+    Memory
+    ------
+    Nothing; with ``write_back`` the countings ``published`` and ``published2`` charge the output.
+
+    Raises
+    ------
+    ArgError : the number of inputs is not the width of the selector.
+    DTypeError : the types differ; unpack dynamic tiles into rows first.
+    RankError : the ranks of the inputs differ, or are not ``rank``.
+    DimError : regular inner dims differ.
+
+    Example
+    -------
+    >>> with st.Program("there and back") as program:
+    ...     table = st.routing([[0], [1], [0]], experts=2)
+    ...     x = st.linear_load(np.array([[1], [2], [3]], "f4"), tile=(1, 1)).flatten(0, 1)
+    ...     parts = st.partition(x, table.multihot())
+    ...     y = st.reassemble(parts, table.multihot())
+    ...     out = st.linear_store(y, "out")
+    >>> y
+    Stream[3, 1] of Tile[1x1 f32] <- reassemble#5
+    >>> print(run_functional(program).stored["out"].ravel())
+    [1. 2. 3.]
     """
     xs = streams_of("reassemble", "xs", xs)
     roles = (*(f"in{i}" for i in range(len(xs))), "selector")
     site = Site("reassemble", (*xs, selector), label, roles)
-    costs = _switch(site, switch_cycles, len(xs))
+    costs = switch_costs(site, switch_cycles, len(xs))
     write_back = site.flag("write_back", write_back)
     kind = _selector(site, selector)
-    unit = _merged_inputs(site, xs, rank, kind.width)
+    unit = merged_inputs(site, xs, rank, kind.width)
     element = joined_type(site, xs, mixed=False)
     if kind.hot is not None:
         hot = Dim(kind.hot)
@@ -257,15 +350,56 @@ def reassemble(
 def eager_merge(
     xs: Sequence[Stream], *, rank: int | None = None, label: str | None = None
 ) -> tuple[Stream, Stream]:
-    """Merge streams chunk by chunk as they arrive: (data, selector).
+    """Merge streams chunk by chunk, in order of arrival.
 
-    Partitioning something of the merged outer dim by the selector gives back the dims, tile sizes
-    and padding of the inputs.
+    EagerMerge of the STeP paper (table 5). The second output says where each chunk came from;
+    partitioning something of the merged outer dim by it gives back the dims, tile sizes and padding
+    of the inputs. It is the operator that closes cycles, see :func:`feedback`.
+
+    Shape
+    -----
+    Two streams: the data ``[sum of the outer dims] ++ inner``, and one-hot selectors ``[the same
+    sum]``.
+
+    Parameters
+    ----------
+    xs : streams of one rank; tiles may differ in size, which makes the side ragged.
+    rank : rank of the inputs; checked when given.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each chunk, for the input whose token comes first (ties: the first input), one cycle
+    between the tokens of a chunk and none between chunks. The selector can leave before the data:
+    the choice follows the pace of the producers.
+
+    Raises
+    ------
+    ArgError : no inputs.
+    RankError : the inputs differ in rank.
+    DTypeError : the inputs differ in type.
+    DimError : regular inner dims differ.
+
+    Example
+    -------
+    >>> with st.Program("merge") as program:
+    ...     a = st.linear_load(np.full((2, 1), 1, "f4"), tile=(1, 1)).flatten(0, 1)
+    ...     b = st.linear_load(np.full((3, 1), 2, "f4"), tile=(1, 1)).flatten(0, 1)
+    ...     data, which = st.eager_merge([a, b])
+    ...     back = st.partition(data, which)
+    ...     stores = [st.linear_store(x, name) for x, name in zip(back, "ab")]
+    >>> [data, back[1]]
+    [Stream[5] of Tile[1x1 f32] <- eager_merge#4.0, Stream[3] of Tile[1x1 f32] <- partition#5.1]
+    >>> values = run_functional(program)  # simulates the program for the order
+    >>> [token.payload for token in values.stream(which)][:3]
+    [Selection([0] of 2), Selection([1] of 2), Selection([0] of 2)]
+    >>> print(values.stored["b"].ravel())
+    [2. 2. 2.]
     """
     xs = streams_of("eager_merge", "xs", xs)
     roles = tuple(f"in{i}" for i in range(len(xs)))
     site = Site("eager_merge", xs, label, roles)
-    unit = _merged_inputs(site, xs, rank, None)
+    unit = merged_inputs(site, xs, rank, None)
     outer = [x.shape[0] for x in xs]
     total = Dim(sum((d.total for d in outer[1:]), outer[0].total))
     element = joined_type(site, xs, mixed=True)
@@ -290,18 +424,47 @@ def parallelize(
 ) -> list[Stream]:
     """Deal the outermost subtensors round-robin over ``n`` streams.
 
-    Subtensor i goes to output ``i mod n``, so that output j has ``ceil((D - j) / n)`` of ``D``:
-    the first ``D mod n`` outputs have one more than the others, and with fewer subtensors than
-    outputs the last outputs are empty.
+    Parallelize is no operator of the paper but one of its simulator: a :func:`partition` by a
+    periodic selector. Subtensor i goes to output ``i mod n``.
+
+    Shape
+    -----
+    A list of ``n`` streams. Output j has ``ceil((D - j) / n)`` of the ``D`` subtensors: the first
+    ``D mod n`` outputs have one more than the others, and with fewer subtensors than outputs the
+    last outputs are empty.
+
+    Parameters
+    ----------
+    x : the stream.
+    n : number of outputs.
+    rank : rank of ``x``; checked when given.
+    switch_cycles : cycles after which a token leaves, one int or one for each output.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each token, in zero cycles; the token leaves ``switch_cycles`` later.
 
     Raises
     ------
     ArgError : ``n`` or ``switch_cycles`` is out of range.
     RankError : ``rank`` is given and is not that of ``x``.
+
+    Example
+    -------
+    >>> with st.Program("deal") as program:
+    ...     x = st.linear_load(np.arange(5, dtype="f4").reshape(5, 1), tile=(1, 1)).flatten(0, 1)
+    ...     a, b = st.parallelize(x, 2)
+    ...     stores = st.linear_store(a, "a"), st.linear_store(b, "b")
+    >>> [a, b]
+    [Stream[3] of Tile[1x1 f32] <- parallelize#2.0,
+     Stream[2] of Tile[1x1 f32] <- parallelize#2.1]
+    >>> print(run_functional(program).stored["b"].ravel())
+    [1. 3.]
     """
     site = Site("parallelize", (x,), label, ("in",))
     n = site.number(STREAMS, "n", n)
-    costs = _switch(site, switch_cycles, n)
+    costs = switch_costs(site, switch_cycles, n)
     site.require(
         rank is None or site.number(RANK, "rank", rank) == x.rank,
         RankError,

@@ -107,9 +107,40 @@ class Broadcast(Operator):
 
 
 def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) -> Stream:
-    """Constant selectors from a 0/1 array ``[..., width]``; shape ``[...]``.
+    """Make constant selectors from an array of 0 and 1.
 
-    ``as_indices`` types them as lists of indices instead of one flag for each output.
+    The select generator of the paper's simulator. For selectors that follow a routing table, which
+    may be bound later, use :func:`routing`.
+
+    Shape
+    -----
+    ``flags.shape`` without its last dim, of ``MultiHot[width]``.
+
+    Parameters
+    ----------
+    flags : array ``[..., width]`` of 0 and 1, of rank 2 or more: which outputs each element
+        selects.
+    as_indices : whether they are typed as lists of indices instead of one flag for each output.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    One selector a cycle, from cycle 1.
+
+    Raises
+    ------
+    ArgError : an entry is not 0 or 1, or the array has fewer than 2 dims or no entry.
+    DTypeError : the entries are no numbers.
+
+    Example
+    -------
+    >>> with st.Program("choices") as program:
+    ...     which = st.selector([[1, 0, 0], [0, 1, 1]])
+    ...     which.consume()
+    >>> which
+    Stream[2] of MultiHot[3] <- selector#0
+    >>> [token.payload for token in run_functional(program).stream(which)]
+    [Selection([0] of 3), Selection([1, 2] of 3)]
     """
     site = Site("selector", (), label)
     as_indices = site.flag("as_indices", as_indices)
@@ -137,7 +168,39 @@ def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) 
 
 
 def metadata(values: Any, *, label: str | None = None) -> Stream:
-    """Constant non-negative integers as 1x1 u64 tiles; the shape is that of the array."""
+    """Make a stream of constant integers, such as lengths and tile indices.
+
+    The metadata generator of the paper's simulator. Its streams are addresses of
+    :func:`random_load` and operands of address functions.
+
+    Shape
+    -----
+    That of the array, of ``Tile[1x1 u64]``.
+
+    Parameters
+    ----------
+    values : array or nested lists of ints from 0, with at least one entry.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    One integer a cycle, from cycle 1.
+
+    Raises
+    ------
+    DTypeError : an entry is no integer.
+    ArgError : an entry is negative or beyond 63 bits, or the array is empty.
+
+    Example
+    -------
+    >>> with st.Program("lengths") as program:
+    ...     lengths = st.metadata([3, 1, 2])
+    ...     lengths.consume()
+    >>> lengths
+    Stream[3] of Tile[1x1 u64] <- metadata#0
+    >>> [int(token.payload.data[0, 0]) for token in run_functional(program).stream(lengths)]
+    [3, 1, 2]
+    """
     site = Site("metadata", (), label)
     array = whole_numbers(site, values)
     shape = tuple(Dim(int(d)) for d in array.shape)
@@ -146,17 +209,97 @@ def metadata(values: Any, *, label: str | None = None) -> Stream:
 
 
 def consume(x: Stream, *, label: str | None = None) -> None:
-    """Discard a stream that no other operator reads."""
+    """Discard a stream that no other operator reads.
+
+    The consumer of the paper's simulator. Every stream of a program is read or consumed, so that a
+    forgotten one is an error.
+
+    Parameters
+    ----------
+    x : any stream.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each token, one cycle each.
+
+    Raises
+    ------
+    GraphError : the stream belongs to another or to a finished program.
+
+    Example
+    -------
+    >>> with st.Program("unused") as program:
+    ...     st.consume(st.metadata([1, 2]))
+    >>> program
+    <Program 'unused': 2 operators>
+    """
     Site("consume", (x,), label, ("in",)).add(Consume(), [])
 
 
 def printer(x: Stream, *, label: str | None = None) -> None:
-    """Show a stream in functional runs."""
+    """Keep the tokens of a stream in functional runs, and discard it.
+
+    The printer of the paper's simulator. The tokens are in ``run_functional(...).printed``, by the
+    title of the operator; in timed runs it is :func:`consume`.
+
+    Parameters
+    ----------
+    x : any stream.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each token, one cycle each.
+
+    Raises
+    ------
+    GraphError : the stream belongs to another or to a finished program.
+
+    Example
+    -------
+    >>> with st.Program("look") as program:
+    ...     st.printer(st.metadata([1, 2]), label="lengths")
+    >>> list(run_functional(program).printed)
+    ["print#1 'lengths'"]
+    """
     Site("print", (x,), label, ("in",)).add(Print(), [])
 
 
 def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream]:
-    """Copy a stream explicitly. Streams that are read several times are copied automatically."""
+    """Copy a stream to ``count`` streams in lockstep.
+
+    The broadcast of the paper's simulator. A stream that several operators read is copied
+    automatically, by a unit that enters the network after all others. An explicit copy enters where
+    it stands, and its outputs are not copied again while each has one reader.
+
+    Shape
+    -----
+    ``x.shape`` for each copy, with the elements of ``x``.
+
+    Parameters
+    ----------
+    x : any stream.
+    count : number of copies, from 1.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Once for each element, in zero cycles: every copy leaves in the same cycle, when all outputs
+    have room. The slowest reader holds up the others.
+
+    Raises
+    ------
+    ArgError : ``count`` is out of range.
+
+    Example
+    -------
+    >>> with st.Program("copies") as program:
+    ...     for copy in st.broadcast(st.metadata([1, 2]), 3):
+    ...         copy.consume()
+    >>> [op.name for op in program.operators]
+    ['metadata', 'broadcast', 'consume', 'consume', 'consume']
+    """
     site = Site("broadcast", (x,), label, ("in",))
     count = site.number(STREAMS, "count", count)
     return list(site.add(Broadcast(count=count), [Output.like(x)] * count))

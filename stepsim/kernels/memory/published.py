@@ -80,7 +80,7 @@ def _period_row(state, requests):
     return row
 
 
-@kernel
+@inlined
 def _skip_periods(state, requests, period, count, t):
     # Advance every channel over ``count`` whole periods that start in cycle ``t``.
     shared = state.globals[0]
@@ -99,7 +99,7 @@ def _skip_periods(state, requests, period, count, t):
         state.free_at[c] = max(busy, idle)
 
 
-@kernel
+@inlined
 def _run_cycle(state, t, track):
     # One arbiter cycle in which every active port issues one bundle.
     shared = state.globals[0]

@@ -25,6 +25,7 @@ from stepsim.kernels.queues import (
     take,
     work,
 )
+from stepsim.kernels.walks import walk_level, walk_place
 
 __all__ = ["BUFFERIZE", "DYN_STREAMIFY", "STREAMIFY"]
 
@@ -194,14 +195,18 @@ DYN_STREAMIFY, _dyn_streamify = declare(
     "dyn_streamify",
     inputs=("buffers", "reference"),
     outputs=("out",),
-    parameters=("rank", "repeat_rank"),
+    parameters=("rank", "repeat_rank", "tiles", "dim_count", "*walk"),
     words=("element", "level"),
 )
 
 
 @DYN_STREAMIFY
 def step_dyn_streamify(un, state):
-    """``repeat_rank`` is the highest repeated rank; ``level`` is that of the reference."""
+    """``repeat_rank`` is the highest repeated rank; ``level`` is that of the reference.
+
+    A read goes over the dims and strides of a walk of ``tiles``, or is linear without dims; its
+    last element has level ``rank``.
+    """
     its = _dyn_streamify(un, state)
     while True:
         status = await_token(un, state, its.buffers)
@@ -228,13 +233,21 @@ def step_dyn_streamify(un, state):
             un.element = 0
             un.pc = 1
         block = buffer.value
-        count = state.slots[block].rows
+        held = state.slots[block].rows
+        count = its.tiles if its.dim_count > 0 else held
         while un.element < count:
+            place = un.element
+            if its.dim_count > 0:
+                place = walk_place(state, un.element, its.walk, its.dim_count)
+                if place >= held:
+                    return abort(un, Abort.BUFFER_RANGE, place, held)
             status = room(un, state, its.out)
             if status != 0:
                 return status
-            cell = state.slots[block + 1 + un.element]
+            cell = state.slots[block + 1 + place]
             level = cell.level
+            if its.dim_count > 0:
+                level = walk_level(state, un.element, its.walk, its.dim_count)
             if level == its.rank:
                 level += un.level
             un.fires += 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import MAX_ADDRESS, Abort, Payload, Status
+from stepsim.kernels.functions.shapes import polynomial
+from stepsim.kernels.functions.tiles import ceil_div
+from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.layout import INFINITY, MAX_ADDRESS, MAX_TILE_SIDE, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
@@ -28,15 +30,8 @@ __all__ = [
     "FLAT_MAP",
     "LAST_TILE",
     "RETILE",
-    "SIDE_COLS",
-    "SIDE_ROWS",
-    "SIDE_VALID",
+    "SIDES",
 ]
-
-SIDE_ROWS: Final = -1
-"""Stands for the rows of the input tile among the dims of a generic FlatMap."""
-SIDE_COLS: Final = -2
-SIDE_VALID: Final = -3
 
 
 @inlined
@@ -54,7 +49,7 @@ RETILE, _retile = declare(
     "retile",
     inputs=("data",),
     outputs=("out",),
-    parameters=("split_row", "drop_padding"),
+    parameters=("split_row", "drop_padding", "chunk", "upright"),
     words=("piece",),
     private=("tile", "sent"),
 )
@@ -62,7 +57,11 @@ RETILE, _retile = declare(
 
 @RETILE
 def step_retile(un, state):
-    """RetileStreamify."""
+    """RetileStreamify: pieces of ``chunk`` rows or columns, the last one with what is left.
+
+    ``upright`` columns have all rows of the tile; others, of one column each, are laid out as rows.
+    ``piece`` is the number of rows or columns that lie before the piece.
+    """
     its = _retile(un, state)
     x = state.slots[its.tile]
     y = state.slots[its.sent]
@@ -75,29 +74,31 @@ def step_retile(un, state):
                 return abort(un, Abort.PAYLOAD, head(un, state, its.data).kind, 0)
             grab(un, state, its.data, x)
             un.fires += 1
-            un.piece = 1
+            un.piece = 0
             un.pc = 1
-        if its.split_row != 0:
-            pieces = x.rows
-            width = x.cols
-        else:
-            pieces = x.cols
-            width = x.rows
-        while un.piece <= pieces:
+        whole = x.rows if its.split_row != 0 else x.cols
+        while un.piece < whole:
             status = room(un, state, its.out)
             if status != 0:
                 return status
-            i = un.piece
-            ends = its.drop_padding != 0 and i == x.off
+            length = min(its.chunk, whole - un.piece)
+            behind = un.piece + length
+            ends = its.drop_padding != 0 and un.piece < x.off and x.off <= behind
             y.kind = Payload.TILE
-            y.rows = 1
-            y.cols = width
-            y.off = 1 if i <= x.off else 0
+            if its.upright != 0:
+                y.rows = x.rows
+                y.cols = length
+                y.off = x.off
+                ends = False
+            else:
+                y.rows = length
+                y.cols = x.cols if its.split_row != 0 else x.rows
+                y.off = min(max(x.off - un.piece, 0), length)
             y.bits = x.bits
             y.rd = x.rd
             y.value = 0
-            emit_move(un, state, its.out, 0, x.level if (i == pieces or ends) else 0, y)
-            un.piece = pieces + 1 if ends else i + 1
+            emit_move(un, state, its.out, 0, x.level if (behind == whole or ends) else 0, y)
+            un.piece = whole if ends else behind
         un.pc = 0
 
 
@@ -265,47 +266,103 @@ def step_last_tile(un, state):
         un.pc = 0
 
 
-@inlined
-def _side(x, size):
-    if size == SIDE_ROWS:
-        return x.rows
-    if size == SIDE_COLS:
-        return x.cols
-    if size == SIDE_VALID:
-        return x.off
-    return size
+SIDES: Final = 4
+"""What sizes of pieces are made of: rows, columns and valid rows of the tile, and a length."""
 
+MAX_LENGTH: Final = 1 << 20
+"""Most pieces along a dim whose size is data; as many as a tile has rows."""
 
 FLAT_MAP, _flat_map = declare(
     "flat_map",
-    inputs=("data",),
+    inputs=("*data",),
     outputs=("out",),
-    parameters=("cycles", "rows", "cols", "dim_count", "*dims"),
-    words=("position", "pieces"),
+    parameters=("cycles", "size_count", "*sizes"),
+    words=("position", "pieces", "length"),
     private=("tile", "piece"),
-    signed=("rows", "cols", "dims"),
 )
+
+
+@kernel
+def _piece_sizes(un, state, at, count, x):
+    # The sizes behind ``at``, each a divisor and a polynomial in rows, columns, valid rows and
+    # length, into the words behind these four; the number of pieces, or -1 when a side is too long.
+    scratch = state.scratch
+    sides = un.scratch
+    scratch[sides] = x.rows
+    scratch[sides + 1] = x.cols
+    scratch[sides + 2] = x.off
+    scratch[sides + 3] = un.length
+    pieces = 1
+    for k in range(count):
+        divisor = state.parameters[at]
+        size, at = polynomial(state.parameters, scratch, at + 1, sides)
+        size = ceil_div(size, divisor)
+        scratch[sides + SIDES + k] = size
+        if k >= 2:
+            if size > 0 and pieces >= INFINITY // size:
+                abort(un, Abort.TOO_MANY_PIECES, size, INFINITY // pieces)
+                return -1
+            pieces *= size
+        elif size > MAX_TILE_SIDE:
+            abort(un, Abort.TILE_TOO_LARGE, size, MAX_TILE_SIDE)
+            return -1
+    return pieces
 
 
 @FLAT_MAP
 def step_flat_map(un, state):
-    """Generic FlatMap: ``dims`` pieces of ``rows`` x ``cols``, each after ``cycles`` cycles."""
+    """Generic FlatMap: pieces of ``sizes`` rows, columns and dims, each after ``cycles`` cycles.
+
+    A second input has a ``length`` for every tile. Resume points: 0 tile, 2 length, 1 pieces.
+    """
     its = _flat_map(un, state)
+    data = state.parameters[its.data]
+    sizes = un.scratch + SIDES
     x = state.slots[its.tile]
     y = state.slots[its.piece]
     while True:
         if un.pc == 0:
-            status = await_token(un, state, its.data)
-            if status != 0:
-                return status
-            if head(un, state, its.data).kind != Payload.TILE:
-                return abort(un, Abort.PAYLOAD, head(un, state, its.data).kind, 0)
-            grab(un, state, its.data, x)
-            un.fires += 1
-            pieces = 1
-            for k in range(its.dim_count):
-                pieces *= _side(x, state.parameters[its.dims + k])
-            if pieces <= 0:
+            if un.nin == 1 or has_token(state, data) or not is_closed(state, data):
+                status = await_token(un, state, data)
+                if status != 0:
+                    return status
+            else:
+                lengths = state.parameters[its.data + 1]
+                closure_ends(un, state, data)
+                if has_token(state, lengths):
+                    head(un, state, lengths)
+                    return abort(un, Abort.ONE_INPUT_CLOSED, data, lengths)
+                if not is_closed(state, lengths):
+                    return block_on_input(un, state, lengths)
+                closure_ends(un, state, lengths)
+                return Status.DONE
+            if head(un, state, data).kind != Payload.TILE:
+                return abort(un, Abort.PAYLOAD, head(un, state, data).kind, 0)
+            grab(un, state, data, x)
+            un.pc = 2
+        if un.pc == 2:
+            if un.nin > 1:
+                lengths = state.parameters[its.data + 1]
+                if not has_token(state, lengths):
+                    if not is_closed(state, lengths):
+                        return block_on_input(un, state, lengths)
+                    closure_ends(un, state, lengths)
+                    return abort(un, Abort.ONE_INPUT_CLOSED, lengths, data)
+                token = head(un, state, lengths)
+                level = token.level
+                un.length = token.value
+                un.fires += 1
+                take(un, state, lengths)
+                if level != x.level:
+                    return abort(un, Abort.LEVELS_DIFFER, x.level, level)
+                if un.length > MAX_LENGTH:
+                    return abort(un, Abort.TOO_MANY_PIECES, un.length, MAX_LENGTH)
+            else:
+                un.fires += 1
+            pieces = _piece_sizes(un, state, its.sizes, its.size_count, x)
+            if pieces < 0:
+                return Status.FAILED
+            if pieces == 0:
                 return abort(un, Abort.EMPTY_INNER, pieces, 0)
             un.position = 0
             un.pieces = pieces
@@ -316,18 +373,18 @@ def step_flat_map(un, state):
                 return status
             level = 0
             span = 1
-            k = its.dim_count - 1
-            while k > 0:
-                span *= _side(x, state.parameters[its.dims + k])
+            k = its.size_count - 1
+            while k > 2:
+                span *= state.scratch[sizes + k]
                 if (un.position + 1) % span != 0:
                     break
                 level += 1
                 k -= 1
             if un.position == un.pieces - 1:
-                level = its.dim_count - 1 + x.level
+                level = its.size_count - 3 + x.level
             y.kind = Payload.TILE
-            y.rows = _side(x, its.rows)
-            y.cols = _side(x, its.cols)
+            y.rows = state.scratch[sizes]
+            y.cols = state.scratch[sizes + 1]
             y.off = y.rows
             y.bits = x.bits
             y.rd = x.rd

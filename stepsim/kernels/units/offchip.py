@@ -20,8 +20,9 @@ from stepsim.kernels.queues import (
     take,
 )
 from stepsim.kernels.units.maps import ready_pair
+from stepsim.kernels.walks import walk_level
 
-__all__ = ["LOAD", "RANDOM_LOAD", "RANDOM_STORE", "STORE"]
+__all__ = ["BYPASS_LOAD", "LOAD", "RANDOM_LOAD", "RANDOM_STORE", "STORE"]
 
 
 @inlined
@@ -54,47 +55,46 @@ def _send_tile(un, state, c, level, rows, cols, bits):
 
 
 @inlined
-def _view_level(state, index, dims, ndims):
-    """Number of trailing view dims that end with tile ``index``."""
-    span = 1
-    level = 0
-    k = ndims - 1
-    while k >= 0:
-        span *= state.parameters[dims + k]
-        if (index + 1) % span != 0:
-            break
-        level += 1
-        k -= 1
-    return level
+def _await_trigger(un, state, c, trigger_rank):
+    # TAKE references up to the next one of stop ``trigger_rank`` or more; 0, or what to return.
+    while True:
+        status = await_token(un, state, c)
+        if status != 0:
+            return status
+        un.level = head(un, state, c).level - trigger_rank
+        take(un, state, c)
+        if un.level >= 0:
+            return 0
 
 
 LOAD, _load = declare(
     "load",
     inputs=("*reference",),
     outputs=("out",),
-    parameters=("rows", "cols", "element_bits", "top_level", "tiles", "dim_count", "*dims"),
+    parameters=(
+        "rows", "cols", "element_bits", "transposed", "trigger_rank", "top_level", "tiles",
+        "dim_count", "*dims",
+    ),
     words=("position", "level", "started"),
     port="read",
-)
+)  # fmt: skip
 
 
 @LOAD
 def step_load(un, state):
     """Linear load, driven by a reference stream when there is an input.
 
-    ``tiles`` and ``dims`` are those of a view; ``level`` is that of the reference. Resume points: 0
-    next view, 1 next tile, 2 tile arrived.
+    ``tiles`` and ``dims`` are those of a view; ``level`` is that of the reference above
+    ``trigger_rank``. Resume points: 0 next view, 1 next tile, 2 tile arrived.
     """
     its = _load(un, state)
     while True:
         if un.pc == 0:
             if un.nin > 0:
                 c = state.parameters[its.reference]
-                status = await_token(un, state, c)
+                status = _await_trigger(un, state, c, its.trigger_rank)
                 if status != 0:
                     return status
-                un.level = head(un, state, c).level
-                take(un, state, c)
             elif un.started != 0:
                 return Status.DONE
             un.started = 1
@@ -114,12 +114,55 @@ def step_load(un, state):
         status = room(un, state, its.out)
         if status != 0:
             return status
-        level = _view_level(state, un.position, its.dims, its.dim_count)
+        level = walk_level(state, un.position, its.dims, its.dim_count)
         if level == its.dim_count:
             level = its.top_level + un.level
-        _send_tile(un, state, its.out, level, its.rows, its.cols, its.element_bits)
+        rows, cols = its.rows, its.cols
+        if its.transposed != 0:
+            rows, cols = cols, rows
+        _send_tile(un, state, its.out, level, rows, cols, its.element_bits)
         un.position += 1
         un.pc = 1
+
+
+BYPASS_LOAD, _bypass_load = declare(
+    "bypass_load",
+    inputs=("*reference",),
+    outputs=("out",),
+    parameters=(
+        "rows", "cols", "element_bits", "trigger_rank", "top_level", "tiles", "dim_count", "*dims",
+    ),
+    words=("position", "level", "started"),
+)  # fmt: skip
+
+
+@BYPASS_LOAD
+def step_bypass_load(un, state):
+    """A linear load that asks no memory: its tiles leave at once, as slots become free."""
+    its = _bypass_load(un, state)
+    while True:
+        if un.pc == 0:
+            if un.nin > 0:
+                c = state.parameters[its.reference]
+                status = _await_trigger(un, state, c, its.trigger_rank)
+                if status != 0:
+                    return status
+            elif un.started != 0:
+                return Status.DONE
+            un.started = 1
+            un.position = 0
+            un.pc = 1
+        while un.position < its.tiles:
+            status = room(un, state, its.out)
+            if status != 0:
+                return status
+            level = walk_level(state, un.position, its.dims, its.dim_count)
+            if level == its.dim_count:
+                level = its.top_level + un.level
+            un.fires += 1
+            _send_tile(un, state, its.out, level, its.rows, its.cols, its.element_bits)
+            un.position += 1
+        un.pc = 0
 
 
 RANDOM_LOAD, _random_load = declare(

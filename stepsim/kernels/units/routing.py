@@ -26,12 +26,12 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["BROADCAST", "PARALLELIZE", "PARTITION", "REASSEMBLE"]
+__all__ = ["BROADCAST", "PARALLELIZE", "PARTITION", "REASSEMBLE", "read_selector"]
 
 
 @inlined
-def _read_selector(un, state, c, ports):
-    # HEAD, load, TAKE of a selector: ``entry`` is its place in the selector table.
+def read_selector(un, state, c, ports):
+    """HEAD, load, TAKE of a selector: ``entry`` is its place in the selector table."""
     shared = state.globals[0]
     status = await_token(un, state, c)
     if status != 0:
@@ -60,7 +60,7 @@ PARTITION, _partition = declare(
     "partition",
     inputs=("data", "selector"),
     outputs=("*out",),
-    parameters=("rank", "write_back", "*switch_cycles"),
+    parameters=("rank", "write_back", "drops_stops", "*switch_cycles"),
     words=("entry", "selector_level", "served", "chunk_ends"),
     private=("token",),
 )
@@ -68,13 +68,17 @@ PARTITION, _partition = declare(
 
 @PARTITION
 def step_partition(un, state):
-    """``switch_cycles`` are the costs of choosing each output."""
+    """``switch_cycles`` are the costs of choosing each output.
+
+    ``drops_stops``, of rank 0 only: a token that ends a dim which its selector does not end passes
+    as a plain one.
+    """
     its = _partition(un, state)
     shared = state.globals[0]
     x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = _read_selector(un, state, its.selector, un.nout)
+            status = read_selector(un, state, its.selector, un.nout)
             if status != 0:
                 return status
             un.pc = 1
@@ -92,7 +96,7 @@ def step_partition(un, state):
                 if un.selector_level > 0:
                     if level != end:
                         return abort(un, Abort.LEVEL_NOT_ALLOWED, level, end)
-                elif level > its.rank:
+                elif level > its.rank and its.drops_stops == 0:
                     return abort(un, Abort.LEVEL_NOT_ALLOWED, level, its.rank)
             un.fires += 1
             cost = 0
@@ -106,10 +110,15 @@ def step_partition(un, state):
                 cost += ceil_div(token_bytes(state, x), shared.onchip)
             work(un, cost)
             _retag(x, its.write_back)
-            if level > 0 and un.selector_level > 0:
+            if level > 0 and (un.selector_level > 0 or its.drops_stops != 0):
                 x.level = its.rank
             un.chunk_ends = 1 if (level > 0 or its.rank == 0) else 0
-            if level > 0 and level != its.rank and not (un.selector_level > 0 and level == end):
+            if (
+                level > 0
+                and level != its.rank
+                and not (un.selector_level > 0 and level == end)
+                and its.drops_stops == 0
+            ):
                 un.chunk_ends = 0
             un.served = 0
             un.pc = 2
@@ -196,7 +205,7 @@ def step_reassemble(un, state):
     x = state.slots[its.token]
     while True:
         if un.pc == 0:
-            status = _read_selector(un, state, its.selector, ports)
+            status = read_selector(un, state, its.selector, ports)
             if status != 0:
                 return status
             if state.parameters[un.entry] == 0:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.layout import Abort, Status
+from stepsim.kernels.jit import inlined
+from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_token,
@@ -90,16 +91,37 @@ def step_promote(un, state):
 RESHAPE, _reshape = declare(
     "reshape",
     inputs=("data",),
-    outputs=("out",),
+    outputs=("*out",),
     parameters=("dim", "chunk", "has_pad", "input_rank", "outer"),
-    words=("filled", "pads", "last_level", "input_ended"),
-    private=("token", "pad"),
+    words=("filled", "pads", "last_level", "input_ended", "half"),
+    private=("token", "pad", "mask"),
 )
+
+
+@inlined
+def _send_mask(un, state, its, level, real):
+    # The Boolean tile for a token that has been sent; ``half`` as long as there is no room for it.
+    mask = state.slots[its.mask]
+    mask.kind = Payload.TILE
+    mask.rows = 1
+    mask.cols = 1
+    mask.off = 1
+    mask.bits = 8
+    mask.rd = 0
+    mask.value = real
+    un.half = 1
+    status = send_move(un, state, state.parameters[its.out + 1], 0, level, mask)
+    if status == 0:
+        un.half = 0
+    return status
 
 
 @RESHAPE
 def step_reshape(un, state):
     """Dim ``dim`` is split into chunks of ``chunk`` elements.
+
+    A second output (ReshapePadStream) gets a mask: true for every token of the data, false for
+    every pad. ``half``: the data is sent, its mask not yet.
 
     Resume points: 0 take, 1 look ahead, 2 send, 3 send ``pads`` pads of which the last has level
     ``last_level``.
@@ -107,6 +129,7 @@ def step_reshape(un, state):
     its = _reshape(un, state)
     x = state.slots[its.token]
     pad = state.slots[its.pad]
+    out = state.parameters[its.out]
     while True:
         if un.pc == 0:
             if not has_token(state, its.data):
@@ -160,16 +183,27 @@ def step_reshape(un, state):
                 x.level = 2
             un.pc = 2
         if un.pc == 2:
-            status = send_move(un, state, its.out, 0, x.level, x)
-            if status != 0:
-                return status
+            if un.half == 0:
+                status = send_move(un, state, out, 0, x.level, x)
+                if status != 0:
+                    return status
+            if un.nout > 1:
+                status = _send_mask(un, state, its, x.level, 1)
+                if status != 0:
+                    return status
             un.pc = 3
         if un.pads > 0 and its.has_pad == 0:
             return abort(un, Abort.NEEDS_PAD, its.chunk - un.pads, its.chunk)
         while un.pads > 0:
-            status = send_copy(un, state, its.out, 0, un.last_level if un.pads == 1 else 0, pad)
-            if status != 0:
-                return status
+            level = un.last_level if un.pads == 1 else 0
+            if un.half == 0:
+                status = send_copy(un, state, out, 0, level, pad)
+                if status != 0:
+                    return status
+            if un.nout > 1:
+                status = _send_mask(un, state, its, level, 0)
+                if status != 0:
+                    return status
             un.pads -= 1
         un.pc = 0
 
@@ -178,30 +212,49 @@ REPEAT, _repeat = declare(
     "repeat",
     inputs=("data",),
     outputs=("out",),
-    parameters=("factor",),
+    parameters=("copies", "paced", "factor_count", "*factors"),
     words=("position",),
 )
 
 
 @REPEAT
 def step_repeat(un, state):
-    """RepeatStatic: copy offsets ride on the delayed clock."""
+    """RepeatStatic: ``copies`` is the product of the ``factors``, outermost first.
+
+    The offsets of the copies ride on the delayed clock; ``paced`` units (of the public simulator
+    of 2026) work for one cycle after each copy instead.
+    """
     its = _repeat(un, state)
     while True:
         status = await_token(un, state, its.data)
         if status != 0:
             return status
         x = head(un, state, its.data)
-        while un.position < its.factor:
+        while un.position < its.copies:
             status = room(un, state, its.out)
             if status != 0:
                 return status
-            level = 0 if un.position < its.factor - 1 else x.level + 1
+            level = 0
+            span = 1
+            k = its.factor_count - 1
+            while k >= 0:
+                span *= state.parameters[its.factors + k]
+                if (un.position + 1) % span != 0:
+                    break
+                level += 1
+                k -= 1
+            if un.position == its.copies - 1:
+                level = x.level + its.factor_count
             un.fires += 1
-            emit_copy(un, state, its.out, un.clk + un.position, level, x)
+            if its.paced != 0:
+                emit_copy(un, state, its.out, 0, level, x)
+                work(un, 1)
+            else:
+                emit_copy(un, state, its.out, un.clk + un.position, level, x)
             un.position += 1
         un.position = 0
-        work(un, its.factor)
+        if its.paced == 0:
+            work(un, its.copies)
         take(un, state, its.data)
 
 
@@ -209,14 +262,17 @@ EXPAND_REF, _expand_ref = declare(
     "expand_ref",
     inputs=("data", "reference"),
     outputs=("out",),
-    parameters=("inner_dims",),
+    parameters=("inner_dims", "whole"),
     words=("level",),
 )
 
 
 @EXPAND_REF
 def step_expand_ref(un, state):
-    """``inner_dims`` counts the unit dims inside; ``level`` is that of the reference."""
+    """``inner_dims`` counts the unit dims inside; ``level`` is that of the reference.
+
+    ``whole``: they are all dims of the data, whose one token stands for the whole reference.
+    """
     its = _expand_ref(un, state)
     while True:
         status = await_token(un, state, its.data)
@@ -224,12 +280,12 @@ def step_expand_ref(un, state):
             return status
         x = head(un, state, its.data)
         if un.pc == 0:
-            if x.level == 0 and its.inner_dims != 1:
+            if x.level == 0 and its.inner_dims != 1 and its.whole == 0:
                 return abort(un, Abort.LEVEL_NOT_ALLOWED, 0, its.inner_dims)
             if not has_token(state, its.reference):
                 if not is_closed(state, its.reference):
                     return block_on_input(un, state, its.reference)
-                if x.level > 0:
+                if x.level > 0 and its.whole == 0:
                     closure_ends(un, state, its.reference)
                     return abort(un, Abort.REFERENCE_CLOSED, its.reference, 0)
                 closure(un, state, its.reference)
@@ -239,12 +295,12 @@ def step_expand_ref(un, state):
             un.level = y.level
             un.fires += 1
             take(un, state, its.reference)
-            if x.level == 0 and un.level > 0:
+            if x.level == 0 and un.level > 0 and its.whole == 0:
                 return abort(un, Abort.LEVEL_NOT_ALLOWED, un.level, 0)
             un.pc = 1
         status = send_copy(un, state, its.out, 0, un.level, x)
         if status != 0:
             return status
-        if x.level > 0 and un.level >= its.inner_dims:
+        if x.level > 0 and un.level >= its.inner_dims and its.whole == 0:
             take(un, state, its.data)
         un.pc = 0
