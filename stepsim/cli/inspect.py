@@ -8,8 +8,8 @@ from stepsim.cli.workload import workload_app
 __all__ = ["app"]
 
 app = workload_app(
-    "Show the graph, shapes and metrics of a workload, or of FILE.py[:NAME], without simulating "
-    "it. Without traces the metrics are formulas, for 64 tokens or requests or --batch.",
+    "Show the graph, shapes and metrics of a workload, of FILE.py[:NAME] or of graph.pb, without "
+    "simulating it. Without traces the metrics are formulas, for 64 tokens or requests or --batch.",
     ListOptions,
     list_choice,
 )

@@ -8,8 +8,8 @@ from stepsim.cli.workload import workload_app
 __all__ = ["app"]
 
 app = workload_app(
-    "Simulate a workload: one of those below, or FILE.py[:NAME] with a function that returns a "
-    "program.",
+    "Simulate a workload: one of those below, FILE.py[:NAME] with a function that returns a "
+    "program, or graph.pb, a program of the public graph format.",
     RunOptions,
     run_choice,
 )

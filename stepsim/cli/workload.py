@@ -66,7 +66,10 @@ class Choice:
         missing = traces.data.missing(self.workload.inputs)
         if required and missing:
             names = " and ".join(f"--{one.name.replace('_', '-')}" for one in missing)
-            raise ArgError(f"{names}: missing; workload {self.source.text} needs a trace in a file")
+            how = "; `stepsim trace synth` makes a routing trace" if ROUTING in missing else ""
+            raise ArgError(
+                f"{names}: missing; workload {self.source.text} needs a trace in a file{how}"
+            )
         return traces
 
     def case(
@@ -116,7 +119,7 @@ def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None
         cls=group,
         help=text,
         no_args_is_help=True,
-        subcommand_metavar="WORKLOAD|FILE.py[:NAME] [ARGS]...",
+        subcommand_metavar="WORKLOAD|FILE.py[:NAME]|FILE.pb [ARGS]...",
     )
     # Without a callback typer would take a group for a single command.
     app.callback()(lambda: None)

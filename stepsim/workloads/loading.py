@@ -1,7 +1,7 @@
 """Finding a workload: a ready-made one by name, one of a plugin, or one of the user's file.
 
 ``gemm.py:gemm`` names a function or a `Workload` of a file; ``gemm.py`` alone will do where the
-file holds only one, or one finished program.
+file holds only one, or one finished program. ``graph.pb`` is a program of the public graph format.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from stepsim.errors import ArgError, WorkloadError, did_you_mean
 from stepsim.plugins import Plugin, source_digest, usable
 from stepsim.plugins import found as found_plugins
 from stepsim.workloads.functions import of_function, of_program, returns_program
+from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
 from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
 from stepsim.workloads.user_files import read_module, user_code
 from stepsim.workloads.values import split_target
@@ -44,7 +45,7 @@ class Source:
     Attributes
     ----------
     text : as results name it: ``moe``, or ``gemm.py:gemm``.
-    path, attribute : file and the name in it, for a user's workload.
+    path, attribute : file and the name in it, for a user's workload; a graph file has no name.
     digest : SHA-256 of the code, for workloads of users, see `read_module`, and of plugins, all
         sources of the package.
     """
@@ -62,7 +63,12 @@ class Source:
     @property
     def is_foreign(self) -> bool:
         """Whether it is code of a user or of another package, which may raise anything."""
-        return self.text not in BUILT_IN
+        return self.text not in BUILT_IN and not self.is_graph
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is a file of the public graph format."""
+        return self.path is not None and self.path.endswith(ENDING)
 
     def load(self) -> type[Workload]:
         """The workload.
@@ -74,6 +80,8 @@ class Source:
         """
         if self.path is None:
             return _named(self.text)
+        if self.is_graph:
+            return self._load_graph()
         assert self.attribute is not None
         module, digest = read_module(Path(self.path))
         if digest != self.digest:
@@ -85,6 +93,18 @@ class Source:
         if key not in _workloads:
             with self.user_code():
                 _workloads[key] = _of_module(module, Path(self.path), self.attribute)
+        return _workloads[key]
+
+    def _load_graph(self) -> type[Workload]:
+        assert self.path is not None
+        digest = graph_digest(Path(self.path))
+        if digest != self.digest:
+            raise WorkloadError(
+                f"{self.path}: has changed since it was read first; put it back, or start again"
+            )
+        key = self.path, digest, ""
+        if key not in _workloads:
+            _workloads[key] = of_graph_file(Path(self.path))
         return _workloads[key]
 
     def user_code(self) -> AbstractContextManager[None]:
@@ -120,6 +140,8 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
         plugin = None if text in BUILT_IN else _plugin(text)
         return Source(text, digest=None if plugin is None else source_digest(plugin))
     path = (folder or Path()) / file
+    if file.endswith(ENDING):
+        return Source(path.name, str(path.resolve()), None, graph_digest(path))
     module, digest = read_module(path)
     name = attribute or _only_name(module, path)
     source = Source(f"{path.name}:{name}", str(path.resolve()), name, digest)

@@ -212,9 +212,10 @@ class _Text(str):
 def split_target(text: str) -> tuple[str | None, str]:
     """File and name in it of ``folder/gemm.py:gemm``; None and the text where no file is named.
 
-    The name is empty where it is left out. Folders may have colons in their names.
+    The name is empty where it is left out. Folders may have colons in their names. A graph file,
+    ``folder/graph.pb``, is one program without a name.
     """
-    if text.endswith(".py"):
+    if text.endswith((".py", ".pb")):
         return text, ""
     file, colon, attribute = text.rpartition(".py:")
     return (f"{file}.py", attribute) if colon else (None, text)

@@ -56,7 +56,7 @@ def test_machines_lists_names_numbers_and_sources(cli: Cli) -> None:
 
 def test_machines_json(cli: Cli) -> None:
     machines = cli("machines", "--json").json()
-    assert list(machines) == ["sda-1024", "sda-hdl"]
+    assert list(machines) == ["sda-1024", "sda-2026", "sda-hdl"]
     assert machines["sda-1024"]["peak_bandwidth"] == 1024
 
 
@@ -67,6 +67,15 @@ def test_shown_machine_is_a_machine_file(cli: Cli, tmp_path: Path) -> None:
     path.write_text(outcome.out)
     assert load_machine(path) == load_machine("sda-hdl", {"hbm.channels": 16})
     assert cli("machines", "--show", path, "--json").json() == yaml.safe_load(outcome.out)
+
+
+def test_the_model_of_a_machine_is_set_like_any_value(cli: Cli) -> None:
+    shown = cli("machines", "--show", "sda-1024", "--set", "model=step-2026", "--json").json()
+    assert (shown["model"], shown["onchip"]["bytes_per_cycle"]) == ("step-2026", 64)
+    outcome = cli("machines", "--show", "sda-1024", "--set", "model=2026")
+    assert "model: expected 'step-2025' or 'step-2026' (timing rules" in " ".join(
+        outcome.err.split()
+    )
 
 
 def test_a_shown_machine_has_its_notes(cli: Cli) -> None:
@@ -86,7 +95,7 @@ def test_schema_is_json(cli: Cli) -> None:
         (
             ("--show", "sda-1023"),
             "error: unknown machine 'sda-1023'; did you mean 'sda-1024'? "
-            "Known machines: sda-1024, sda-hdl; or give the path of a YAML file.\n",
+            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.\n",
         ),
         (
             ("--show", "sda-hdl", "--set", "hbm.channels"),

@@ -228,7 +228,8 @@ MISTAKES = {
     "no traces": (
         ROWS,
         (),
-        "--routing and --kv-lengths: missing; workload own.py:Rows needs a trace in a file\n",
+        "--routing and --kv-lengths: missing; workload own.py:Rows needs a trace in a file; "
+        "`stepsim trace synth` makes a routing trace\n",
     ),
     "refused by its check": (
         ROWS,

@@ -81,4 +81,7 @@ def test_a_routing_of_a_dense_model_may_be_given(cli: Cli, tmp_path: Path, lengt
 def test_a_routing_of_experts_is_needed(cli: Cli, tmp_path: Path, lengths: Path) -> None:
     outcome = cli("run", "decoder", "--model", "deepseek-v3", "--kv-lengths", lengths, *DECODER)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "error: --routing: missing; workload decoder needs a trace in a file\n"
+    assert outcome.err == (
+        "error: --routing: missing; workload decoder needs a trace in a file; "
+        "`stepsim trace synth` makes a routing trace\n"
+    )

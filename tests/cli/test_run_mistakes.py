@@ -80,11 +80,14 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "missing model": ({"model": None}, "--model: missing (model whose layer is built); "),
     "missing trace": (
-        {"routing": None}, "--routing: missing; workload moe needs a trace in a file\n",
+        {"routing": None},
+        "--routing: missing; workload moe needs a trace in a file; "
+        "`stepsim trace synth` makes a routing trace\n",
     ),
     "machine": (
         {"machine": "sda1024"},
-        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: sda-1024, sda-hdl; ",
+        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: sda-1024, "
+        "sda-2026, sda-hdl; ",
     ),
     "machine key": (
         {"set": "channels=4"},
@@ -336,7 +339,10 @@ def test_an_unknown_option_value_is_bad_input(run) -> None:
 def test_missing_options_are_bad_input(cli: Cli) -> None:
     outcome = cli("run", "moe", "--json")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "error: --routing: missing; workload moe needs a trace in a file\n"
+    assert outcome.err == (
+        "error: --routing: missing; workload moe needs a trace in a file; "
+        "`stepsim trace synth` makes a routing trace\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["result.csv", "result", "result.parquet.gz"])

@@ -35,7 +35,7 @@ _MEANT: Mapping[str, str] = {
 }
 """Arguments that may change nothing, and why."""
 
-_PARTS = ("st.fn.", "st.Function", "st.spec", "st.Tile")
+_PARTS = ("st.fn.", "st.Function", "st.function", "st.spec", "st.Tile")
 """Calls that make what another call takes; when that is refused nobody has it."""
 
 _CHOICES: Mapping[tuple[str, str], list[Any]] = {
@@ -67,6 +67,7 @@ class Changing(Script):
     calls : what was called with each argument.
     replaced : the argument before and after the change; None as long as there was none.
     refused : whether the call with the change was refused.
+    refused_turns : arguments of calls that were refused; what they say has no effect anyway.
     """
 
     def __init__(self, rng: random.Random, turn: int | None = None) -> None:
@@ -75,6 +76,7 @@ class Changing(Script):
         self.calls: list[str] = []
         self.replaced: tuple[Any, Any] | None = None
         self.refused = False
+        self.refused_turns: set[int] = set()
 
     def call(self, told: str, function: Callable[..., Any], /, *given: Any, **options: Any) -> Any:
         arguments = [self._turned(told, f"{place}", value) for place, value in enumerate(given)]
@@ -84,6 +86,8 @@ class Changing(Script):
             return self.exactly(told, function, *arguments, **named)
         except Refused:
             self.refused = self.refused or here
+            last = len(self.calls)
+            self.refused_turns |= set(range(last - len(given) - len(options), last))
             raise
 
     def _last_turn(self, count: int) -> int | None:
@@ -167,7 +171,9 @@ def _program(rng: random.Random) -> str:
     turns = [
         turn
         for turn, which in enumerate(usual.calls)
-        if which not in _MEANT and not (usual.refusals and which.startswith(_PARTS))
+        if which not in _MEANT
+        and turn not in usual.refused_turns
+        and not (usual.refusals and which.startswith(_PARTS))
     ]
     if not turns:
         return "refused"

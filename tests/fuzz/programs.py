@@ -91,11 +91,14 @@ def load(g: Grown) -> None:
     options: dict[str, Any] = {"shape": shape, "stride": steps}
     if g.rng.random() < 0.3:
         options |= {"par_dispatch": g.small(), "base": g.small(0, 9)}
+    elif g.rng.random() < 0.3:
+        options |= {"transposed": True, "bypass": g.rng.random() < 0.5}
     g.make("st.linear_load", st.linear_load, tensor, (rows, cols), **options)
 
 
 def load_each(g: Grown) -> None:
-    g.make("st.linear_load", st.linear_load, _tensor(g, 4, 2), (2, 2), ref=g.any())
+    options = {"trigger_rank": 1} if g.rng.random() < 0.3 else {}
+    g.make("st.linear_load", st.linear_load, _tensor(g, 4, 2), (2, 2), ref=g.any(), **options)
 
 
 def ragged(g: Grown) -> None:
@@ -160,6 +163,20 @@ def deal(g: Grown) -> None:
         g.make("st.eager_merge", st.eager_merge, parts)
 
 
+def collect(g: Grown) -> None:
+    parts = g.make("st.parallelize", st.parallelize, g.any(), g.small())
+    g.make("st.static_reassemble", st.static_reassemble, parts, switch_cycles=g.small(0, 4))
+    lanes = g.make("st.deinterleave", st.deinterleave, g.any(), g.small())
+    g.make("st.interleave", st.interleave, lanes)
+
+
+def selected(g: Grown) -> None:
+    x = g.tile()
+    g.make("st.filter_rows", st.filter_rows, x, g.rng.choice([None, g.any()]))
+    g.make("st.shuffle", st.shuffle, x, g.any(), write_back=g.rng.random() < 0.3)
+    g.make("st.reshape", st.reshape, x, g.small(), pad=0, mask=True)
+
+
 def merge(g: Grown) -> None:
     g.make("st.eager_merge", st.eager_merge, [g.any() for _ in range(g.small())])
 
@@ -201,24 +218,30 @@ def buffered(g: Grown) -> None:
     if g.rng.random() < 0.3:
         ref = g.method(b, "streamify")
         g.method(b, "streamify", g.method(ref, "repeat", g.small()))
-    elif g.rng.random() < 0.5:
-        g.method(b, "streamify", repeat=g.small())
+    elif g.rng.random() < 0.4:
+        g.method(b, "streamify", repeat=g.rng.choice([g.small(), [g.small(), 2]]))
+    elif g.rng.random() < 0.4:
+        g.method(b, "streamify", shape=[2, g.small()], stride=[0, g.small(0, 1)])
     else:
         g.method(b, "streamify")
 
 
 def general(g: Grown) -> None:
-    dims = [g.rng.choice(["rows", "cols", "valid", 1, 2]) for _ in range(g.small(1, 2))]
-    sides = (g.rng.choice([1, "rows", 2]), g.rng.choice(["cols", 1]))
+    dims = [
+        g.rng.choice(["rows", "valid", 1, 2, "2*m", "ceil(n/2)", "m+1"])
+        for _ in range(g.small(1, 2))
+    ]
+    sides = (g.rng.choice([1, "rows", 2, "m*n"]), g.rng.choice(["cols", 1, "n/2"]))
     rule = g.script.call("st.fn.emit", fn.emit, dims, sides, cycles=g.small(0, 4))
     g.method(g.tile(), "flat_map", rule)
 
 
 def unpacked(g: Grown) -> None:
+    chunk = g.rng.choice([None, g.small()])
     if g.rng.random() < 0.7:
-        rule = g.script.call("st.fn.unpack_rows", fn.unpack_rows, g.rng.random() < 0.5)
+        rule = g.script.call("st.fn.unpack_rows", fn.unpack_rows, g.rng.random() < 0.5, chunk)
     else:
-        rule = fn.unpack_cols()
+        rule = g.script.call("st.fn.unpack_cols", fn.unpack_cols, chunk)
     g.method(g.tile(), "flat_map", rule)
 
 
@@ -295,10 +318,9 @@ def depths(g: Grown) -> None:
 
 
 def own_function(g: Grown) -> None:
-    def sizes(rows: Any, cols: Any) -> Any:
-        return rows, cols, rows * cols
-
-    rule = g.script.call("st.Function", st.Function, "double", 1, sizes=sizes)
+    rule = g.script.call(
+        "st.function", st.function, "double", "m n -> m n", lambda m, n: m * n, values=np.copy
+    )
     g.make("st.map", st.map, rule, g.tile(), compute_bw=8)
 
 
@@ -327,6 +349,8 @@ STEPS: list[Callable[[Grown], None]] = [
     route,
     route,
     deal,
+    collect,
+    selected,
     merge,
     binary,
     binary,
@@ -354,7 +378,9 @@ STEPS: list[Callable[[Grown], None]] = [
     _shape_step("reshape", lambda g: g.small(1, 3), _index, write_back=lambda g: True),
     _shape_step("promote"),
     _shape_step("unsqueeze", _index),
-    _shape_step("repeat", lambda g: g.small(1, 4)),
+    _shape_step("repeat", lambda g: g.rng.choice([g.small(1, 4), [g.small(), g.small()]])),
+    _shape_step("repeat_ref", lambda g: g.any(), lambda g: g.small(0, 1)),
+    _shape_step("take_last"),
     _shape_step("expand", lambda g: g.rng.choice([g.small(), g.any()]), lambda g: g.small(1, 2)),
     _shape_step("consume"),
     _shape_step("print", label=lambda g: "seen"),

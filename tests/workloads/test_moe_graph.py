@@ -74,7 +74,12 @@ def test_two_broadcasts_for_each_expert_in_reader_order():
 
 
 def by_name(wiring):
-    return {u.name.split("#")[0]: u.params for u in wiring.units}
+    """Parameters of units, functions by their names."""
+
+    def told(params):
+        return params | {"fn": params["fn"]["name"]} if "fn" in params else params
+
+    return {u.name.split("#")[0]: told(u.params) for u in wiring.units}
 
 
 def test_parameters_of_the_static_layer():
@@ -92,21 +97,21 @@ def test_parameters_of_the_static_layer():
     }  # fmt: skip
     assert params["chunks.0"] == {"lo": 1, "hi": 2}
     assert params["pack.0"] == {
-        "fn": "RetileRow", "bw": 10, "rank": 1, "init": [0, 64], "bpe": 2, "wb": False,
+        "fn": "pack_rows", "bw": 10, "rank": 1, "init": [[0, 64, 2]], "wb": False,
     }  # fmt: skip
     assert params["repeat.0"] == {"f": 2}
     assert params["load_up.0"] == {"tile": [64, 64], "view": [2, 1], "par": 1, "bpe": 2}
     assert params["load_down.0"] == {"tile": [64, 64], "view": [2, 1], "par": 1, "bpe": 2}
-    assert params["matmul_up.0"] == {"fn": ["Matmul", False], "bw": 100, "wb": False}
-    assert params["silu.0"] == {"fn": "Silu", "bw": 100, "wb": False}
+    assert params["matmul_up.0"] == {"fn": "matmul", "bw": 100, "wb": False}
+    assert params["silu.0"] == {"fn": "silu", "bw": 100, "wb": False}
     assert params["matmul_down.0"] == {
-        "fn": ["Matmul", False], "bw": 100, "rank": 1, "init": [2, 64], "bpe": 2, "wb": False,
+        "fn": "matmul", "bw": 100, "rank": 1, "init": [[2, 64, 2]], "wb": False,
     }  # fmt: skip
     assert params["unpack.0"] == {"split_row": True, "filter": True}
-    assert params["scale.0"] == {"fn": ["Mul", False], "bw": 100, "wb": False}
+    assert params["scale.0"] == {"fn": "mul", "bw": 100, "wb": False}
     assert params["combine"] == {"rank": 0, "switch": [1, 1, 1], "wb": False}
     assert params["sum_experts"] == {
-        "fn": "Add", "bw": 100, "rank": 1, "init": [1, 64], "bpe": 2, "wb": False,
+        "fn": "add", "bw": 100, "rank": 1, "init": [[1, 64, 2]], "wb": False,
     }  # fmt: skip
     assert params["rows"] == {"s": 0, "q": 1, "ri": 0, "outer": False, "wb": True, "bpe": 2}
     assert params["store"] == {"tile": [1, 64], "par": 1}
@@ -115,12 +120,11 @@ def test_parameters_of_the_static_layer():
 def test_parameters_that_dynamic_tiling_changes():
     static, dynamic = by_name(wired(2)[1]), by_name(wired("dynamic")[1])
     changed = {n.split(".")[0] for n in dynamic if static.get(n) != dynamic[n]}
-    assert changed == {"chunk", "one_chunk", "matmul_up", "matmul_gate", "matmul_down"}
+    assert changed == {"chunk", "one_chunk", "matmul_down"}
     assert dynamic["chunk.0"]["q"] == 1
     assert dynamic["chunk.0"]["outer"] is True
     assert dynamic["one_chunk.0"] == {"lo": 0, "hi": 1}
-    assert dynamic["matmul_up.0"]["fn"] == ["DynMatmul", False]
-    assert dynamic["matmul_down.0"]["init"] == [0, 64]
+    assert dynamic["matmul_down.0"]["init"] == [[0, 64, 2]]
 
 
 def test_multiplication_operands_are_in_the_published_order():

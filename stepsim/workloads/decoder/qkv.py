@@ -131,9 +131,12 @@ class Generation:
         return x.accum(fn.pack_cols, 1, label=self._label(f"pack_{what}"))
 
     def _rows(self, query: Stream, group: int, width: int, key: Stream, value: Stream) -> Rows:
-        each, unpack = fn.emit(("rows",), (group, width)), fn.unpack_rows()
+        unpack = fn.unpack_rows()
+        side_by_side = query.flat_map(unpack, label=self._label("query_rows"))
+        heads = side_by_side.flat_map(fn.unpack_cols(chunk=width), label=self._label("heads"))
+        each = heads.reshape(group, label=self._label("head_rows"))
         return (
-            query.flat_map(each, label=self._label("queries")),
+            each.accum(fn.pack_rows, 1, label=self._label("queries")),
             key.flat_map(unpack, label=self._label("keys")),
             value.flat_map(unpack, label=self._label("values")),
         )

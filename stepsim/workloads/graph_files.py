@@ -1,0 +1,126 @@
+"""Workloads made of files of the public graph format: ``stepsim run graph.pb``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.errors import WorkloadError
+from stepsim.workloads.parameters import Built, Data, Param
+from stepsim.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from stepsim.graph import Program
+
+__all__ = ["ENDING", "graph_digest", "of_graph_file"]
+
+ENDING = ".pb"
+"""How files of the format end."""
+
+
+def graph_digest(path: Path) -> str:
+    """SHA-256 of the file.
+
+    Raises
+    ------
+    WorkloadError : it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        code = getattr(error, "errno", None)
+        reason = os.strerror(code) if code else str(error)
+        raise WorkloadError(f"{path}: cannot be read: {reason}; name a graph file") from error
+
+
+class _OfGraphFile(Workload):
+    """Base of workloads that are one file."""
+
+    path: ClassVar[str]
+
+    def build(self, data: Data) -> Built:
+        from stepsim.graph import load_graph
+
+        given: dict[str, Any] = self.values()
+        indices = given.pop("indices")
+        routing = None if indices is None else _indices(indices)
+        program: Program = load_graph(type(self).path, routing=routing, **given)
+        return Built(program)
+
+
+def _indices(path: str) -> Any:
+    import numpy as np
+
+    try:
+        with Path(path).open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise WorkloadError(
+            f"indices: {path} cannot be read as an array of numpy: {error}"
+        ) from error
+
+
+_FIELDS: list[tuple[str, Any, Any]] = [
+    (
+        "arrays",
+        Annotated[
+            str | None,
+            Param(
+                "folder, or .npz file, of the arrays of selectors and integers, by the paths or "
+                "names of the operators that read them",
+                otherwise="the folder of the graph",
+            ),
+        ],
+        None,
+    ),
+    (
+        "indices",
+        Annotated[
+            str | None,
+            Param(".npy file of expert indices (tokens, k) for selectors that have no array"),
+        ],
+        None,
+    ),
+    (
+        "numbers",
+        Annotated[
+            str | None, Param("YAML file of numbers of operators, types and functions")
+        ],
+        None,
+    ),
+    (
+        "generation",
+        Annotated[
+            Literal["A", "B"] | None,
+            Param("generation of the format", otherwise="what the types of the file say"),
+        ],
+        None,
+    ),
+    ("mock_bf16", Annotated[bool, Param("floats of 4 bytes stand for 2 bytes")], False),
+    (
+        "skip_unknown",
+        Annotated[bool, Param("leave out fields that the format does not have")],
+        False,
+    ),
+]  # fmt: skip
+
+
+def of_graph_file(path: Path) -> type[Workload]:
+    """The workload of a graph file; its parameters say how it is read."""
+    made: type[Workload] = make_dataclass(
+        "GraphFile",
+        _FIELDS,
+        bases=(_OfGraphFile,),
+        frozen=True,
+        kw_only=True,
+        namespace={
+            "__doc__": f"Program of the public graph format in {path.name}.",
+            "name": path.stem,
+            "path": str(path),
+        },
+    )
+    return made
