@@ -1,0 +1,188 @@
+"""A decoder layer of the Llama family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.errors import ArgError, RankError
+from stepsim.graph import fn
+from stepsim.graph.dims import format_dims
+from stepsim.graph.limits import COUNT
+from stepsim.graph.nn.flash import flash_attention
+from stepsim.graph.nn.layer import Layer, Tensor
+from stepsim.graph.nn.linear import linear, swiglu
+from stepsim.graph.nn.norms import rms_norm
+from stepsim.graph.nn.rotary import rope
+from stepsim.graph.ops.cutting import emit
+from stepsim.graph.ops.flat_map import flat_map
+from stepsim.graph.ops.reshape import reshape
+from stepsim.graph.stream import Stream
+from stepsim.graph.types import TensorSpec
+
+__all__ = ["LlamaWeights", "llama_block"]
+
+
+@dataclass(frozen=True)
+class LlamaWeights:
+    """Tensors of one layer, stored as [in, out].
+
+    Attributes
+    ----------
+    attention_norm, ffn_norm : scale factors ``[1, D]``.
+    q, k, v : projections ``[D, heads * d]`` and, twice, ``[D, kv_heads * d]``.
+    o : projection of the heads ``[heads * d, D]``.
+    gate, up, down : feed-forward network ``[D, F]``, ``[D, F]`` and ``[F, D]``.
+    cos, sin : tables of :func:`rope_tables` for all positions.
+    """
+
+    attention_norm: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    o: Tensor
+    ffn_norm: Tensor
+    gate: Tensor
+    up: Tensor
+    down: Tensor
+    cos: Tensor
+    sin: Tensor
+
+
+def llama_block(
+    x: Stream,
+    weights: LlamaWeights,
+    *,
+    heads: int,
+    kv_heads: int | None = None,
+    inner: int | None = None,
+    eps: float = 1e-5,
+    compute_bw: int | None = None,
+    write_back: bool = False,
+    label: str | None = None,
+) -> Stream:
+    """A decoder layer of the Llama family over whole sequences (prefill).
+
+    RMSNorm, causal attention with rotated queries and keys and grouped heads, a sum with the input;
+    RMSNorm, SwiGLU, a sum. Everything between two loads of weights stays on chip: normalized rows,
+    keys and values of a sequence are buffered, and the online softmax reads all key blocks for
+    each query tile, those behind the queries masked. Query heads of a group lie below each other
+    in one tile, so that they share each block.
+
+    Shape
+    -----
+    ``x`` ``[sequences, row tiles]`` of ``[m, D]`` gives the same. A block of keys is a row tile.
+
+    Parameters
+    ----------
+    weights : the tensors, see :class:`LlamaWeights`.
+    heads, kv_heads : query heads, and those of keys and values, which divide them; None is as many.
+    inner : hidden columns of the feed-forward network that are computed at a time; None for all.
+    eps : of both norms.
+    compute_bw : FLOPs per cycle of each operator; None is the program's.
+    write_back : the result goes to on-chip memory.
+
+    FLOPs
+    -----
+    The sum of the parts, for each row tile of ``m`` rows among ``n`` of a sequence, heads of ``d``,
+    ``H`` query and ``K`` key heads: norms ``2 (4 m D + 6 m)``, projections ``2 m D d (H + 2 K) +
+    2 m H d D``, rotations ``3 m d (H + K)``, attention ``n H (4 m m d + 8 m m + m d + 8 m) +
+    H m d``, feed-forward network ``6 m D F + 9 m F``, sums ``2 m D``.
+
+    Memory
+    ------
+    Buffers of a sequence: normalized rows, input, keys and values; see ``bufferize``.
+
+    Raises
+    ------
+    ArgError : heads do not divide, or a tensor does not fit.
+    RankError, DimError : ``x`` has not two dims, or one is no constant.
+    DTypeError : ``x`` carries no tiles, or tiles of unknown size.
+
+    Example
+    -------
+    >>> shapes = dict(
+    ...     q=(16, 16), k=(16, 8), v=(16, 8), o=(16, 16), gate=(16, 32), up=(16, 32),
+    ...     down=(32, 16), attention_norm=(1, 16), ffn_norm=(1, 16), cos=(8, 2), sin=(8, 2),
+    ... )
+    >>> weights = st.nn.LlamaWeights(**{k: st.spec(*s, name=k) for k, s in shapes.items()})
+    >>> with st.Program(compute_bw=64) as p:
+    ...     x = st.linear_load(st.spec(8, 16, name="x"), (4, 16), shape=(1, 2), stride=(2, 1))
+    ...     y = st.nn.llama_block(x, weights, heads=4, kv_heads=2)
+    ...     y.consume()
+    >>> print(y.describe())
+    Stream[1, 2] of Tile[4x16 bf16]
+    >>> p.metrics().flops
+    48160
+    """
+    layer = Layer("llama_block", {"x": x}, label, compute_bw, write_back)
+    layer.require(
+        isinstance(weights, LlamaWeights), ArgError,
+        f"weights must be LlamaWeights, found {type(weights).__name__}",
+    )  # fmt: skip
+    heads = layer.number(COUNT, "heads", heads)
+    kv_heads = heads if kv_heads is None else layer.number(COUNT, "kv_heads", kv_heads)
+    layer.require(
+        heads % kv_heads == 0, ArgError, f"kv_heads {kv_heads} does not divide the {heads} heads"
+    )
+    layer.require(
+        x.rank == 1, RankError, f"x is {format_dims(x.shape)}, expected [sequences, row tiles]"
+    )
+    d_model = layer.columns("x", x)
+    q = layer.matrix("q", weights.q, d_model)
+    layer.require(
+        q.shape[1] % heads == 0, ArgError, f"q is {q}, its columns are not those of {heads} heads"
+    )
+    attended = _attention(layer, x, weights, heads, kv_heads, q.shape[1] // heads, eps)
+    kept = layer.again("input", layer.kept("keep_input", x))
+    summed = layer.map("add_attention", fn.add, kept, attended)
+    normed = rms_norm(
+        summed, weights.ffn_norm, eps=eps, compute_bw=compute_bw, label=layer.part("ffn_norm")
+    )
+    fed = swiglu(
+        normed, weights.gate, weights.up, weights.down, tile=inner, compute_bw=compute_bw,
+        label=layer.part("ffn"),
+    )  # fmt: skip
+    return layer.map("add_ffn", fn.add, summed, fed, last=True)
+
+
+def _attention(
+    layer: Layer, x: Stream, weights: LlamaWeights, heads: int, kv_heads: int, width: int,
+    eps: float,
+) -> Stream:  # fmt: skip
+    rows, d_model = layer.rows("x", x), layer.columns("x", x)
+    _, tiles = layer.constant_dims("x", x, "tables and keys are read by position")
+    bw, group = layer.compute_bw, heads // kv_heads
+    normed = rms_norm(
+        x, weights.attention_norm, eps=eps, compute_bw=bw, label=layer.part("attention_norm")
+    )
+    # Queries wait for the keys of the whole sequence; from a buffer they do not hold these up.
+    kept = layer.kept("keep_normed", normed)
+    q = linear(
+        layer.again("rows_for_q", kept), weights.q, tile=width, compute_bw=bw, label=layer.part("q")
+    )
+    tables = weights.cos, weights.sin
+    q = rope(q, *tables, heads_inside=True, compute_bw=bw, label=layer.part("rope_q"))
+    q = layer.accum(
+        "stack", reshape(q, group, label=layer.part("groups")), fn.pack_rows
+    )  # [sequences, row tiles, key heads], the heads of a group below each other
+
+    def projected(role: str, tensor: Tensor) -> Stream:
+        """[sequences, key heads, row tiles]."""
+        given: TensorSpec = layer.matrix(role, tensor, d_model, kv_heads * width)
+        loaded = layer.load(f"load_{role}", given, (d_model, width), (kv_heads,), (1,), kept)
+        acts = layer.again(f"rows_for_{role}", kept, repeat=kv_heads)
+        return layer.map(
+            role, fn.matmul, acts, loaded.repeat(tiles, label=layer.part(f"all_{role}"))
+        )
+
+    def for_queries(role: str, x: Stream) -> Stream:
+        """All blocks of all heads once for each row tile."""
+        return layer.again(f"blocks_{role}", layer.kept(f"keep_{role}", x, 2), repeat=tiles)
+
+    k = rope(projected("k", weights.k), *tables, compute_bw=bw, label=layer.part("rope_k"))
+    out = flash_attention(
+        q, for_queries("k", k), for_queries("v", projected("v", weights.v)), causal=True,
+        stacked=group, heads_inside=True, compute_bw=bw, label=layer.part("attention"),
+    )  # fmt: skip
+    apart = flat_map(out, emit([group], (rows, width)), label=layer.part("unstack"))
+    return linear(apart, weights.o, split=True, compute_bw=bw, label=layer.part("o"))

@@ -1,0 +1,163 @@
+"""Routers of mixtures of experts: scores, and the weights of the chosen experts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepsim.arguments import is_whole, shown
+from stepsim.errors import ArgError, DTypeError
+from stepsim.graph import fn
+from stepsim.graph.nn.layer import Layer, Tensor
+from stepsim.graph.ops.routing import partition, reassemble
+from stepsim.graph.routing_table import Routing, routing
+from stepsim.graph.stream import Stream
+
+__all__ = ["check_rows", "router", "top_k"]
+
+
+def top_k(scores: Any, k: int) -> Routing:
+    """Make the routing that sends each row to the ``k`` experts with its largest scores.
+
+    The table is computed here and now by numpy, from arrays: of scores or of their logarithms, as
+    softmax keeps the order. Columns are in falling order of scores, of equal ones the first expert
+    comes first.
+
+    Parameters
+    ----------
+    scores : array ``[rows, experts]``.
+    k : experts of a row.
+
+    Raises
+    ------
+    ArgError : ``scores`` is no such array of numbers, or ``k`` is not from 1 to ``experts``.
+    GraphError : no program is active.
+
+    Example
+    -------
+    >>> with st.Program() as p:
+    ...     table = st.nn.top_k([[0.1, 0.7, 0.2], [0.5, 0.0, 0.5]], k=2)
+    >>> table.indices.tolist()
+    [[1, 2], [0, 2]]
+    """
+    try:
+        given = np.asarray(scores)
+    except ValueError:
+        given = np.empty(0, object)
+    if given.ndim != 2 or given.size == 0 or given.dtype.kind not in "iuf":
+        raise ArgError(
+            f"top_k: scores must be an array of numbers [rows, experts], found {shown(scores)}"
+        )
+    if np.isnan(given).any():
+        raise ArgError("top_k: scores hold NaN, which has no order")
+    if not is_whole(k) or not 1 <= k <= given.shape[1]:
+        raise ArgError(f"top_k: k must be an int from 1 to {given.shape[1]}, found {shown(k)}")
+    order = np.argsort(-given.astype(np.float64), axis=1, kind="stable")
+    return routing(order[:, :k].copy(), experts=given.shape[1])
+
+
+def router(
+    x: Stream,
+    weight: Tensor,
+    table: Routing,
+    *,
+    normalize: bool = True,
+    compute_bw: int | None = None,
+    label: str | None = None,
+) -> list[Stream]:
+    """Router of a mixture of experts: ``softmax(x @ weight)``, and from it the experts' weights.
+
+    **Which experts a row goes to is not computed by the run.** Like all routing in stepsim it is a
+    table that a run needs before it starts: bound when the program is built (``st.routing`` of an
+    array, :func:`top_k` of scores) or with each run (``st.routing(st.spec(rows, k), experts)`` and
+    ``bindings={table: indices}``). The run times the scores, sends those of each row to its experts
+    by the table, and each expert picks its own. The weights are those of numpy's top-k when the
+    table is: ``top_k`` of the same ``x @ weight``.
+
+    Shape
+    -----
+    ``x`` ``[rows]`` of ``[1, D]``, one row of the table each; a list of ``[n_e]`` of ``[1, 1]``,
+    the weights of the rows of expert ``e`` in their order, for :func:`moe`.
+
+    Parameters
+    ----------
+    weight : tensor ``[D, experts]``, read once for every row.
+    table : which experts each row goes to.
+    normalize : divide by the sum of the weights of a row, so that they add up to one; this is the
+        softmax of the chosen scores alone.
+    compute_bw : FLOPs per cycle of each operator; None is the program's.
+
+    FLOPs
+    -----
+    ``rows (2 D E + 8 E)`` for ``E`` experts, and ``2 rows k`` to normalize (sum, quotient).
+
+    Raises
+    ------
+    ArgError : ``weight`` does not fit, or ``table`` is no routing of as many rows and experts.
+    DTypeError : ``x`` carries no tiles of one row.
+
+    Example
+    -------
+    >>> with st.Program(compute_bw=64) as p:
+    ...     x = st.linear_load(st.spec(6, 8, name="x"), (1, 8)).flatten(0, 1)
+    ...     table = st.routing(st.spec(6, 2), experts=4)
+    ...     for weights in st.nn.router(x, st.spec(8, 4, name="w"), table):
+    ...         weights.consume()
+    >>> p.metrics().bind({table: [3, 3, 3, 3]}).flops
+    600
+    """
+    layer = Layer("router", {"x": x}, label, compute_bw)
+    normalize = layer.flag("normalize", normalize)
+    check_rows(layer, x, table)
+    given = layer.matrix("weight", weight, layer.columns("x", x), table.experts)
+    loaded = layer.load("weight", given, (given.shape[0], table.experts), (1,), (1,), x)
+    logits = layer.map("logits", fn.matmul, x, loaded.flatten(0, 1, label=layer.part("matrix")))
+    powers = layer.map(
+        "exp", fn.exp, layer.map("subtract", fn.sub, logits, layer.map("max", fn.row_max, logits))
+    )
+    scores = layer.map("divide", fn.div, powers, layer.map("sum", fn.row_sum, powers))
+    chosen = [
+        layer.map(f"pick.{e}", fn.slice_cols(e, e + 1), part)
+        for e, part in enumerate(_sent(layer, "scores", scores, table))
+    ]
+    if normalize:
+        joined = reassemble(
+            chosen, table.multihot(label=layer.part("collect")), label=layer.part("chosen")
+        )
+        total = layer.accum("total", joined, fn.add)
+        chosen = [
+            layer.map(f"normalize.{e}", fn.div, one, part)
+            for e, (one, part) in enumerate(
+                zip(chosen, _sent(layer, "totals", total, table), strict=True)
+            )
+        ]
+    # A weight waits for the row that its expert computes, and the rows of a tile for each other.
+    return [one.with_depth(max(table.rows, 2)) for one in chosen]
+
+
+def _sent(layer: Layer, what: str, x: Stream, table: Routing) -> list[Stream]:
+    """Elements of rows, sent to the experts of each."""
+    selector = table.multihot(label=layer.part(f"route_{what}"))
+    return partition(x, selector, label=layer.part(f"send_{what}"))
+
+
+def check_rows(layer: Layer, x: Stream, table: Routing) -> None:
+    """Refuse streams that are not the rows of a routing."""
+    layer.require(
+        isinstance(table, Routing),
+        ArgError,
+        f"table must be a routing, found {shown(table)}",
+        "make one with st.routing() or st.nn.top_k()",
+    )
+    tile = layer.tile("x", x)
+    layer.require(
+        tile.rows == 1, DTypeError, f"x must carry tiles of one row, found {tile}",
+        "a table routes single rows; unpack the tiles with st.fn.unpack_rows()",
+    )  # fmt: skip
+    layer.require(
+        x.rank == 0 and x.shape[0] == table.rows,
+        ArgError,
+        f"x is {x.describe()}, the table has {table.rows} rows",
+        f"give a stream [{table.rows}] of one row each",
+    )
