@@ -14,10 +14,20 @@ from stepsim._version import MODEL_VERSION, __version__
 
 if TYPE_CHECKING:
     from stepsim.errors import *  # noqa: F403
+    from stepsim.functional import FunctionalResult
     from stepsim.graph import *  # noqa: F403
     from stepsim.machine import Machine, list_machines, load_machine
     from stepsim.results import Result
-    from stepsim.simulation import Case, Limits, Prepared, Progress, make_case, prepare, simulate
+    from stepsim.simulation import (
+        Case,
+        Limits,
+        Prepared,
+        Progress,
+        make_case,
+        prepare,
+        run_functional,
+        simulate,
+    )
     from stepsim.trace_io import read_routing, synthetic_routing
     from stepsim.workloads import (
         KV_LENGTHS,
@@ -34,10 +44,12 @@ if TYPE_CHECKING:
     )
 
 _ROOMS = {
+    "stepsim.functional": ("FunctionalResult",),
     "stepsim.machine": ("Machine", "list_machines", "load_machine"),
     "stepsim.results": ("Result",),
     "stepsim.simulation": (
-        "Case", "Limits", "Prepared", "Progress", "make_case", "prepare", "simulate",
+        "Case", "Limits", "Prepared", "Progress", "make_case", "prepare", "run_functional",
+        "simulate",
     ),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
     "stepsim.workloads": (
@@ -56,6 +68,7 @@ __all__ = [
     "Case",
     "Data",
     "Decoder",
+    "FunctionalResult",
     "Limits",
     "Machine",
     "Model",
@@ -72,6 +85,7 @@ __all__ = [
     "make_case",
     "prepare",
     "read_routing",
+    "run_functional",
     "simulate",
     "synthetic_routing",
 ]
@@ -94,7 +108,14 @@ def _from_language(name: str) -> Any:
         module = importlib.import_module(room)
         if name in module.__all__:
             return getattr(module, name)
-    raise AttributeError(f"module 'stepsim' has no attribute {name!r}")
+    rooms = (importlib.import_module(f"stepsim.graph.{room}") for room in ("fn", "nn"))
+    owners = [
+        f"st.{room.__name__.rsplit('.')[-1]}.{name}" for room in rooms if name in room.__all__
+    ]
+    hint = f"; there is {' and '.join(owners)}"
+    if not owners:
+        hint = importlib.import_module("stepsim.errors").did_you_mean(name, __dir__())
+    raise AttributeError(f"module 'stepsim' has no attribute {name!r}{hint.removesuffix('.')}")
 
 
 def __dir__() -> list[str]:

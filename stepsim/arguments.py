@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -9,10 +10,26 @@ from typing import Any, cast
 
 from stepsim.errors import ArgError
 
-__all__ = ["Range", "flag", "is_number", "is_whole", "label_of", "shown", "text_of"]
+__all__ = [
+    "Range",
+    "counted",
+    "flag",
+    "is_number",
+    "is_whole",
+    "label_of",
+    "scalar",
+    "shown",
+    "text_of",
+]
 
 _PRINTED_BITS = 256
 _PRINTED_LETTERS = 200
+_LARGEST = 3.4028235e38
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 state`` or ``2 states``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +101,26 @@ def is_whole(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """An int or float, also of numpy; bools are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """An int or float, also of numpy; bools are none, nor ints beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def scalar(what: str, value: object) -> float:
+    """``value`` as a float that f32 can hold, infinities included; ArgError for anything else."""
+    if not is_number(value):
+        raise ArgError(f"{what} must be a number, found {shown(value)}")
+    number = float(cast(Real, value))
+    if _LARGEST < abs(number) < math.inf:
+        raise ArgError(
+            f"{what} must be a number that f32 can hold, found {shown(value)}; math.inf is infinity"
+        )
+    return number
 
 
 def flag(what: str, value: object) -> bool:

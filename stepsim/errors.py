@@ -12,6 +12,7 @@ __all__ = [
     "DimError",
     "EvaluationError",
     "GraphError",
+    "GraphFileError",
     "KindError",
     "LoweringError",
     "MachineError",
@@ -58,6 +59,10 @@ class ArgError(StepError):
 
 class GraphError(StepError):
     """The wiring of a program is wrong: dangling, mixed or unconnected streams."""
+
+
+class GraphFileError(StepSimError, ValueError):
+    """A graph file cannot be read, or a program cannot be written as one."""
 
 
 class LoweringError(StepSimError, ValueError):

@@ -1,19 +1,30 @@
 """What a program computes: operators, streams, symbolic shapes and symbolic metrics."""
 
-from stepsim.graph import fn
+from stepsim.graph import fn, nn
 from stepsim.graph.accumulation import Init
 from stepsim.graph.dims import Dim, Kind
 from stepsim.graph.feedback import Feedback, feedback
-from stepsim.graph.functions import Function
+from stepsim.graph.functions import Function, function
+from stepsim.graph.graph_file import load_graph
 from stepsim.graph.metrics import BoundMetrics, Metrics, OperatorMetrics
 from stepsim.graph.operator import Operator
+from stepsim.graph.ops.dealing import deinterleave, interleave, static_reassemble
 from stepsim.graph.ops.flat_map import StreamFunction, flat_map
-from stepsim.graph.ops.higher_order import accum, map_accum, scan
+from stepsim.graph.ops.group_results import accum_buffer, row_stat
 from stepsim.graph.ops.higher_order import map_ as map
-from stepsim.graph.ops.offchip import linear_load, linear_store, random_load, random_store
+from stepsim.graph.ops.higher_order import unzip
+from stepsim.graph.ops.linear_load import linear_load
+from stepsim.graph.ops.numbers import counter
+from stepsim.graph.ops.offchip import linear_store, random_load, random_store
 from stepsim.graph.ops.onchip import bufferize, streamify
+from stepsim.graph.ops.reductions import accum, map_accum
+from stepsim.graph.ops.references import repeat_ref, take_last
+from stepsim.graph.ops.repeats import expand, repeat
+from stepsim.graph.ops.reshape import reshape
 from stepsim.graph.ops.routing import eager_merge, parallelize, partition, reassemble
-from stepsim.graph.ops.shape import expand, flatten, promote, repeat, reshape, unsqueeze
+from stepsim.graph.ops.scans import scan
+from stepsim.graph.ops.selecting import filter_rows, shuffle
+from stepsim.graph.ops.shape import flatten, promote, unsqueeze
 from stepsim.graph.ops.shape import zip_ as zip
 from stepsim.graph.ops.sources import (
     broadcast,
@@ -65,20 +76,28 @@ __all__ = [
     "WiredUnit",
     "Wiring",
     "accum",
+    "accum_buffer",
     "broadcast",
     "bufferize",
     "consume",
+    "counter",
+    "deinterleave",
     "eager_merge",
     "expand",
     "feedback",
+    "filter_rows",
     "flat_map",
     "flatten",
     "fn",
+    "function",
+    "interleave",
     "linear_load",
     "linear_store",
+    "load_graph",
     "map",
     "map_accum",
     "metadata",
+    "nn",
     "parallelize",
     "partition",
     "printer",
@@ -87,13 +106,19 @@ __all__ = [
     "random_store",
     "reassemble",
     "repeat",
+    "repeat_ref",
     "reshape",
     "routing",
+    "row_stat",
     "scan",
     "selector",
+    "shuffle",
     "spec",
+    "static_reassemble",
     "streamify",
+    "take_last",
     "unsqueeze",
+    "unzip",
     "wire",
     "zip",
 ]

@@ -170,9 +170,11 @@ class Dim:
 
     @property
     def is_ragged(self) -> bool:
+        """Whether the size differs from one outer position to the next."""
         return self.kind is Kind.RG
 
     def is_one(self) -> bool:
+        """Whether the size is the constant 1."""
         return bool(self.kind is Kind.SR and self.expr == 1)
 
     def __int__(self) -> int:
@@ -327,12 +329,13 @@ def total_over(side: Dim, count: Size) -> Size:
     if isinstance(side.span, int) or isinstance(count, int):
         return _quotient(side.total * count, side.span)
     (a, x), (b, y) = count.primitive(), side.span.primitive()
-    return side.total * a / b if x == y else side.total * count / side.span
+    return side.total * a / b if x == y else _quotient(side.total * count, side.span)
 
 
 def _quotient(a: Size, b: Size) -> Size:
-    """``a / b``, never a float."""
-    return plain(sympy.sympify(a) / b)
+    """``a / b``, never a float; 0 where both are 0."""
+    top, bottom = (sympy.sympify(a) / b).as_numer_denom()
+    return plain(top / sympy.Max(1, bottom) if bottom.free_symbols else top / bottom)
 
 
 def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:

@@ -42,7 +42,7 @@ def _behind(stream: Stream) -> Iterator[Operator]:
 
 
 class Feedback(Stream):
-    """A stream that :meth:`connect` closes into a cycle."""
+    """A stream that :meth:`connect` closes into a cycle. Made by :func:`feedback`."""
 
     __slots__ = ()
 
@@ -70,7 +70,46 @@ class Feedback(Stream):
 
 
 def feedback(type: ElementType, shape: Sequence[DimLike], *, label: str | None = None) -> Feedback:
-    """A stream to be connected later; closes cycles, usually into an eager merge."""
+    """Make a stream that is connected later, which closes a cycle.
+
+    The cycle of the STeP paper's dynamic parallelization; the usual reader is an
+    :func:`eager_merge`. Wiring removes the placeholder: the FIFO runs from the producer of the
+    connected stream to the reader.
+
+    Shape
+    -----
+    ``shape``, of ``type``: what the stream will be that ``connect(stream)`` takes.
+
+    Parameters
+    ----------
+    type : element type, such as ``st.Tile.of("u64", 1, 1)``.
+    shape : dims, outermost first; sizes that only a run tells are made by ``program.dim()``.
+    label : name in reports and messages.
+
+    Fires
+    -----
+    Never, it is no unit. A cycle runs only if something enters it from outside first; FIFOs of the
+    cycle have to hold what circulates.
+
+    Raises
+    ------
+    ArgError : ``type`` is no element type, or ``shape`` has no dim.
+    GraphError : at the end of the program it is not connected.
+
+    Example
+    -------
+    >>> with st.Program("two in flight", compute_bw=64) as program:
+    ...     done = st.feedback(st.Tile.of("u64", 1, 1), [2])
+    ...     tokens, which = st.eager_merge([st.metadata([1, 1]), done])
+    ...     which.consume()
+    ...     first, rest = st.partition(tokens, st.selector([[1, 0]] * 2 + [[0, 1]] * 2))
+    ...     done.connect(first)
+    ...     rest.consume()
+    >>> print(tokens)
+    Stream[4] of Tile[1x1 u64] <- eager_merge#2.0
+    >>> st.simulate(program).status
+    'ok'
+    """
     site = Site("feedback", (), label)
     if not isinstance(type, ElementType):
         site.fail(

@@ -154,6 +154,7 @@ class StreamHandle:
 
     @property
     def program(self) -> Program:
+        """The program that the stream belongs to."""
         return self.producer.program
 
     @property

@@ -10,8 +10,11 @@ __all__ = [
     "COUNT",
     "CYCLES",
     "FIFO_DEPTH",
+    "FLOP_WEIGHT",
+    "MAX_LENGTH",
     "MAX_PIECES",
     "MAX_VALUE",
+    "NUMBER",
     "PAR_DISPATCH",
     "RANK",
     "REPEATS",
@@ -22,9 +25,13 @@ __all__ = [
     "STEPS",
     "STREAMS",
     "SWITCH",
+    "TAPS",
     "TILE_SIDE",
     "WALK",
 ]
+
+MAX_LENGTH = 2**20
+"""Most pieces that an integer of a stream may ask for, along one dim; the engine's limit."""
 
 MAX_PIECES = 2**40
 """Most pieces that a stream function may cut from one tile."""
@@ -32,11 +39,14 @@ MAX_PIECES = 2**40
 MAX_VALUE = 2**63 - 1
 """Largest number that an element carries, as length, index or address."""
 
+NUMBER = Range(2**61, "a number that an element carries", low=0)
 FIFO_DEPTH = Range(2**40, "elements that a FIFO can hold")
 PAR_DISPATCH = Range(4096, "off-chip requests that one operator issues in one cycle")
 COMPUTE_BW = Range(2**50, "FLOPs that one operator executes in a cycle")
+FLOP_WEIGHT = Range(2**20, "FLOPs per unit of work of a function", low=0)
 COUNT = Range(2**50, "elements of a stream or tiles of a tensor")
 SIZE = Range(2**50, "elements of a stream or tiles of a tensor", low=0)
+TAPS = Range(2, "outputs of a scan")
 STREAMS = Range(2**16, "streams that one operator reads or writes")
 SELECTED = Range(2**16, "outputs that one selector names", low=0)
 SIDE = Range(2**31 - 1, "rows or columns of a tile", low=0)

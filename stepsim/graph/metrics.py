@@ -174,7 +174,7 @@ class Metrics:
         """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations."""
         total = 0
         for op in self.program.operators:
-            if op.charges_compute and op.unit_kind != "Scan":
+            if op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan"):
                 bandwidth = op.bandwidth()  # type: ignore[attr-defined]
                 if bandwidth is None:
                     raise GraphError(
@@ -190,12 +190,31 @@ class Metrics:
         return sorted({s for e in parts for s in symbols_of(e)}, key=str)
 
     def bind(self, values: Mapping[Any, Any] | None = None) -> BoundMetrics:
-        """Numbers for given values.
+        """Numbers for given values of the symbols.
 
-        Keys are routings (counts ``[experts]`` or indices ``[rows, k]``), dims and symbols (an int;
-        for a ragged dim the list of its sizes), selector streams (counts by output) and length
-        streams (the lengths). All of them are non-negative ints. Routings made from arrays are
-        bound already.
+        Parameters
+        ----------
+        values : mapping from what owns symbols to its values, all of them non-negative ints:
+            routings (counts ``[experts]`` or indices ``[rows, k]``), dims and symbols (an int; for
+            a ragged dim the list of its sizes), selector streams (counts by output) and length
+            streams (the lengths). Routings made from arrays are bound already.
+
+        Raises
+        ------
+        ArgError : a symbol has no value (the message says where it comes from), or a key owns none.
+
+        Example
+        -------
+        >>> with st.Program("two experts", compute_bw=64) as program:
+        ...     table = st.routing(st.spec(4, 1), experts=2)
+        ...     x = st.linear_load(st.spec(4, 8), tile=(1, 8)).flatten(0, 1)
+        ...     for part in st.partition(x, table.multihot()):
+        ...         part.promote().accum(st.fn.pack_rows, rank=1).map(st.fn.silu).consume()
+        >>> metrics = program.metrics()
+        >>> metrics.bind({table: [3, 1]}).on_chip_memory
+        96
+        >>> metrics.bind({table: [[0], [1], [0], [0]]}).flops
+        256
         """
         if values is not None and not isinstance(values, Mapping):
             raise ArgError(
@@ -273,6 +292,7 @@ class BoundMetrics:
 
     @property
     def allocated_compute(self) -> int:
+        """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations."""
         return self.symbolic.allocated_compute
 
     def value(self, size: Dim | Size) -> int:

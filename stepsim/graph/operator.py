@@ -326,13 +326,16 @@ class Site:
                 "it says how many inner dims are taken together",
             )
         if rank > stream.rank:
+            hint = f"choose {low} <= rank <= {stream.rank}"
+            if stream.rank == low:
+                hint = f"choose rank = {low}"
+            elif stream.rank < low:
+                hint = "the stream has too few dims; reshape or unsqueeze it first"
             self.fail(
                 RankError,
                 f"rank {shown(rank)} does not fit {format_dims(stream.shape)} of rank "
                 f"{stream.rank}",
-                f"choose {low} <= rank <= {stream.rank}"
-                if stream.rank >= low
-                else "the stream has too few dims; reshape or unsqueeze it first",
+                hint,
             )
         return int(rank)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sympy
@@ -14,6 +16,8 @@ from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.standard import weighed, weights_of
 from stepsim.graph.handle import Counts
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.metrics import Metrics, measure
@@ -38,6 +42,11 @@ class Assumption:
 class Program:
     """Operators and streams of one STeP program, with program-wide defaults.
 
+    Operators are built inside ``with st.Program(...) as program:``. At the end of the block every
+    stream must be read or consumed and every feedback connected; then the program is finished, and
+    can be measured (:meth:`metrics`), simulated (``st.simulate``), evaluated (``run_functional``)
+    and shown.
+
     Parameters
     ----------
     name : shown in reports.
@@ -45,10 +54,25 @@ class Program:
     par_dispatch : off-chip requests a memory operator issues per cycle.
     fifo_depth : tokens that FIFOs without a depth of their own hold, unless the run or the machine
         (``fifo.depth``) states one; None leaves it to them, and to 1024 in the end.
+    flop_weights : FLOPs per unit of work, usually per scalar, of functions of ``st.fn`` by name, in
+        place of their own: ``{"exp": 1}``. Symbolic and executed FLOPs and cycles follow.
 
     Raises
     ------
-    ArgError : an argument is out of its range.
+    ArgError : an argument is out of its range, or no function has the name.
+    GraphError : at the end of the block, one report of all streams that nobody reads and all
+        feedbacks that are not connected; programs do not nest.
+
+    Example
+    -------
+    >>> with st.Program("silu", compute_bw=1024) as program:
+    ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+    ...     out = st.linear_store(x.map(st.fn.silu), "out")
+    >>> print(program)
+    Program 'silu': 4 operators
+    ...
+    >>> st.simulate(program, machine="sda-1024").cycles
+    288
     """
 
     def __init__(
@@ -58,6 +82,7 @@ class Program:
         compute_bw: int | None = None,
         par_dispatch: int = 1,
         fifo_depth: int | None = 2,
+        flop_weights: Mapping[str, int] | None = None,
     ) -> None:
         self.name = text_of("Program: name", name)
         where = f"Program '{name}':"
@@ -68,6 +93,7 @@ class Program:
         self.fifo_depth = (
             None if fifo_depth is None else FIFO_DEPTH.checked(f"{where} fifo_depth", fifo_depth)
         )
+        self.flop_weights = weights_of(f"{where} flop_weights", flop_weights)
         self.operators: list[Operator] = []
         self.depths: dict[tuple[int, int], int] = {}
         self.assumptions: list[Assumption] = []
@@ -80,6 +106,7 @@ class Program:
         self._flops: dict[int, sympy.Symbol] = {}
         self._lengths: dict[tuple[int, int], Dim] = {}
         self._token: Token[Program | None] | None = None
+        self.order: tuple[int, ...] | None = None
 
     # building
 
@@ -105,6 +132,7 @@ class Program:
 
     @property
     def next_id(self) -> int:
+        """The number that the next operator gets."""
         return len(self.operators)
 
     def register(self, operator: Operator, outputs: Sequence[Output]) -> tuple[Stream, ...]:
@@ -119,6 +147,10 @@ class Program:
         for position, stream in enumerate(operator.inputs):
             self._readers.setdefault(stream.key, []).append((operator, position))
         return operator.outputs
+
+    def place(self, order: Sequence[int]) -> None:
+        """State in which order operators enter the network, by their ids; else it is inferred."""
+        self.order = tuple(order)
 
     def readers(self, stream: Stream) -> list[tuple[Operator, int]]:
         """Operators that read ``stream`` and the input position, in creation order."""
@@ -142,11 +174,22 @@ class Program:
             self._counts[selector.key] = Counts(self, "c", f"chunks selected by {title}")
         return self._counts[selector.key]
 
-    def length_of(self, lengths: Stream) -> Dim:
-        """The ragged dim whose sizes are the values of ``lengths``; made on first use."""
+    def weighed(self, fn: Function) -> Function:
+        """A function with the FLOPs that this program counts for it."""
+        return weighed(fn, self.flop_weights) if self.flop_weights else fn
+
+    def length_of(
+        self, lengths: Stream, *, total: int | None = None, bound: int | None = None
+    ) -> Dim:
+        """The ragged dim whose sizes are the values of ``lengths``; made on first use.
+
+        ``total`` and ``bound`` are the sum and the largest of the values, where these are known.
+        """
         if lengths.key not in self._lengths:
-            title = lengths.producer.title(lengths.output)
-            self._lengths[lengths.key] = self.namer.ragged("len", f"values of {title}")
+            why = f"values of {lengths.producer.title(lengths.output)}"
+            self._lengths[lengths.key] = self.namer.ragged(
+                "len", why, total=total, bound=bound, static=total is not None
+            )
         return self._lengths[lengths.key]
 
     def flops_of(self, operator: Operator) -> Size:
@@ -272,6 +315,9 @@ class Program:
     ) -> Metrics:
         """Symbolic off-chip traffic, on-chip memory and FLOPs.
 
+        Nothing is run. Sizes that depend on data are symbols, which ``bind`` of the result gives
+        values.
+
         Parameters
         ----------
         counting : ``executed``, ``paper``, ``published`` or ``published2``; see the glossary of
@@ -283,6 +329,14 @@ class Program:
         Raises
         ------
         ArgError : there is no such counting.
+
+        Example
+        -------
+        >>> with st.Program("silu", compute_bw=1024) as program:
+        ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+        ...     out = st.linear_store(x.map(st.fn.silu), "out")
+        >>> program.metrics()
+        <Metrics of 'silu' (executed): off-chip traffic 16,384 bytes, on-chip memory 8,192 ...>
         """
         where = f"program '{self.name}', metrics:"
         count_fifos = flag(f"{where} count_fifos", count_fifos)
@@ -310,6 +364,44 @@ class Program:
     def to_dot(self) -> str:
         """Graphviz text."""
         return draw.to_dot(self)
+
+    def to_graph(
+        self,
+        path: str | Path | None = None,
+        *,
+        generation: str = "B",
+        bindings: Mapping[Any, Any] | None = None,
+        numbers: Mapping[str, Any] | str | Path | None = None,
+        depths: bool = True,
+    ) -> bytes:
+        """The program in the public graph format, also written to ``path`` (``graph.pb``).
+
+        Inferred broadcasts are written as operators, the last ones, so that a reader builds the
+        same network. Selectors and integers are written as ``.npy`` files beside ``path``; without
+        a path they are not, and :func:`load_graph` needs them as ``arrays``. Labels, values of
+        tensors and the number of tiles that a random store holds have no place in the format.
+        Needs ``pip install 'stepsim[graph]'``.
+
+        Parameters
+        ----------
+        generation : ``A`` (2025) or ``B`` (2026).
+        bindings : indices of routings made from a spec.
+        numbers : numbers of operators, types and functions, as of :func:`load_graph`.
+        depths : whether to refuse FIFO depths of streams, which the format cannot say; False leaves
+            them out.
+
+        Raises
+        ------
+        GraphFileError : the format cannot express an operator, type or depth; it is named.
+        LoweringError : the program is still open, or an operator has no unit.
+        OutputError : a file cannot be written.
+        """
+        # The writer wires programs, so it stands above this module.
+        writer = importlib.import_module("stepsim.graph.graph_file.writer")
+        data: bytes = writer.to_graph(
+            self, path, generation=generation, bindings=bindings, numbers=numbers, depths=depths
+        )
+        return data
 
     def to_mermaid(self) -> str:
         """Mermaid flowchart text."""

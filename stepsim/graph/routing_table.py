@@ -203,7 +203,47 @@ class RoutingSource(Operator):
 def routing(
     indices: TensorSpec | np.ndarray[Any, Any] | Sequence[Sequence[int]], experts: int
 ) -> Routing:
-    """A routing table from an index array ``[rows, k]`` or, unbound, from ``spec(rows, k)``."""
+    """Make a routing table: which experts each row goes to.
+
+    The helper for the selectors that the STeP paper's :func:`partition` and :func:`reassemble`
+    take. ``multihot()`` of the table is a stream of selectors; call it once for each end.
+
+    Shape
+    -----
+    No stream itself. ``multihot()`` is ``[rows]``, ``onehot()`` is ``[rows, k]``; partitions by
+    them have the outer dims ``count[i]``, one symbol for each expert.
+
+    Parameters
+    ----------
+    indices : array ``[rows, k]`` of expert numbers; or ``spec(rows, k)``, for a program of any
+        routing, which ``bindings={routing: array}`` of a run and ``bind`` of its metrics then give.
+    experts : number of experts.
+
+    Fires
+    -----
+    One selector a cycle, from cycle 1.
+
+    Raises
+    ------
+    ArgError : the array is not ``[rows, k]`` with k up to ``experts``, names an expert that there
+        is not, or one twice in a row.
+    GraphError : no program is open.
+
+    Example
+    -------
+    >>> with st.Program("counts") as program:
+    ...     table = st.routing(st.spec(4, 1), experts=2)
+    ...     x = st.linear_load(st.spec(4, 8), tile=(1, 8)).flatten(0, 1)
+    ...     parts = st.partition(x, table.multihot())
+    ...     for part in parts:
+    ...         part.map(st.fn.silu, compute_bw=8).consume()
+    >>> parts
+    [Stream[n0] of Tile[1x8 bf16] <- partition#3.0, Stream[n1] of Tile[1x8 bf16] <- partition#3.1]
+    >>> program.metrics().flops, program.metrics().bind({table: [3, 1]}).flops
+    (64*n0 + 64*n1, 256)
+    >>> st.simulate(program, bindings={table: [[0], [0], [1], [0]]}).status
+    'ok'
+    """
     where = source_line()
     program = current_program()
     if program is None:

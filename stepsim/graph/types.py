@@ -47,10 +47,12 @@ class Tile:
 
     @classmethod
     def of(cls, dtype: DType | str, rows: DimLike, cols: DimLike) -> Tile:
+        """A tile type from plain values: ``Tile.of("bf16", 1, 64)``."""
         return cls(dtype_of(dtype), Dim.of(rows), Dim.of(cols))
 
     @property
     def is_static(self) -> bool:
+        """Whether both sides are constants."""
         return self.rows.is_static and self.cols.is_static
 
     def counted_anew(self, span: Size, why: str) -> Tile:
@@ -109,6 +111,7 @@ class IndexSelector:
 
     @property
     def hot(self) -> int | None:
+        """None: the number of indices may differ from element to element."""
         return None
 
     def __str__(self) -> str:
@@ -175,6 +178,7 @@ class TensorSpec:
 
     @property
     def size_bytes(self) -> int:
+        """Bytes of the whole tensor."""
         return packed_bytes(math.prod(self.shape), self.dtype.bits)
 
     def __str__(self) -> str:
@@ -183,7 +187,36 @@ class TensorSpec:
 
 
 def spec(*shape: int, dtype: DType | str = DType.bf16, name: str | None = None) -> TensorSpec:
-    """A tensor known by shape and scalar type alone: ``spec(10, 64)`` or ``spec((10, 64))``."""
+    """A tensor known by shape and scalar type alone.
+
+    Programs are built, measured and timed without data; an array in place of a spec brings its
+    values for functional runs.
+
+    Shape
+    -----
+    ``spec(10, 64)`` and ``spec((10, 64))`` are the tensor ``10 x 64``.
+
+    Parameters
+    ----------
+    *shape : ints from 1, or one tuple of them.
+    dtype : scalar type, such as ``bf16``, ``f32``, ``f16`` or ``u64``.
+    name : key of the values in ``run_functional(program, {name: array})``.
+
+    Raises
+    ------
+    ArgError : the shape is not of ints from 1.
+    DTypeError : there is no such type.
+
+    Example
+    -------
+    >>> x = st.spec(2, 4, dtype="f32", name="x")
+    >>> print(x, x.size_bytes)
+    x[2x4 f32] 32
+    >>> with st.Program("later") as program:
+    ...     out = st.linear_store(st.linear_load(x, tile=(1, 4)), "out")
+    >>> run_functional(program, {"x": np.ones((2, 4), "f4")}).stored["out"].sum()
+    np.float32(8.0)
+    """
     given: tuple[Any, ...] = shape
     dims = tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
     if not dims or not all(COUNT.holds(d) for d in dims):

@@ -40,6 +40,8 @@ deterministic: where a run was recorded twice, its two numbers differ by up to 1
 *Canonical* cycles are those of an independent implementation of the same rules. No value below was
 tuned or fitted.
 
+{{doc}}`stepdb` compares runs of another project's programs.
+
 ## Agreement
 
 {agreement}

@@ -2,7 +2,7 @@
 
 Construction order numbers the memory ports: operators enter as they were created, but an operator
 without inputs enters just before its first reader (first input first); inferred broadcasts come
-last.
+last. A program that was read from a file states the order itself.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Wiring:
 
 def construction_order(program: Program) -> list[Operator]:
     """Operators as they enter the network."""
+    if program.order is not None:
+        return [program.operators[number] for number in program.order]
     order: list[Operator] = []
     placed: set[int] = set()
     for op in program.operators:
@@ -83,9 +85,29 @@ def unit_name(op: Operator) -> str:
 
 
 def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
-    """Units and FIFOs of a finished program.
+    """Units and FIFOs of a finished program, as they enter the simulation.
 
-    ``bindings`` maps routings made from a spec to index arrays ``[rows, k]``.
+    Streams that are read several times get their broadcasts here, and feedback placeholders go. It
+    is for tools that show or time programs; ``st.simulate`` does it by itself.
+
+    Parameters
+    ----------
+    program : a finished program.
+    bindings : index arrays ``[rows, k]`` of routings that were made from a spec.
+
+    Raises
+    ------
+    LoweringError : the program is still open, or an operator has no unit.
+    ArgError : a binding is missing or does not fit.
+
+    Example
+    -------
+    >>> with st.Program("two readers") as program:
+    ...     x = st.metadata([1, 2])
+    ...     x.consume()
+    ...     x.consume()
+    >>> [unit.kind for unit in st.wire(program).units]
+    ['MetadataGen', 'Consumer', 'Consumer', 'Broadcast']
     """
     check_program("wire", program)
     if not program.closed:
