@@ -1,0 +1,1 @@
+"""The calibration points of StepDB: workloads of others, built in the public language."""
