@@ -111,8 +111,10 @@ def payload_of(image: Image, execution: Execution, slot: Any) -> Any:
         bits = int(slot["bits"])
         width = bits / 8 if bits % 8 else bits // 8
         body = [int(slot["rows"]), int(slot["cols"]), width, int(slot["rd"]), int(slot["off"])]
-        # Metadata and addresses are the integer tiles: 8 bytes wide, with content.
-        return {"tile": body, "value": int(slot["value"])} if body[2] == 8 else {"tile": body}
+        # Metadata and addresses are the integer tiles, 8 bytes wide, with content. A Boolean tile
+        # that is true has it, too.
+        with_content = body[2] == 8 or slot["value"] != 0
+        return {"tile": body, "value": int(slot["value"])} if with_content else {"tile": body}
     first = int(slot["value"])
     cells = execution.slots[first + 1 : first + 1 + execution.slots[first]["rows"]]
     parts = [payload_of(image, execution, cell) for cell in cells]

@@ -96,6 +96,7 @@ RUNS: Table = {
         {
             "name": "m",
             "description": "",
+            "model": "step-2025",
             "hbm": Hbm(**HBM),
             "onchip": OnChip(bytes_per_cycle=1),
             "fifo": Fifo(depth=1),

@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shlex
+import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ def test_deadlock_page(capsys: pytest.CaptureFixture[str]) -> None:
         text = re.sub(r" \(center\.py:\d+\)$", "", line)
         assert text == "  ..." or any(found.startswith(text) for found in printed), line
     assert names["result"].diagnosis is None
+
+
+def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
+    from stepsim.graph.graph_file.numbers import numbers_of
+    from stepsim.graph.graph_file.rows import ROWS
+
+    names = run_examples("graphs.md")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "func of UnaryMap: found number 9, which the table has not" in text
+    assert len(names["again"].operators) == len(names["program"].operators)
+    page = (DOCS / "graphs.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (\w+)[^|]*\| (\d+) \|", page, flags=re.MULTILINE)
+    assert {name: int(number) for name, number in listed} == {
+        name: numbers_of("B")["operators"][name] for name in ROWS
+    }
 
 
 def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,8 +200,79 @@ def test_workloads_page(
         page.Gemm(m=2048, tile=33).build(st.Data())
 
 
+def test_tutorial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new user follows the page from top to bottom, and finds the numbers that it tells."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    blocks = re.findall(r"```(python|sh|yaml)\n(.*?)```", text, flags=re.DOTALL)
+    for kind, block in blocks:
+        if kind == "yaml":
+            (tmp_path / "tiles.yaml").write_text(block)
+        elif kind == "sh":
+            for command in block.splitlines():
+                with pytest.raises(SystemExit) as ended:
+                    main(shlex.split(command)[1:])
+                assert not ended.value.code, (command, capsys.readouterr().err)
+        elif "with st.Program" in block:
+            (tmp_path / "gemm.py").write_text(block)
+        else:
+            exec(compile(block, "tutorial.md", "exec"), names)
+    monkeypatch.delitem(sys.modules, "gemm")
+    assert [kind for kind, _ in blocks] == [
+        "python",
+        "sh",
+        *["python"] * 3,
+        "sh",
+        "python",
+        "yaml",
+        "sh",
+        "python",
+    ]
+    found, metrics = names["result"].cycles, names["metrics"]
+    told = [found, metrics.off_chip_traffic, metrics.on_chip_memory, metrics.flops]
+    cycles = [row["cycles"] for row in names["front"]]
+    for number in (*told, min(cycles), max(cycles)):
+        assert f"{int(number):,}" in text, number
+    assert len(cycles) == 7
+    assert (tmp_path / "tiles.png").exists()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("recipes/*.md")))
+def test_recipes(page: str) -> None:
+    listed = (DOCS / "recipes" / "index.md").read_text(encoding="utf-8")
+    if page == "index.md":
+        return
+    assert page.removesuffix(".md") in listed.split()
+    assert "assert_allclose" in (DOCS / "recipes" / page).read_text(encoding="utf-8")
+    run_examples(f"recipes/{page}")
+
+
+def test_a_task_goes_to_whoever_is_free() -> None:
+    cycles = run_examples("recipes/feedback.md")["cycles"]
+    assert cycles["dynamic"] < 0.7 * cycles["in_turn"]
+
+
+def test_arguments_page(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_examples("arguments.md")
+    text = (DOCS / "arguments.md").read_text(encoding="utf-8")
+    assert f"# {names['direct']} and {names['through_memory']}:" in text
+    assert f"# {names['one']} and {names['sixteen']}" in text
+
+
 def test_values_page() -> None:
     assert run_examples("values.md")["values"].stored["y"].shape == (64, 512)
+
+
+def test_listings_page(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_examples("listings.md")
+    runs = [names[name] for name in ("result", "dynamic", "shared")]
+    assert [run.status for run in runs] == ["ok"] * 3
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "Stream[10, 1] of Tile[1x256 f32] <- reassemble#25"
 
 
 def test_machines_page() -> None:

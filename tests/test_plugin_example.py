@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "plugin"
-PARTS = ("stepsim.workloads gemm", "stepsim.functions relu", "stepsim.memory_models pipes",
+PARTS = ("stepsim.workloads gemm", "stepsim.functions leaky_relu", "stepsim.memory_models pipes",
          "stepsim.trace_formats tern")  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_the_workload_runs_with_the_function(site: Path) -> None:
     assert row["provenance"]["versions"]["stepsim"] == row["stepsim_version"]
     told = row["provenance"]["plugins"]
     assert list(told) == [
-        "stepsim.functions relu", "stepsim.memory_models pipes", "stepsim.workloads gemm",
+        "stepsim.functions leaky_relu", "stepsim.memory_models pipes", "stepsim.workloads gemm",
     ]  # fmt: skip
     assert {one.rpartition(" ")[0] for one in told.values()} == {"stepsim-example 1.0"}
     assert {one.rpartition(" ")[2] for one in told.values()} == {row["workload_digest"]}
@@ -98,7 +98,9 @@ def test_sweeps_depend_on_the_plugins_of_the_engine(site: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"},
     )  # fmt: skip
-    assert {"stepsim.functions relu", "stepsim.memory_models pipes"} <= {*done.stdout.split("\n")}
+    assert {"stepsim.functions leaky_relu", "stepsim.memory_models pipes"} <= {
+        *done.stdout.split("\n")
+    }
 
 
 def test_a_plugin_that_cannot_be_imported_is_named_and_the_rest_works(

@@ -16,7 +16,6 @@ from numba.core.errors import NumbaError
 
 from stepsim.errors import StepSimError, UserCodeError
 from stepsim.kernels import driver, foreign
-from stepsim.kernels.jit import inlined
 from stepsim.plugins import GROUPS, found, usable
 
 GROUP = "stepsim.functions"
@@ -111,17 +110,6 @@ def issue(state, port, clock, requests):
     return (clock < "x") + requests
 """
 
-FUNCTION = """\
-from types import SimpleNamespace
-
-
-def measure(rows, cols):
-    return rows, cols, rows < "much"
-
-
-bad = SimpleNamespace(map_unit="bad", arity=1, constant_cycles=True, sizes=measure)
-"""
-
 UNKNOWN = MEMORY.replace('(clock < "x")', "no_such_name")
 
 
@@ -138,11 +126,6 @@ UNKNOWN = MEMORY.replace('(clock < "x")', "no_such_name")
             r"kernel 'issue' of plugin 'bad' of package uncompiled_a 1.2 cannot be compiled: "
             r"No implementation of function .*lt.* \(.*uncompiled_a\.py, line 8\); correct it",
         ),
-        (
-            "stepsim.functions", FUNCTION,
-            r"kernel 'measure' of plugin 'bad' of package uncompiled_b 1.2 cannot be compiled: "
-            r"No implementation of function .*lt.* >>> lt\(int64, .*uncompiled_b\.py, line 5\)",
-        ),
     ],
 )  # fmt: skip
 def test_kernels_that_numba_refuses_are_named(
@@ -153,22 +136,18 @@ def test_kernels_that_numba_refuses_are_named(
     message: str,
 ) -> None:
     # Modules stay loaded: a name for each.
-    package = {MEMORY: "uncompiled_a", FUNCTION: "uncompiled_b", UNKNOWN: "uncompiled_c"}[module]
+    package = {MEMORY: "uncompiled_a", UNKNOWN: "uncompiled_c"}[module]
     monkeypatch.setattr(f"{__name__}.GROUP", group)
     install(package, module, {"bad": f"{package}:bad"})
     (bad,) = [plugin.loaded for plugin in usable(group) if plugin.package == package]
-    called = inlined(bad.sizes) if module is FUNCTION else bad.kernels["issue"]
+    called = bad.kernels["issue"]
 
     @numba.njit
     def memory(a, b, c, d):
         return called(a, b, c, d)
 
-    @numba.njit
-    def function(a, b):
-        return called(a, b)
-
     def compile(signature: object) -> None:
-        function(1, 1) if module is FUNCTION else memory(1, 1, 1, 1)
+        memory(1, 1, 1, 1)
 
     run = SimpleNamespace(signatures=[], compile=compile)
     monkeypatch.setattr(driver, "run", run)

@@ -75,11 +75,49 @@ def _even(x: Stream) -> Stream:
     return x
 
 
-def _promoted(x: Stream) -> Stream:
-    """A new outermost dim, where there is a unit for it."""
-    if x.rank and not x.shape[0].is_static:
-        raise StepError("no unit")
-    return x.promote()
+def _walked(rng: Rng, x: Stream) -> Stream:
+    """Buffers read along a walk, with nested repeats or by a reference."""
+    b = x.bufferize(1)
+    room = int(b.type.dims[0]) - 1
+    walk = {"shape": [_small(rng), 2], "stride": [0, room]}
+    if rng.random() < 0.5:
+        return b.streamify(repeat=[_small(rng), 2], **walk)
+    return b.streamify(b.repeat(2).streamify().accum(fn.add, 1), **walk)
+
+
+def _loaded(rng: Rng, x: Stream) -> Stream:
+    data = rng.random((4, 2)).astype(np.float32)
+    rank = _small(rng, 0, x.rank + 1)
+    flags = {"transposed": bool(rng.random() < 0.5), "bypass": bool(rng.random() < 0.3)}
+    return st.linear_load(data, (2, 1), ref=x, trigger_rank=rank, **flags)
+
+
+def _numbered(rng: Rng, x: Stream) -> Stream:
+    """Rows by counted and generated addresses."""
+    data = rng.random((8, 2)).astype(np.float32)
+    numbers = st.counter(_small(rng), ref=x)
+    if rng.random() < 0.5:
+        numbers = numbers.flat_map(fn.view_addresses((2,), (_small(rng),), slab=2))
+    else:
+        numbers = numbers.unsqueeze(0).flatten(0, 1)
+    return st.random_load(numbers, data, (1, 2))
+
+
+def _masked(rng: Rng, x: Stream) -> Stream:
+    """Padded chunks, without their padding again."""
+    rows = x.flat_map(fn.unpack_rows())
+    flat = rows.flatten(0, rows.rank) if rows.rank else rows
+    data, mask = flat.reshape(_small(rng), pad=0, mask=True)
+    return data.flatten(0, 1).filter_rows(mask.flatten(0, 1))
+
+
+def _shuffled(rng: Rng, x: Stream) -> Stream:
+    x = _even(x) if x.rank else _even(x).promote()
+    flags = rng.integers(0, 2, size=(*(int(d) for d in x.shape), 2))
+    flags[..., 0] |= 1 - flags[..., 1]
+    data, markers = st.shuffle(x, st.selector(flags))
+    markers.consume()
+    return data
 
 
 STEPS: list[Callable[[Rng, Stream], Stream]] = [
@@ -88,8 +126,19 @@ STEPS: list[Callable[[Rng, Stream], Stream]] = [
     lambda rng, x: x.reshape(_small(rng), pad=0, add_outer=True),
     lambda rng, x: x.reshape(_small(rng), dim=_small(rng, 0, 3)),
     lambda rng, x: x.unsqueeze(_small(rng, 0, x.rank + 1)),
-    lambda rng, x: _promoted(x),
+    lambda rng, x: x.promote(),
     lambda rng, x: x.repeat(_small(rng)),
+    lambda rng, x: x.repeat([_small(rng), _small(rng)]),
+    lambda rng, x: x.unsqueeze(0).unsqueeze(0).expand([_small(rng), _small(rng)]),
+    lambda rng, x: x.repeat_ref(x.repeat([_small(rng), _small(rng)]), _small(rng, 0, 2)),
+    lambda rng, x: x.take_last(),
+    lambda rng, x: st.static_reassemble(st.parallelize(x, _small(rng))),
+    lambda rng, x: st.interleave(x.repeat(2).deinterleave(2)),
+    lambda rng, x: x.filter_rows(),
+    lambda rng, x: _masked(rng, x),
+    lambda rng, x: _shuffled(rng, x),
+    lambda rng, x: x.flat_map(fn.unpack_rows(bool(rng.random() < 0.5), _small(rng))),
+    lambda rng, x: x.flat_map(fn.unpack_cols(_small(rng))),
     lambda rng, x: x.unsqueeze(0).expand(_small(rng)),
     lambda rng, x: x.unsqueeze(0).expand(x.repeat(_small(rng))),
     lambda rng, x: _even(x).accum(fn.add, _small(rng)),
@@ -105,6 +154,10 @@ STEPS: list[Callable[[Rng, Stream], Stream]] = [
     lambda rng, x: x.flat_map(fn.unpack_rows(bool(rng.random() < 0.5))),
     lambda rng, x: x.flat_map(fn.emit(["rows", 1], (1, "cols"))),
     lambda rng, x: st.linear_load(np.ones((4, 2), np.float32), (2, 2), ref=x),
+    lambda rng, x: _loaded(rng, x),
+    lambda rng, x: _walked(rng, x),
+    lambda rng, x: _numbered(rng, x),
+    lambda rng, x: x.bufferize(_small(rng)).streamify(repeat=[_small(rng), _small(rng)]),
     lambda rng, x: _merge_back(rng, x),
     lambda rng, x: st.map(fn.add, st.zip(x, x)),
     lambda rng, x: st.map_accum(fn.matmul_t, _even(x), x, _small(rng)),

@@ -141,7 +141,8 @@ def test_every_operator_of_the_graph_has_an_evaluator():
 
     graph = {k for k in concrete(st.Operator) if k.__module__.startswith("stepsim.")}
     placeholders = {k for k in graph if k.__name__ == "FeedbackSource"}
-    assert graph - placeholders == known_operators() & graph
+    # A kind of an operator is evaluated like it.
+    assert {k for k in graph if not known_operators() & {*k.__mro__}} == placeholders
     assert len(graph) > 25
 
 

@@ -12,7 +12,7 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import Decisions, evaluate
 from stepsim.graph import fn
-from stepsim.graph.functions import Function
+from stepsim.graph.limits import MAX_LENGTH
 from stepsim.simulation import simulate
 from tests.functional.support import run_both, tiles
 
@@ -111,7 +111,7 @@ def test_packing_tiles_of_unknown_width(count):
     n = route.count[0]
     assert [str(side) for side in (below.type.rows, below.type.cols)] == ["4", f"3*{n}"]
     assert [str(side) for side in (beside.type.rows, beside.type.cols)] == [str(n), "12"]
-    assert below.producer.unit_params({})["init"] == [0, 0]
+    assert below.producer.unit_params({})["init"] == [[0, 0, 4]]
     result = run_both(p)
     np.testing.assert_array_equal(data(result, below), np.tile(a[:count].reshape(1, -1), (4, 1)))
     np.testing.assert_array_equal(data(result, beside), np.tile(a[:count], (1, 4)))
@@ -127,7 +127,7 @@ def test_packs_of_unknown_width_refuse_a_second_width():
         which.consume()
         merged.promote().accum(fn.pack_rows, 1).consume()
     assert simulate(p).status == "failed"
-    with pytest.raises(EvaluationError, match="does not fit the pack"):
+    with pytest.raises(EvaluationError, match="do not fit pack_rows: a n; b n"):
         evaluate(p, decisions=Decisions({merged.producer.id: (0, 1)}))
 
 
@@ -377,6 +377,8 @@ def test_a_general_stream_function_brings_its_kernel_or_cuts_row_major(kernel):
     [
         (None, "2 pieces of 1x3 do not make up Tile.*. Pass kernel= to fn.emit"),
         (lambda tile, valid: [tile[:1]], "made 1 pieces of sizes .*expected 2 of"),
+        (lambda tile, valid: None, r"raised TypeError \(.*It returns a list of arrays"),
+        (lambda tile, valid: tile[9], r"the kernel of emit.* raised IndexError \(.*for Tile\("),
     ],
 )
 def test_kernels_that_do_not_fit(kernel, message):
@@ -387,20 +389,43 @@ def test_kernels_that_do_not_fit(kernel, message):
         evaluate(p)
 
 
-def test_a_function_of_the_users_own_brings_its_kernel():
-    gelu = Function(
-        "gelu", 1, "Silu", infer=fn.silu.infer, cost=fn.silu.cost, kernel=lambda x: np.maximum(x, 0)
-    )
+@pytest.mark.parametrize("dims", [["length"], [2, "length"], ["length", 2]])
+def test_no_pieces_at_all_are_an_error_in_timing_and_values(dims):
+    with st.Program() as p:
+        x, _ = tiles((2,), 1, 2)
+        cut = fn.emit(dims, kernel=lambda tile, valid, length: [tile] * (len(dims) * length))
+        x.flat_map(cut, st.metadata([1, 0])).consume()
+    with pytest.raises(EvaluationError, match=r"flat_map#\d+: emit.* makes an empty inner dim"):
+        evaluate(p)
+    result = simulate(p)
+    assert result.status == "failed"
+    assert "empty inner dim" in str(result.diagnosis)
+
+
+@pytest.mark.parametrize("length", [MAX_LENGTH + 1, 2**40])
+def test_more_pieces_than_can_be_counted_are_an_error_in_timing_and_values(length):
+    message = f"of {length} asks for more than 1048576 pieces along one dim"
+    with st.Program() as p:
+        x, _ = tiles((1,), 1, 2)
+        cut = fn.emit(["length"], kernel=lambda tile, valid, length: [tile] * length)
+        x.flat_map(cut, st.metadata([length])).consume()
+    with pytest.raises(EvaluationError, match=message):
+        evaluate(p)
+    assert message in str(simulate(p).diagnosis)
+
+
+def test_a_function_of_the_users_own_brings_its_values():
+    twice = st.function("twice", "same", values=lambda x: 2 * x)
     with st.Program(compute_bw=8) as p:
         x, a = tiles((1,), 2, 2)
-        y = st.map(gelu, x)
-        bare = st.map(Function("bare", 1, "Silu", infer=fn.silu.infer), x)
+        y = st.map(twice, x)
+        bare = st.map(st.function("bare", "same"), x)
         y.consume()
         bare.consume()
-    with pytest.raises(EvaluationError, match="function bare has no numeric kernel"):
+    with pytest.raises(EvaluationError, match="function bare has no values"):
         evaluate(p)
     with st.Program(compute_bw=8) as p:
         x, a = tiles((1,), 2, 2)
-        y = st.map(gelu, x)
+        y = st.map(twice, x)
         y.consume()
-    np.testing.assert_array_equal(data(run_both(p), y), np.maximum(a, 0))
+    np.testing.assert_array_equal(data(run_both(p), y), 2 * a)

@@ -179,7 +179,7 @@ def test_tensors_are_found_by_operator_spec_name_and_label():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, r"1 tensors have no values.*x\[2x2 f32\] of linear_load#0"),
+        ({}, r"1 tensor has no values.*x\[2x2 f32\] of linear_load#0"),
         ({"y": np.ones((2, 2))}, "'y' names no tensor of the program. Known names are x"),
         ({"x": np.ones((2, 3))}, r"has shape \(2, 3\), expected \(2, 2\)"),
         ({"x": np.full((2, 2), "a")}, "expected real numbers"),

@@ -21,6 +21,24 @@ from tests.oracle.interpreter import interpret
 from tests.property_profile import profile
 
 
+def test_broadcasts_copy_values_and_levels_one_cycle_later():
+    def run(explicit: bool) -> int:
+        with st.Program(compute_bw=1) as p:
+            x, _ = tiles((2, 2))
+            copies = st.broadcast(x, 3) if explicit else [x] * 3
+            for copy in copies:
+                copy.map(fn.silu).consume()
+        result = run_both(p)
+        assert [text(result, copy) for copy in copies] == ["a b S1 c d S1"] * 3
+        return simulate(p).cycles
+
+    with st.Program(compute_bw=1) as alone:
+        x, _ = tiles((2, 2))
+        x.map(fn.silu).consume()
+    assert run(True) == run(False)
+    assert run(True) == simulate(alone).cycles + 1
+
+
 def test_partition_copies_drops_and_cuts_levels():
     flags = np.array([[[1, 0], [1, 1]], [[0, 0], [0, 1]]])
     with st.Program() as p:

@@ -259,9 +259,10 @@ def test_totals_over_constant_numbers_of_elements(namer, n):
     assert total_over(side, 12) == 3 * side.total
     assert total_over(side, 4 * n) == n * side.total
     spread = namer.ragged("s", "test", span=n)
-    assert total_over(spread, 12) == 12 * spread.total / n
+    # Over no elements there is nothing to spread.
+    assert total_over(spread, 12) == 12 * spread.total / sympy.Max(1, n)
     m = namer.symbol("m", "test")
-    assert total_over(spread, m) == m * spread.total / n
+    assert total_over(spread, m) == m * spread.total / sympy.Max(1, n)
     assert total_over(namer.ragged("t", "test"), 5) == sympy.Symbol(
         "t_total", integer=True, nonnegative=True
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stepsim.graph as st
-from stepsim.errors import ArgError, DimError, DTypeError, KindError
+from stepsim.errors import ArgError, DimError, DTypeError, KindError, RankError
 from tests.graph.support import numbers, scratch, text, tiles
 
 
@@ -128,3 +128,50 @@ def test_random_store_refusals(program):
         st.random_store(numbers(3), tiles(3), st.spec(8, 64), ack="both")
     with pytest.raises(ArgError, match="does not divide"):
         st.random_store(numbers(3), tiles(3, rows=3), st.spec(8, 64))
+
+
+def test_triggered_loads_read_once_for_every_inner_tensor(program):
+    ragged = program.ragged("len")
+    x = st.linear_load(st.spec(64, 256), (64, 64), ref=tiles(5, 3, ragged), trigger_rank=2)
+    assert text(x) == "Stream[5, 1, 4] of Tile[64x64 bf16]"
+    assert x.producer.unit_params({}) == {
+        "tile": [64, 64], "view": [1, 4], "par": 1, "bpe": 2, "trigger_rank": 2,
+    }  # fmt: skip
+    with pytest.raises(RankError, match=r"trigger_rank 3 does not fit ref \[5, 3\] of rank 1"):
+        st.linear_load(st.spec(64, 64), (64, 64), ref=tiles(5, 3), trigger_rank=3)
+    with pytest.raises(RankError, match="trigger_rank -1 does not fit"):
+        st.linear_load(st.spec(64, 64), (64, 64), ref=tiles(5, 3), trigger_rank=-1)
+    with pytest.raises(ArgError, match="there is no reference to trigger"):
+        st.linear_load(st.spec(64, 64), (64, 64), trigger_rank=1)
+
+
+def test_transposed_loads_deliver_columns_as_rows():
+    x = st.linear_load(st.spec(64, 256), (16, 64), transposed=True)
+    assert text(x) == "Stream[4, 4] of Tile[64x16 bf16]"
+    params = x.producer.unit_params({})
+    assert (params["tile"], params["transposed"]) == ([16, 64], True)
+
+
+def test_loads_that_bypass_the_memory_have_no_traffic(program):
+    x = st.linear_load(st.spec(64, 256), (16, 64), transposed=True, bypass=True)
+    assert x.producer.unit_kind == "BypassLoad"
+    assert x.producer.unit_params({}) == {
+        "tile": [64, 16], "view": [4, 4], "bpe": 2, "lead": False,
+    }  # fmt: skip
+    again = st.linear_load(st.spec(64, 256), (16, 64), ref=x, bypass=True)
+    assert again.producer.unit_kind == "DynBypassLoad"
+    assert program.metrics().off_chip_traffic == 0
+    with pytest.raises(ArgError, match="par_dispatch has no effect"):
+        st.linear_load(st.spec(4, 4), (4, 4), bypass=True, par_dispatch=2)
+
+
+def test_walks_that_cannot_be_counted():
+    with pytest.raises(ArgError, match="2\\*\\*50 are the most"):
+        st.linear_load(st.spec(4, 4), (4, 4), shape=(2**30, 2**30), stride=(0, 0))
+
+
+def test_plain_loads_keep_the_attributes_that_identify_them():
+    plain = st.linear_load(st.spec(4, 4), (4, 4)).producer.attributes()
+    assert not {"trigger_rank", "transposed", "bypass"} & set(plain)
+    other = st.linear_load(st.spec(4, 4), (4, 4), transposed=True).producer.attributes()
+    assert other == {**plain, "transposed": True}

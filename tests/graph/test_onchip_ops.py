@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stepsim.graph as st
-from stepsim.errors import ArgError, DimError, DTypeError, KindError, LoweringError, RankError
+from stepsim.errors import ArgError, DimError, DTypeError, KindError, RankError
 from tests.graph.support import scratch, text, tiles
 
 
@@ -51,8 +51,8 @@ def test_static_streamify():
     assert made.producer.unit_params({}) == {"rank": 1, "repeat": [5]}
     nested = buffers.streamify(repeat=[2, 5])
     assert nested.shape == (3, 2, 5, 4)
-    with pytest.raises(LoweringError, match="no unit nests the repeats"):
-        nested.producer.unit_params({})
+    assert nested.producer.unit_kind == "StaticStreamify"
+    assert nested.producer.unit_params({}) == {"rank": 1, "repeat": [2, 5]}
 
 
 def test_streamify_by_reference(program):
@@ -73,8 +73,8 @@ def test_streamify_refusals(program):
         tiles(3, 4).streamify()
     with pytest.raises(DimError, match=r"dim 1 differs: in \[3\] has 3, ref \[2\] has 2"):
         buffers.streamify(tiles(2, 4))
-    with pytest.raises(RankError, match="no unit dim in place of the repeated dims"):
-        buffers.streamify(tiles(3))
+    with pytest.raises(DimError, match=r"dim 0 differs: in \[3\] has 3, ref \[2\] has 2"):
+        buffers.streamify(tiles(2))
     with pytest.raises(ArgError, match="not both"):
         buffers.streamify(tiles(3, 2), repeat=2)
     with pytest.raises(ArgError, match="repeat must be an int from 1"):
@@ -84,9 +84,15 @@ def test_streamify_refusals(program):
 def test_affine_reads(program):
     made = tiles(3, 4, 2).bufferize(2).streamify(shape=(2, 4), stride=(1, 2))
     assert made.shape == (3, 2, 4)
-    with pytest.raises(LoweringError, match="affine reads of buffers have no unit"):
-        made.producer.unit_params({})
-    with pytest.raises(ArgError, match="ends at tile 8 of 8"):
+    assert made.producer.unit_kind == "StaticStreamify"
+    walk = {"shape": [2, 4], "stride": [1, 2]}
+    assert made.producer.unit_params({}) == {"rank": 2, "repeat": [], **walk}
+    again = tiles(3, 4, 2).bufferize(2).streamify(repeat=[5, 6], **walk)
+    assert again.shape == (3, 5, 6, 2, 4)
+    by_ref = tiles(3, 4, 2).bufferize(2).streamify(tiles(3, 7), **walk)
+    assert by_ref.shape == (3, 7, 2, 4)
+    assert by_ref.producer.unit_params({}) == {"rank": 2, "rr": 0, **walk}
+    with pytest.raises(ArgError, match="ends at tile 8, counted from 0, and the buffer holds 8"):
         tiles(3, 4, 2).bufferize(2).streamify(shape=(3, 4), stride=(1, 2))
     with pytest.raises(KindError, match="constant buffer dims"):
         tiles(3, program.dim("n")).bufferize(1).streamify(shape=(2,), stride=(1,))
@@ -117,3 +123,19 @@ def test_a_reference_of_a_lower_rank_is_refused(program):
     buffers = tiles(3, 1, 4).bufferize(1)
     with pytest.raises(RankError, match=r"ref \[3\] has fewer dims than in \[3, 1\]"):
         buffers.streamify(tiles(3))
+
+
+def test_a_reference_of_the_same_dims_reads_every_buffer_once(program):
+    ragged = program.ragged("len")
+    made = tiles(3, ragged, 4).bufferize(1).streamify(tiles(3, ragged, cols=8))
+    assert text(made) == "Stream[3, ~len, 4] of Tile[1x64 bf16]"
+    walked = tiles(3, 4, 2).bufferize(2).streamify(tiles(3), shape=(3,), stride=(2,))
+    assert walked.shape == (3, 3)
+
+
+def test_more_tiles_than_can_be_counted(program):
+    buffers = tiles(3, 4).bufferize(1)
+    with pytest.raises(ArgError, match="tiles are read from one buffer"):
+        buffers.streamify(repeat=[2**30, 2**30])
+    with pytest.raises(ArgError, match="tiles are read from one buffer"):
+        buffers.streamify(repeat=2**40, shape=(2**20,), stride=(0,))

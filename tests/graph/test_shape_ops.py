@@ -10,7 +10,6 @@ from stepsim.errors import (
     DimError,
     DTypeError,
     KindError,
-    LoweringError,
     RankError,
 )
 from tests.graph.support import scratch, shape, text, tiles
@@ -101,10 +100,11 @@ def test_promote_of_a_rank_0_stream_is_two_units(program):
     }  # fmt: skip
 
 
-def test_promote_without_a_unit(program):
-    op = tiles(program.dim("n"), 4).promote().producer
-    with pytest.raises(LoweringError, match="needs look-ahead"):
-        op.unit_params({})
+def test_promote_of_a_dynamic_outermost_dim_looks_ahead(program):
+    made = tiles(program.dim("n"), 4).promote()
+    assert text(made) == "Stream[Min(1, n), n, 4] of Tile[1x64 bf16]"
+    assert made.producer.unit_kind == "PromoteOuter"
+    assert made.producer.unit_params({}) == {}
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,8 @@ def test_promote_without_a_unit(program):
 def test_unsqueeze(dim, expected):
     made = tiles(2, 3).unsqueeze(dim)
     assert text(made) == f"Stream{expected} of Tile[1x64 bf16]"
-    if dim < 2:
-        assert made.producer.unit_params({}) == {"p": dim}
-    else:
-        with pytest.raises(LoweringError, match=r"Use promote\(\)"):
-            made.producer.unit_params({})
+    assert made.producer.unit_kind == ("Promote" if dim < 2 else "PromoteOuter")
+    assert made.producer.unit_params({}) == ({"p": dim} if dim < 2 else {})
 
 
 def test_unsqueeze_range():
@@ -131,6 +128,26 @@ def test_repeat(program):
     assert made.producer.unit_params({}) == {"f": 4}
     with pytest.raises(ArgError, match="count must be an int from 1"):
         tiles(3).repeat(0)
+
+
+def test_repeat_by_a_list_of_factors(program):
+    made = tiles(program.dim("n")).repeat([2, 3])
+    assert shape(made) == ["n", "2", "3"]
+    assert made.producer.unit_params({}) == {"f": [2, 3]}
+    assert shape(tiles(3).repeat([])) == ["3"]
+    with pytest.raises(ArgError, match=r"count\[1\] must be an int from 1"):
+        tiles(3).repeat([2, 0])
+    with pytest.raises(ArgError, match="the number of copies must be an int from 1"):
+        tiles(3).repeat([2**40, 2**40])
+
+
+def test_expand_to_several_numbers(program):
+    x = tiles(program.dim("n"), 1, 1)
+    assert shape(x.expand([2, 3])) == ["n", "2", "3"]
+    with pytest.raises(RankError, match=r"rank 1 and 2 sizes \(2, 3\)"):
+        x.expand([2, 3], 1)
+    with pytest.raises(DimError, match="expanded dims must be literal 1"):
+        x.expand([2, 3, 4])
 
 
 def test_expand_by_reference(program):

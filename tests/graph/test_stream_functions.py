@@ -22,7 +22,10 @@ ROWS = (("split_row", True), ("filter", False))
         (("f", "FilterLast"), "unit_kind is 'FilterLast', .*; did you mean 'FilterLastTile'"),
         (("f", None), "unit_kind is None, expected one of RetileStreamify"),
         (("f", "FilterLastTile", ROWS), r"unit 'FilterLastTile' are pairs of \(none\)"),
-        (("f", "RetileStreamify"), r"are pairs of \(split_row, filter\) and a value, found \(\)"),
+        (
+            ("f", "RetileStreamify"),
+            r"are pairs of \(split_row, filter, chunk\) and a value, found \(\)",
+        ),
         (("f", "RetileStreamify", [*ROWS]), "are pairs of"),
         (("f", "RetileStreamify", (*ROWS, 3)), "are pairs of"),
         (("f", "RetileStreamify", (("split_row", 3), ROWS[1])), "f: split_row must be True or"),
@@ -52,7 +55,7 @@ def test_shapes_follow_from_the_unit_and_its_parameters() -> None:
         assert (by_hand.shape, by_hand.type) == (made.shape, made.type)
         lengths = st.metadata([1, 2])
         reads = StreamFunction("reads", "CacheReadAddrGen", (("stride", 4),))
-        with pytest.raises(ArgError, match="reads takes 2 streams, found 1"):
+        with pytest.raises(ArgError, match="'reads' takes 2 streams, found 1"):
             st.flat_map(lengths, reads)
         assert st.flat_map(lengths, reads, lengths).program is program
 

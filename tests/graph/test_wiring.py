@@ -85,6 +85,33 @@ def test_explicit_broadcasts_stay():
     assert kinds[-1] == "Consumer"
 
 
+def test_an_explicit_broadcast_stands_in_for_an_inferred_one():
+    """The same units, kinds and FIFOs; only the place of the copy differs."""
+
+    def copied(explicit: bool) -> st.Wiring:
+        with st.Program("copied", compute_bw=1) as p:
+            x = load("x")
+            left, right = st.broadcast(x, 2) if explicit else (x, x)
+            st.map(fn.add, left, right).consume()
+        return st.wire(p)
+
+    given, inferred = copied(True), copied(False)
+    assert sorted(u.kind for u in given.units) == sorted(u.kind for u in inferred.units)
+    assert [u.kind for u in given.units].index("Broadcast") == 1
+    assert inferred.units[-1].kind == "Broadcast"
+    assert len(given.fifos) == len(inferred.fifos) == 4
+
+
+def test_an_output_of_a_broadcast_that_is_read_twice_is_copied_once_more():
+    with st.Program("nested", compute_bw=1) as p:
+        left, right = st.broadcast(load("x"), 2, label="copy")
+        left.consume()
+        right.map(fn.silu).consume()
+        right.consume()
+    copies = [u for u in st.wire(p).units if u.kind == "Broadcast"]
+    assert [(u.name, len(u.outputs)) for u in copies] == [("copy#1", 2), ("broadcast(copy#1.1)", 2)]
+
+
 def test_every_channel_has_one_writer_and_one_reader():
     p, _ = cyclic()
     wiring = st.wire(p)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stepsim.graph.published_functions import MAPS
 from stepsim.kernels.driver import execute
 from stepsim.kernels.layout import Abort
 from stepsim.lowering import Network, build_image
@@ -75,10 +76,17 @@ MUL: dict[str, Any] = {"fn": ["Mul"], "bw": 64, "wb": False}
 SUM: dict[str, Any] = {
     "fn": ["Matmul", True], "bw": 64, "wb": False, "rank": 1, "init": [1, 1], "bpe": 2
 }  # fmt: skip
+ADD: dict[str, Any] = {"fn": "Add", "bw": 64, "wb": False, "rank": 1, "init": [1, 16], "bpe": 2}
+COUNTED: dict[str, Any] = {**ADD, "exclusive": False, "second": None, "counted": True}
+TWO_STREAMS: dict[str, Any] = {**COUNTED, "second": MAPS["Mul"], "counted": False}
+FLAGS: dict[str, Any] = {"width": 2, "cycles": 1, "wb": False}
 STORE: dict[str, Any] = {"tile": [1, 16], "par": 1}
 ACKED: dict[str, Any] = {**STORE, "bpe": 2, "ack_addr": True}
 SPLIT: dict[str, Any] = {"switch": [1, 1], "wb": False}
 PADDED: dict[str, Any] = {"s": 0, "q": 3, "bpe": 2, "outer": False}
+VIEW: dict[str, Any] = {"shape": [2], "stride": [1], "slab": 4, "base": 2}
+SORT: dict[str, Any] = {"rank": 1, "width": 2, "wb": False}
+BY_LENGTH: dict[str, Any] = {"dims": ["length"], "tile": [1, 8], "cycles": 0}
 NARROW = tile_tokens([1, 8, 2, 0], [0])
 TALL = tile_tokens([2, 16, 2, 0], [0])
 HALF = tile_tokens([1, 16, 0.5, 0], [0])
@@ -106,6 +114,34 @@ CASES = [
         Case(f"{op}, levels", op, [tiles(2), tiles(1)], Abort.LEVELS_DIFFER, (2, 1), params)
         for op, params, _ in PAIRS[:3]
     ),
+    Case("GeneralScan, wrong count", "GeneralScan", [tiles(0, 1), numbers(3)], Abort.GROUP_LENGTH,
+         (2, 3), COUNTED),
+    Case("GeneralScan, no count", "GeneralScan", [tiles(1, 1), numbers(1)], Abort.ONE_INPUT_CLOSED,
+         ("in1", "in0"), COUNTED),
+    Case("GeneralScan, count that is none", "GeneralScan", [tiles(1), chosen([0])], Abort.PAYLOAD,
+         (SELECTOR, TILE), COUNTED, followed=False),
+    Case("GeneralScan, levels", "GeneralScan", [tiles(2), tiles(1)], Abort.LEVELS_DIFFER, (2, 1),
+         TWO_STREAMS),
+    Case("GeneralScan, second ends", "GeneralScan", [tiles(0), tiles()], Abort.ONE_INPUT_CLOSED,
+         ("in1", "in0"), TWO_STREAMS, late=(1,)),
+    Case("GeneralScan, second too wide", "GeneralScan", [tiles(0), NARROW],
+         Abort.NOT_BROADCASTABLE, (2**21 + 8, 2**21 + 16), TWO_STREAMS),
+    Case("AccumBuffer, payload", "AccumBuffer", [chosen([0])], Abort.PAYLOAD, (SELECTOR, TILE),
+         {**ADD, "dims": [2]}, followed=False),
+    Case("SelectorMap, index", "SelectorMap", [numbers(1, 2)], Abort.SELECTOR_VALUE, (2, 2),
+         {**FLAGS, "fn": "IndexToMultiHot"}),
+    Case("SelectorMap, bits", "SelectorMap", [numbers(4)], Abort.SELECTOR_VALUE, (4, 4),
+         {**FLAGS, "fn": "IntegerToMultiHot"}),
+    Case("SelectorMap, no number", "SelectorMap", [chosen([0])], Abort.PAYLOAD, (SELECTOR, TILE),
+         {**FLAGS, "fn": "IndexToMultiHot"}),
+    Case("SelectorMap, no selector", "SelectorMap", [numbers(1)], Abort.PAYLOAD, (TILE, SELECTOR),
+         {**FLAGS, "fn": "Not"}),
+    Case("SelectorMap, two", "SelectorMap", [chosen([0, 1])], Abort.NOT_ONE_HOT, (2, 0),
+         {**FLAGS, "fn": "SelectToScalar"}),
+    Case("SelectorMap, width", "SelectorMap", [chosen([0]), chosen([0], width=3)],
+         Abort.SELECTOR_WIDTH, (3, 2), {**FLAGS, "fn": "And"}),
+    Case("SelectorMap, levels", "SelectorMap", [chosen([0]), chosen([0], level=1)],
+         Abort.LEVELS_DIFFER, (0, 1), {**FLAGS, "fn": "And"}),
     Case("Bufferize, payload", "Bufferize", [chosen([0])], Abort.PAYLOAD, (SELECTOR, TILE),
          {"rank": 1}, followed=False),
     Case("Bufferize, open", "Bufferize", [tiles(0, 0)], Abort.BUFFER_OPEN, (2, 1), {"rank": 1},
@@ -119,6 +155,20 @@ CASES = [
          (TILE, BUFFER), {"rank": 1, "rr": 0}, followed=False),
     Case("DynStreamify, level", "DynStreamify", [buffers(0), tiles(0, 3)],
          Abort.LEVEL_NOT_ALLOWED, (3, 0), {"rank": 1, "rr": 0}),
+    Case("DynStreamify, walk", "DynStreamify", [buffers(0), tiles(0)], Abort.BUFFER_RANGE, (3, 1),
+         {"rank": 1, "rr": 0, "shape": [2], "stride": [3]}),
+    Case("StaticStreamify, payload", "StaticStreamify", [tiles(0)], Abort.PAYLOAD, (TILE, BUFFER),
+         {"rank": 1, "repeat": []}, followed=False),
+    Case("StaticStreamify, walk", "StaticStreamify", [buffers(0)], Abort.BUFFER_RANGE, (2, 1),
+         {"rank": 1, "repeat": [2], "shape": [3], "stride": [2]}),
+    Case("FlatmapCounter, empty", "FlatmapCounter", [numbers(2, 0)], Abort.EMPTY_INNER, (0, 0)),
+    Case("FlatmapCounter, payload", "FlatmapCounter", [chosen([0])], Abort.PAYLOAD,
+         (SELECTOR, TILE), followed=False),
+    Case("DynAddrGen, two", "DynAddrGen", [chosen([0, 1])], Abort.NOT_ONE_HOT, (2, 0), VIEW),
+    Case("DynAddrGen, payload", "DynAddrGen", [buffers(0)], Abort.PAYLOAD, (BUFFER, TILE), VIEW,
+         followed=False),
+    Case("DynAddrGen, far", "DynAddrGen", [numbers(2**61 - 2, 2**61 - 1)], Abort.ADDRESS_RANGE,
+         (2**61 - 1, 4), VIEW),
     Case("RetileStreamify, payload", "RetileStreamify", [chosen([0])], Abort.PAYLOAD,
          (SELECTOR, 0), {"split_row": True, "filter": False}, followed=False),
     Case("ExpertAddrGen, payload", "ExpertAddrGen", [tiles(0)], Abort.PAYLOAD, (TILE, 0),
@@ -190,6 +240,55 @@ CASES = [
          {"e": 1}),
     Case("ExpandRef, no end", "ExpandRef", [tiles(1), tiles(0)], Abort.REFERENCE_CLOSED,
          ("in1", 0), {"e": 1}, late=(1,)),
+    Case("StaticReassemble, level", "StaticReassemble", [tiles(0, 2), tiles(1)],
+         Abort.LEVEL_NOT_ALLOWED, (2, 1), {"rank": 1, "switch": [0, 0]}),
+    Case("RepeatRef, no end", "RepeatRef", [tiles(0), tiles(0)], Abort.REFERENCE_CLOSED, ("in1", 0),
+         {"rank": 0, "e": 1}, late=(1,)),
+    Case("RepeatRef, level", "RepeatRef", [tiles(1), tiles(0, 3)], Abort.LEVEL_NOT_ALLOWED, (3, 2),
+         {"rank": 0, "e": 1}),
+    Case("ContextDeinterleave, open", "ContextDeinterleave", [tiles(0, 0, 0)], Abort.GROUP_OPEN,
+         (1, 2), {}, 2, late=(0,)),
+    Case("ContextDeinterleave, level", "ContextDeinterleave", [tiles(0, 0, 1, 0)],
+         Abort.LEVEL_NOT_ALLOWED, (1, 0), {}, 2),
+    Case("ContextInterleave, one ends", "ContextInterleave", [tiles(0, 0), tiles(0)],
+         Abort.ONE_INPUT_CLOSED, ("in1", "in0"), late=(1,)),
+    Case("ContextInterleave, levels", "ContextInterleave", [tiles(1), tiles(0)],
+         Abort.LEVELS_DIFFER, (1, 0)),
+    Case("FlatmapFilterRowStreamify, payload", "FlatmapFilterRowStreamify", [chosen([0])],
+         Abort.PAYLOAD, (SELECTOR, 0), followed=False),
+    Case("FlatmapFilterRowStreamify, mask", "FlatmapFilterRowStreamify", [tiles(0), buffers(0)],
+         Abort.PAYLOAD, (BUFFER, 0), followed=False),
+    Case("FlatmapFilterRowStreamify, rows", "FlatmapFilterRowStreamify", [tiles(0), chosen([0])],
+         Abort.MASK_ROWS, (2, 1)),
+    Case("FlatmapFilterRowStreamify, none", "FlatmapFilterRowStreamify",
+         [tiles(1), chosen([], width=1, level=1)], Abort.EMPTY_INNER, (0, 0)),
+    Case("FlatmapFilterRowStreamify, levels", "FlatmapFilterRowStreamify",
+         [tiles(1), chosen([0], width=1)], Abort.LEVELS_DIFFER, (1, 0)),
+    Case("FlatmapFilterRowStreamify, data ends", "FlatmapFilterRowStreamify",
+         [tiles(), chosen([0], width=1)], Abort.ONE_INPUT_CLOSED, ("in0", "in1"), late=(0,)),
+    Case("FlatmapFilterRowStreamify, mask ends", "FlatmapFilterRowStreamify",
+         [tiles(0), tiles()], Abort.ONE_INPUT_CLOSED, ("in1", "in0"), late=(1,)),
+    Case("Shuffle, payload", "Shuffle", [chosen([0]), chosen([0], level=1)], Abort.PAYLOAD,
+         (SELECTOR, TILE), SORT, 2, followed=False),
+    Case("Shuffle, width", "Shuffle", [tiles(1), chosen([0], width=3, level=1)],
+         Abort.SELECTOR_WIDTH, (3, 2), SORT, 2),
+    Case("Shuffle, no data", "Shuffle", [tiles(), chosen([0])], Abort.DATA_CLOSED, ("in0", 0), SORT,
+         2, late=(0,)),
+    Case("Shuffle, level", "Shuffle", [tiles(2), chosen([0], level=1)], Abort.LEVEL_NOT_ALLOWED,
+         (2, 1), SORT, 2),
+    Case("Shuffle, nothing", "Shuffle", [tiles(1), chosen([], level=1)], Abort.EMPTY_SELECTION,
+         (0, 0), SORT, 2),
+    Case("Shuffle, open", "Shuffle", [tiles(0), chosen([0])], Abort.BUFFER_OPEN, (1, 1), SORT, 2),
+    Case("FlatMap, no length", "FlatMap", [tiles(0), tiles()], Abort.ONE_INPUT_CLOSED,
+         ("in1", "in0"), BY_LENGTH, late=(1,)),
+    Case("FlatMap, no tile", "FlatMap", [tiles(), numbers(1)], Abort.ONE_INPUT_CLOSED,
+         ("in0", "in1"), BY_LENGTH, late=(0,)),
+    Case("FlatMap, levels", "FlatMap", [tiles(1), numbers(1)], Abort.LEVELS_DIFFER, (1, 0),
+         BY_LENGTH),
+    Case("FlatMap, length", "FlatMap", [tiles(0), numbers(2**20 + 1)], Abort.TOO_MANY_PIECES,
+         (2**20 + 1, 2**20), BY_LENGTH),
+    Case("FlatMap, no pieces", "FlatMap", [tiles(0), numbers(0)], Abort.EMPTY_INNER, (0, 0),
+         BY_LENGTH),
 ]  # fmt: skip
 
 

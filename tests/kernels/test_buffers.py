@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import pytest
@@ -107,3 +108,32 @@ def test_read_buffers_leave_nothing_behind() -> None:
         assert (run.units["state"] == Status.DONE).all()
         used.append(int(run.globals.arena_top) - len(image.slots))
     assert used[0] == used[1] < 1000
+
+
+@pytest.mark.parametrize("depth", [1, 2, None])
+@pytest.mark.parametrize("dims", [[1], [3], [2, 3], [1, 1]])
+@pytest.mark.parametrize("repeat", [[], [1], [3]])
+def test_reads_with_one_factor_are_the_same_in_both_models(
+    repeat: list[int], dims: list[int], depth: int | None
+) -> None:
+    """The sum of the factors and their product differ only where there are several."""
+    found = []
+    walk = {"shape": [*repeat, *dims], "stride": [0] * len(repeat) + _strides(dims)}
+    for op, params in (
+        ("Streamify", {"repeat": repeat}),
+        ("StaticStreamify", {"repeat": repeat}),
+        ("StaticStreamify", {"repeat": [], **walk}),
+    ):
+        b = NetBuilder(capacity=depth)
+        cells = [tile(1, 1 + i, 2, 1, 1) for i in range(prod(dims))]
+        tokens = [{"buffer": dims, "tiles": cells, "level": level} for level in (0, 2, 1)]
+        b.unit("source", "Gen", [], ["b"], tokens=tokens)
+        b.unit("stream", op, ["b"], ["y"], rank=len(dims), **params)
+        b.unit("sink", "Hold", ["y"], [], n=2)
+        found.append(both(b.network()))
+    for other in found[1:]:
+        assert_same(found[0], other, accounts=True)
+
+
+def _strides(dims: list[int]) -> list[int]:
+    return [prod(dims[i + 1 :]) for i in range(len(dims))]

@@ -12,10 +12,13 @@ from tests.oracle.compare import assert_same
 from tests.oracle.interpreter import interpret
 from tests.oracle.invariants import check_all
 from tests.oracle.random_networks import (
+    faulty_function_networks,
     faulty_networks,
+    function_networks,
     permute_order_free,
     random_networks,
     routed_networks,
+    scan_networks,
 )
 from tests.property_profile import profile
 
@@ -33,6 +36,38 @@ def test_engine_agrees_with_the_interpreter(network: Network) -> None:
 @profile(100)
 @given(routed_networks())
 def test_routed_tuples_and_buffers_agree(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(200)
+@given(function_networks())
+def test_random_functions_agree(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(200)
+@given(scan_networks())
+def test_scans_and_selectors_of_numbers_agree(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(60)
+@given(scan_networks(faulty=True))
+def test_scans_that_do_not_fit_agree(network: Network) -> None:
+    engine = run_engine(network)
+    assert_same(engine, interpret(network), accounts=True, names=NAMES)
+    check_all(network, engine)
+
+
+@profile(100)
+@given(faulty_function_networks())
+def test_operands_that_do_not_fit_agree(network: Network) -> None:
     engine = run_engine(network)
     assert_same(engine, interpret(network), accounts=True, names=NAMES)
     check_all(network, engine)
@@ -61,7 +96,11 @@ def test_pausing_changes_nothing(network: Network) -> None:
 
 
 @profile(100)
-@given(st.one_of(random_networks(max_slack=1), routed_networks(), faulty_networks()))
+@given(
+    st.one_of(
+        random_networks(max_slack=1), routed_networks(), faulty_networks(), function_networks()
+    )
+)
 def test_reused_slots_change_nothing(network: Network) -> None:
     """The runs of users do not keep their tokens: rings and blocks are used again."""
     image = build_image(network)

@@ -36,10 +36,12 @@ def _referred(inputs: list[int], outputs: list[int]) -> int:
 _FIRINGS: Final[Mapping[str, _Count]] = {
     **dict.fromkeys(
         ["Gen", "Src", "At", "Paced", "SelectGen", "MetadataGen", "Reassemble", "EagerMerge",
-         "RepeatStatic", "Streamify", "DynStreamify", "OffChipLoad", "DynOffChipLoad"],
+         "RepeatStatic", "StaticReassemble", "Streamify", "DynStreamify", "StaticStreamify",
+         "OffChipLoad", "DynOffChipLoad", "BypassLoad", "DynBypassLoad", "Counter", "DynCounter"],
         _sent,
     ),
     "ExpandRef": _referred,
+    "RepeatRef": _referred,
 }  # fmt: skip
 """By the number of tokens taken from every input and sent on every output; others: taken."""
 

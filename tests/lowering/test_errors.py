@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepsim.errors import LoweringError, MachineError
+from stepsim.graph.published_functions import ACCUMULATIONS, MAPS
 from stepsim.kernels.layout import MAX_TILE_SIDE
 from stepsim.lowering import (
     ChannelSpec,
@@ -94,18 +95,30 @@ ACCUM = {"fn": "Add", "bw": 64, "wb": False, "init": [1, 1], "bpe": 2, "rank": 1
 def test_unknown_function() -> None:
     assert refused(one_unit("Accum", **{**ACCUM, "fn": "Silu"})) == (
         "Accum 'u': unknown function 'Silu'; known are Add, Mul, RetileCol, RetileRow, "
-        "SignalReqAllRead. A function that states its sizes= is compiled into the engine when a "
-        "package offers it under the entry points 'stepsim.functions'"
+        "SignalReqAllRead. Any other function is given as its record"
     )
     text = refused(one_unit("BinaryMap", 2, **{**MAP, "fn": ["Power", False]}))
     assert text.startswith("BinaryMap 'u': unknown function 'Power'; known are Add, ")
 
 
+THREE = {
+    **MAPS["Mul"],
+    "operands": 3,
+    "results": [{**MAPS["Mul"]["results"][0], "rows": {"broadcast": [0, 2, 4]}}],
+    "flops": [[1, [6, 7]]],
+}
+"""A product of three tiles."""
+
 PARAMS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "UnaryMap": (1, 1, MAP),
     "BinaryMap": (2, 1, {**MAP, "fn": ["Mul", False]}),
+    "NaryMap": (3, 1, {**MAP, "fn": THREE}),
     "Accum": (1, 1, ACCUM),
     "Scan": (1, 1, ACCUM),
+    "GeneralScan": (2, 1, {**ACCUM, "exclusive": False, "second": None, "counted": True}),
+    "AccumRowStat": (1, 1, {**ACCUM, "finish": MAPS["Exp"]}),
+    "AccumBuffer": (1, 1, {**ACCUM, "dims": [2]}),
+    "SelectorMap": (1, 1, {"fn": "Not", "width": 2, "cycles": 1, "wb": False}),
     "BinaryMapAccum": (2, 1, {**ACCUM, "fn": ["Matmul", False]}),
     "RetileStreamify": (1, 1, {"split_row": True, "filter": False}),
     "ExpertAddrGen": (1, 1, {"n": 2, "base": 0}),
@@ -120,11 +133,21 @@ PARAMS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "Reassemble": (3, 1, {"rank": 0, "wb": False, "switch": [1, 1]}),
     "EagerMerge": (2, 2, {"rank": 0}),
     "Parallelize": (1, 2, {"rank": 0, "switch": [1, 1]}),
+    "StaticReassemble": (2, 1, {"rank": 0, "switch": [1, 1]}),
+    "RepeatRef": (2, 1, {"rank": 0, "e": 1}),
+    "Shuffle": (2, 2, {"rank": 1, "width": 2, "wb": False}),
+    "ReshapePadStream": (1, 2, {"s": 0, "q": 2}),
     "Bufferize": (1, 1, {"rank": 1}),
     "Streamify": (1, 1, {"rank": 1, "repeat": [2]}),
     "DynStreamify": (2, 1, {"rank": 1, "rr": 0}),
     "OffChipLoad": (0, 1, {"tile": [1, 1], "view": [2], "par": 1, "bpe": 2}),
     "DynOffChipLoad": (1, 1, {"tile": [1, 1], "view": [2], "par": 1, "bpe": 2}),
+    "BypassLoad": (0, 1, {"tile": [1, 1], "view": [2], "bpe": 2}),
+    "DynBypassLoad": (1, 1, {"tile": [1, 1], "view": [2], "bpe": 2}),
+    "StaticStreamify": (1, 1, {"rank": 1, "repeat": [2, 2]}),
+    "Counter": (0, 1, {"n": 2}),
+    "DynCounter": (1, 1, {"n": 2}),
+    "DynAddrGen": (1, 1, {"shape": [2], "stride": [1], "slab": 4, "base": 0}),
     "RandomOffChipLoad": (1, 1, {"tile": [1, 1], "par": 1, "bpe": 2}),
     "OffChipStore": (1, 0, {"tile": [1, 1], "par": 1}),
     "RandomOffChipStore": (2, 1, {"tile": [1, 1], "par": 1, "ack_addr": False}),
@@ -142,6 +165,9 @@ def test_the_parameters_above_are_accepted() -> None:
     for op, (inputs, outputs, params) in PARAMS.items():
         build_image(one_unit(op, inputs, outputs, **params))
     free = {"Consumer", "Printer", "Hold", "Zip", "Broadcast", "FilterLastTile", "Paced"}
+    free |= {"FlatmapCounter"}
+    free |= {"PromoteOuter", "TakeLast", "ContextDeinterleave", "ContextInterleave"}
+    free |= {"FlatmapFilterRowStreamify"}
     assert set(REGISTRY) == set(PARAMS) | free
 
 
@@ -205,7 +231,7 @@ def test_tokens_that_do_not_fit(token: dict[str, object], expected: str) -> None
 
 
 def test_more_pieces_than_can_be_counted() -> None:
-    dims = ["rows", "cols", "rows", 1 << 10]
+    dims = ["rows", 1 << 31, 1 << 31]
     assert "up to" in refused(one_unit("FlatMap", dims=dims, tile=[1, 1], cycles=0))
     build_image(one_unit("ExpertAddrGen", n=2, base=(1 << 53) - 1))
 
@@ -257,6 +283,67 @@ def test_switch_costs(op: str, costs: list[int]) -> None:
         ("Scan", {"rank": 0}, "rank is 0, expected at least 1"),
         ("Bufferize", {"rank": 0}, "rank is 0, expected at least 1"),
         ("Streamify", {"rank": 0}, "rank is 0, expected at least 1"),
+        ("StaticStreamify", {"rank": 0}, "rank is 0, expected at least 1"),
+        ("DynStreamify", {"rank": 0}, "rank is 0, expected at least 1"),
+        (
+            "StaticStreamify", {"repeat": [2, 0]},
+            "repeats of [2, 0]; expected factors from 1, and fewer than 2**62 reads",
+        ),
+        (
+            "StaticStreamify", {"repeat": [2**31, 2**31]},
+            f"repeats of {[2**31, 2**31]}; expected factors from 1, and fewer than 2**62 reads",
+        ),
+        ("DynStreamify", {"shape": [2]}, "0 strides for 1 dims; give one each"),
+        (
+            "DynStreamify", {"shape": [0], "stride": [1]},
+            "a walk over [0] with strides [1]; expected dims from 1, and fewer than 2**62 tiles",
+        ),
+        (
+            "DynAddrGen", {"shape": [3], "stride": [2**61]},
+            f"a walk over [3] with strides [{2**61}]; expected dims from 1, and fewer than 2**62 "
+            "tiles",
+        ),
+        (
+            "DynAddrGen", {"shape": [], "stride": []},
+            "a view of [] in slabs of 4 tiles; expected one dim or more, and a tile or more",
+        ),
+        (
+            "DynAddrGen", {"slab": 0},
+            "a view of [2] in slabs of 0 tiles; expected one dim or more, and a tile or more",
+        ),
+        ("Counter", {"n": 0}, "it counts to 0, expected at least 1"),
+        (
+            "OffChipLoad", {"trigger_rank": 1},
+            "trigger_rank is 1, there is no reference to trigger",
+        ),
+        ("GeneralScan", {"counted": False}, "2 inputs, expected 1"),
+        (
+            "GeneralScan", {"counted": False, "second": MAPS["Exp"]},
+            "its second function takes 1 operands, expected 2 or more: an element and the states",
+        ),
+        (
+            "GeneralScan", {"counted": False, "second": ACCUMULATIONS["Add"]},
+            "its second function has 1 states, expected none",
+        ),
+        (
+            "AccumRowStat", {"finish": MAPS["Mul"]},
+            "its last step takes 2 operands, expected the 1 states",
+        ),
+        ("AccumBuffer", {"dims": []}, "buffer dims [], expected one or more from 1 on"),
+        ("AccumBuffer", {"dims": [2, 0]}, "buffer dims [2, 0], expected one or more from 1 on"),
+        (
+            "SelectorMap", {"fn": "Nor"},
+            "unknown function 'Nor'; known are And, IndexToMultiHot, IntegerToMultiHot, "
+            "MultiHotToInteger, Not, Or, SelectToScalar, Xor",
+        ),
+        ("SelectorMap", {"fn": "And"}, "1 inputs, expected 2"),
+        ("SelectorMap", {"width": 13}, "selectors of 13 flags, expected 1..12"),
+        (
+            "SelectorMap", {"fn": "MultiHotToInteger", "width": 63},
+            "selectors of 63 flags, expected 1..62",
+        ),
+        ("SelectorMap", {"fn": "SelectToScalar", "width": 0},
+         "selectors of 0 flags, expected 1..32768"),
         ("EagerMerge", {"rank": -1}, "rank is -1, expected at least 0"),
         ("Partition", {"rank": -1}, "rank is -1, expected at least 0"),
         ("RepeatStatic", {"f": 0}, "factor is 0, expected at least 1"),
@@ -266,7 +353,7 @@ def test_switch_costs(op: str, costs: list[int]) -> None:
         ("MetadataGen", {"dims": [2]}, "1 values do not fill dims [2]"),
         ("Gen", {"tokens": [{"level": 1}]}, "unknown token {'level': 1}"),
     ],
-)
+)  # fmt: skip
 def test_values_out_of_range(op: str, changed: dict[str, Any], problem: str) -> None:
     inputs, outputs, params = PARAMS[op]
     text = refused(one_unit(op, inputs, outputs, **{**params, **changed}))
@@ -317,3 +404,31 @@ def test_one_time_per_token(op: str, times: list[int]) -> None:
 def test_one_level_per_selector() -> None:
     network = one_unit("SelectGen", 0, 1, selectors=[[0], [1]], levels=[0], width=2)
     assert refused(network) == "SelectGen 'u': 1 levels for 2 selectors"
+
+
+@pytest.mark.parametrize(
+    ("op", "ports", "changed", "expected"),
+    [
+        ("RetileStreamify", (1, 1), {"chunk": 0}, "chunk is 0, expected at least 1"),
+        ("RepeatStatic", (1, 1), {"f": [2, 0]}, "factor is 0, expected at least 1"),
+        ("RepeatStatic", (1, 1), {"f": [2**31] * 2}, "copies per token; fewer than 2**62"),
+        ("StaticReassemble", (2, 1), {"rank": -1}, "rank is -1, expected at least 0"),
+        ("StaticReassemble", (2, 1), {"switch": [1]}, "1 switch costs, expected 2"),
+        ("RepeatRef", (2, 1), {"e": 0}, "e is 0, expected at least 1"),
+        ("Shuffle", (2, 2), {"rank": 0}, "rank is 0, expected at least 1"),
+        ("Reshape", (1, 2), {}, "2 outputs, expected 1"),
+        ("ReshapePadStream", (1, 1), {}, "1 outputs, expected 2"),
+        ("FlatMap", (2, 1), {}, "2 inputs, expected 1"),
+        ("FlatMap", (1, 1), {"dims": ["length"]}, "1 inputs, expected 2"),
+    ],
+)
+def test_what_the_units_of_2026_refuse(
+    op: str, ports: tuple[int, int], changed: dict[str, Any], expected: str
+) -> None:
+    found = refused(one_unit(op, *ports, **{**PARAMS[op][2], **changed}))
+    assert found.startswith(f"{op} 'u': ")
+    assert expected in found
+
+
+def test_a_row_filter_takes_one_mask() -> None:
+    assert "3 inputs, expected 1 or 2" in refused(one_unit("FlatmapFilterRowStreamify", 3))

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from stepsim.graph.published_functions import MAPS
 from stepsim.kernels.driver import execute
 from stepsim.lowering import Image, Network, TimingParams, build_image
 from tests.engine_backend import to_result
 from tests.lowering.support import load_store
+from tests.oracle.build import NetBuilder
 from tests.oracle.compare import assert_same
 from tests.oracle.random_networks import random_networks
 from tests.property_profile import profile
@@ -115,14 +117,24 @@ def test_rings_start_small_and_hold_the_capacity() -> None:
 
 
 def test_plugins_that_a_run_does_not_use_leave_the_digest_as_it_is() -> None:
-    """Codes are places among all that is installed, the digest goes by names."""
+    """The code of a memory model is its place among all that is installed."""
     image = build_image(load_store())
     shared = np.frombuffer(bytearray(image.globals.tobytes()), image.globals.dtype)
-    params = image.params.copy()
-    params[image.function_places] += 1
     shared["memory_model"] += 1
-    moved = replace(image, params=params, globals=shared)
-    assert len(image.function_places) == 1
-    assert moved.digest() == image.digest()
+    assert replace(image, globals=shared).digest() == image.digest()
     assert replace(image, memory_model="other").digest() != image.digest()
-    assert replace(image, functions=("Exp",)).digest() != image.digest()
+
+
+def test_equal_functions_are_stored_once() -> None:
+    def words(*weights: int) -> int:
+        b = NetBuilder()
+        b.unit("source", "Gen", [], ["x0"], tokens=[])
+        for i, weight in enumerate(weights):
+            fn = {**MAPS["Silu"], "flops": [[weight, [0, 1]]]}
+            b.unit(f"map{i}", "UnaryMap", [f"x{i}"], [f"x{i + 1}"], fn=fn, bw=64, wb=False)
+        b.unit("sink", "Consumer", [f"x{len(weights)}"], [])
+        return len(build_image(b.network()).params)
+
+    assert words(1, 2) - words(1, 1) == words(1, 2, 3) - words(1, 1, 2) > 0
+    assert words(1, 1, 1) - words(1, 1) == words(1, 1) - words(1)
+    assert words(1, 1) - words(1) < words(1, 2) - words(1)

@@ -11,7 +11,9 @@ from typing import Any
 from stepsim.lowering.network import TimingParams
 from tests.oracle.build import NetBuilder
 from tests.oracle.example import Example, payload_tokens, tile_tokens
+from tests.oracle.examples_2026 import EXAMPLES_2026
 from tests.oracle.payloads import integer, tile
+from tests.oracle.scan_examples import SCAN_EXAMPLES
 
 __all__ = ["EXTENSION_EXAMPLES"]
 
@@ -303,4 +305,6 @@ EXTENSION_EXAMPLES = [
     closure_slack(),
     merge_at_closure(0),
     merge_at_closure(1),
+    *EXAMPLES_2026,
+    *SCAN_EXAMPLES,
 ]

@@ -10,8 +10,9 @@ from typing import Any
 
 from tests.oracle.fabric import Abort, Payload
 from tests.oracle.payloads import ceil_div, integer, tile
+from tests.oracle.records import apply_record
 
-__all__ = ["accumulate", "apply_binary", "apply_unary", "initial", "map_accumulate"]
+__all__ = ["apply", "initial"]
 
 Result = tuple[int, Payload]
 
@@ -25,7 +26,7 @@ def _value(x: Payload) -> int:
 def _broadcast(a: int, b: int) -> int:
     if a != b and a != 1 and b != 1:
         raise Abort(f"tile dims {a} and {b} cannot be broadcast: make them equal or one of them 1")
-    return max(a, b)
+    return b if a == 1 else a  # as arrays are: an empty side stays empty
 
 
 def _matmul(
@@ -41,7 +42,7 @@ def _matmul(
     return ceil_div(2 * m * k * n, bw), tile(m, n, result_bpe or bpe1, wb, off1)
 
 
-def apply_unary(name: str, x: Payload, bw: int, wb: bool) -> Result:
+def _apply_unary(name: str, x: Payload, bw: int, wb: bool) -> Result:
     """One-operand functions of UnaryMap."""
     rows, cols, bpe, _, off = x["tile"]
     if name == "Silu":
@@ -53,7 +54,7 @@ def apply_unary(name: str, x: Payload, bw: int, wb: bool) -> Result:
     raise Abort(f"unknown unary function {name!r}")
 
 
-def apply_binary(
+def _apply_binary(
     fn: list[Any], x1: Payload, x2: Payload, bw: int, wb: bool, params: dict[str, Any]
 ) -> Result:
     """Two-operand functions of BinaryMap, and of UnaryMap over tuples."""
@@ -88,20 +89,16 @@ def apply_binary(
     raise Abort(f"unknown binary function {name!r}")
 
 
-def initial(params: dict[str, Any]) -> Payload:
-    """The initial accumulator ``A0``: declared shape, all rows valid, ``rd`` = write-back."""
-    rows, cols = params["init"]
-    return tile(rows, cols, params["bpe"], params["wb"], rows)
+def initial(params: dict[str, Any]) -> list[Payload]:
+    """The initial accumulators ``A0``: declared shapes, all rows valid, ``rd`` = write-back."""
+    init = params["init"]
+    if len(init) == 2 and isinstance(init[0], int):
+        init = [[*init, params["bpe"]]]
+    return [tile(rows, cols, bpe, params["wb"], rows) for rows, cols, bpe in init]
 
 
-def map_accumulate(
-    fn: list[Any],
-    x1: Payload,
-    x2: Payload,
-    acc: Payload,
-    bw: int,
-    wb: bool,
-    params: dict[str, Any],
+def _map_accumulate(
+    fn: list[Any], x1: Payload, x2: Payload, acc: Payload, bw: int, wb: bool, params: dict[str, Any]
 ) -> Result:
     """``g(x1, x2, acc)`` of BinaryMapAccum; adding into the accumulator is free."""
     name = fn[0]
@@ -114,15 +111,20 @@ def map_accumulate(
     return comp, y
 
 
-def accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool) -> Result:
+def _accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool, model: str) -> Result:
     """``g(x, acc)`` of Accum and Scan."""
     if name == "SignalReqAllRead":
         return 1, integer(1, rd=int(wb))
     rows, cols, bpe, rd, off = x["tile"]
     acc_rows, acc_cols, _, _, acc_off = acc["tile"]
     if name in ("Add", "Mul"):
+        if 0 in (acc_rows, acc_cols):  # adopted from the first tile
+            acc_rows, acc_cols = rows, cols
         out_rows, out_cols = _broadcast(rows, acc_rows), _broadcast(cols, acc_cols)
-        return ceil_div(out_rows * out_cols, bw), tile(out_rows, out_cols, bpe, wb, out_rows)
+        valid = out_rows
+        if model == "step-2026":
+            valid = acc_off if rows == 1 and acc_rows > 1 else off
+        return ceil_div(out_rows * out_cols, bw), tile(out_rows, out_cols, bpe, wb, valid)
     if name == "RetileRow":
         if cols != acc_cols and acc_rows + acc_cols > 0:
             raise Abort(f"RetileRow: column counts {cols} and {acc_cols} differ")
@@ -134,3 +136,34 @@ def accumulate(name: str, x: Payload, acc: Payload, bw: int, wb: bool) -> Result
             raise Abort(f"RetileCol: row counts {rows} and {acc_rows} differ")
         return 0, tile(rows, acc_cols + cols, bpe, rd, off)
     raise Abort(f"unknown accumulation function {name!r}")
+
+
+def _spread(x: Payload) -> list[Payload]:
+    """The operands in a payload: the members of a tuple, of tuples in it too."""
+    return [part for member in x["tuple"] for part in _spread(member)] if "tuple" in x else [x]
+
+
+def apply(
+    params: dict[str, Any], model: str, elements: list[Payload], states: list[Payload] | None = None
+) -> tuple[int, list[Payload]]:
+    """Cycles and results of one firing of any unit that applies a function.
+
+    ``states`` are the accumulators of a reduction, whose new states are the results.
+    """
+    fn, bw, wb = params["fn"], params["bw"], params["wb"]
+    operands = [part for x in elements for part in _spread(x)]
+    if isinstance(fn, dict):
+        return apply_record(fn, [*(states or []), *operands], bw, wb, model)
+    name = fn if isinstance(fn, str) else fn[0]
+    if states is None:
+        if len(operands) == 1:
+            comp, y = _apply_unary(name, operands[0], bw, wb)
+        elif len(operands) == 2:
+            comp, y = _apply_binary(list(fn), operands[0], operands[1], bw, wb, params)
+        else:
+            raise Abort(f"{name} of {len(operands)} operands")
+    elif len(operands) == 1:
+        comp, y = _accumulate(name, operands[0], states[0], bw, wb, model)
+    else:
+        comp, y = _map_accumulate(list(fn), operands[0], operands[1], states[0], bw, wb, params)
+    return comp, [y]

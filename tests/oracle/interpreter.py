@@ -27,8 +27,8 @@ Each advance of a unit's clock is charged once; the sum is ``max(cycles, final c
   advance at a CLOSED after which the unit goes on;
 * ``before``: the same waits, up to and including the one that completes the inputs of the first
   firing. That is: until every input has delivered its first token to a HEAD or TAKE; for EagerMerge
-  and Reassemble: until the first TAKE of a data token. (A wait that only then finds CLOSED and lets
-  the unit go on is also ``before``.)
+  and the two Reassembles: until the first TAKE of a data token. (A wait that only then finds CLOSED
+  and lets the unit go on is also ``before``.)
 * ``after``: advances at CLOSED not followed by any other primitive than CLOSED returns before the
   unit returns (add, EMIT, RESERVE, a delivered HEAD or TAKE, even if free of cost, count as
   "followed"), and the time from the final clock to the end of the run.
@@ -43,15 +43,18 @@ from dataclasses import dataclass
 from stepsim.lowering.network import Network
 from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
 from tests.oracle.memory import MEMORY, READERS, WRITERS, MemoryNode
+from tests.oracle.units_2026 import SINCE_2026
+from tests.oracle.units_affine import AFFINE
 from tests.oracle.units_basic import BASIC
 from tests.oracle.units_route import ROUTE, decision, decision_pace
+from tests.oracle.units_scan import SCAN
 from tests.oracle.units_shape import SHAPE
 
 __all__ = ["OPS", "Body", "OracleResult", "TooLong", "UnitStatus", "interpret"]
 
 Body = Callable[[Unit], Steps]
 
-OPS: dict[str, Body] = {**BASIC, **SHAPE, **ROUTE, **MEMORY}
+OPS: dict[str, Body] = {**BASIC, **SHAPE, **ROUTE, **AFFINE, **MEMORY, **SINCE_2026, **SCAN}
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode]:
             dict(spec.params),
             network.timing,
         )
-        if spec.op in ("EagerMerge", "Reassemble"):
+        if spec.op in ("EagerMerge", "Reassemble", "StaticReassemble"):
             unit.awaited = {"first data token"}
         else:
             unit.awaited = {channel.name for channel in unit.ins}

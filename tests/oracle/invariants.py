@@ -6,6 +6,7 @@ skipped for backends that do not record them.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from stepsim.lowering.network import Network, UnitSpec
@@ -23,7 +24,7 @@ __all__ = [
 
 # One token out on every output for every token in, on every input.
 _ONE_TO_ONE = frozenset(
-    {"UnaryMap", "BinaryMap", "Scan", "Zip", "Flatten", "Promote", "Broadcast"}
+    {"UnaryMap", "BinaryMap", "Scan", "Zip", "Flatten", "Promote", "PromoteOuter", "Broadcast"}
     | {"RandomOffChipLoad", "RandomOffChipStore"}
 )
 
@@ -66,7 +67,12 @@ def check_conservation(network: Network, result: Any) -> None:
             assert taken[0] == sum(made), f"{unit.name}: took {taken}, made {made}"
         elif unit.op == "RepeatStatic":
             f = unit.params["f"]
-            assert taken[0] * f == made[0], f"{unit.name}: took {taken}, made {made}, factor {f}"
+            n = prod(f) if isinstance(f, list) else f
+            assert taken[0] * n == made[0], f"{unit.name}: took {taken}, made {made}, factor {f}"
+        elif unit.op in ("StaticReassemble", "ContextDeinterleave", "ContextInterleave"):
+            assert sum(taken) == sum(made), f"{unit.name}: took {taken}, made {made}"
+        elif unit.op == "ReshapePadStream":
+            assert taken[0] <= made[0] == made[1], f"{unit.name}: took {taken}, made {made}"
 
 
 def check_depth(network: Network, result: Any) -> None:

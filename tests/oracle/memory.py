@@ -18,7 +18,7 @@ from math import ceil
 from stepsim.lowering.network import TimingParams
 from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
 from tests.oracle.payloads import ceil_div, linear_levels, tile
-from tests.oracle.units_basic import head_both
+from tests.oracle.units_basic import head_all
 
 __all__ = ["MEMORY", "READERS", "WRITERS", "MemoryNode", "Port", "access", "request_count"]
 
@@ -134,14 +134,21 @@ def _declared(u: Unit) -> tuple[int, int]:
 
 
 def _load_view(u: Unit, last_level: int, cap: int) -> Steps:
-    """All tiles of the view; the last one gets ``last_level``, no level exceeds ``cap``."""
+    """All tiles of the view; the last one gets ``last_level``, no level exceeds ``cap``.
+
+    Requests are those of the tile as it is stored; a transposed one is delivered the other way
+    round. A load that bypasses the memory asks for none.
+    """
     rows, cols = _declared(u)
     n = request_count(rows, cols, u.p["bpe"], u.timing.request_bytes)
-    if n == 0:
+    if n == 0 and u.port is not None:
         return
+    if u.p.get("transposed", False):
+        rows, cols = cols, rows
     view = list(u.p["view"])
     for level in linear_levels(view):
-        yield from access(u, n)
+        if u.port is not None:
+            yield from access(u, n)
         shown = last_level if level == len(view) else min(level, cap)
         yield from u.emit(u.outs[0], tile(rows, cols, u.p["bpe"], 1, rows), shown)
 
@@ -153,9 +160,15 @@ def off_chip_load(u: Unit) -> Steps:
 
 
 def dyn_off_chip_load(u: Unit) -> Steps:
-    rank = len(u.p["view"])
+    rank, trigger = len(u.p["view"]), u.p.get("trigger_rank", 0)
+    triggered = False
     while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
-        yield from _load_view(u, last_level=rank + token.level, cap=rank)
+        if token.level >= trigger:
+            triggered = True
+            yield from _load_view(u, last_level=rank + token.level - trigger, cap=rank)
+        elif not triggered:
+            # The first firing still waits for the reference that triggers it.
+            u.awaited.add(u.ins[0].name)
 
 
 def random_off_chip_load(u: Unit) -> Steps:
@@ -185,7 +198,7 @@ def off_chip_store(u: Unit) -> Steps:
 
 
 def random_off_chip_store(u: Unit) -> Steps:
-    while (pair := (yield from head_both(u, match_levels=False))) is not None:
+    while (pair := (yield from head_all(u, match_levels=False))) is not None:
         address, data = pair
         rows, cols, bpe, _, _ = data.payload["tile"]
         _check_stored(u, [rows, cols], bpe, bpe)
@@ -199,6 +212,8 @@ def random_off_chip_store(u: Unit) -> Steps:
 MEMORY = {
     "OffChipLoad": off_chip_load,
     "DynOffChipLoad": dyn_off_chip_load,
+    "BypassLoad": off_chip_load,
+    "DynBypassLoad": dyn_off_chip_load,
     "RandomOffChipLoad": random_off_chip_load,
     "OffChipStore": off_chip_store,
     "RandomOffChipStore": random_off_chip_store,

@@ -8,6 +8,7 @@ which its tile is emitted here, that is the stamp minus one.
 from __future__ import annotations
 
 from stepsim.lowering.network import TimingParams
+from tests.oracle.affine_examples import AFFINE_EXAMPLES
 from tests.oracle.build import NetBuilder
 from tests.oracle.example import Example, payload_tokens, tile_tokens
 from tests.oracle.payloads import integer, tile
@@ -197,4 +198,5 @@ MEMORY_EXAMPLES = [
     view_levels([2, 3], [0, 0, 1, 0, 0, 2]),
     view_levels([2, 2, 3], [0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 0, 3]),
     view_levels([2, 3], [0, 0, 1, 0, 0, 1], lead=False),
+    *AFFINE_EXAMPLES,
 ]

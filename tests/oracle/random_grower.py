@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 from tests.oracle.fabric import Payload
-from tests.oracle.payloads import linear_levels, selector, tile
+from tests.oracle.payloads import integer, linear_levels, selector, tile
 from tests.oracle.random_streams import (
     Content,
     Draw,
@@ -103,7 +103,7 @@ class Grower:
         The outputs are as certain as the inputs together, except for the given ``flags``. A
         ``dry`` call only finds out, without appending anything.
         """
-        contents = evaluate(op, params, ins, len(kinds))
+        contents = evaluate(op, params, ins, len(kinds), self.timing.model)
         if contents is None:
             return None
         certain = {
@@ -166,7 +166,9 @@ class Grower:
 
     def start(self) -> Wire:
         """A new source of any kind, already part of the network."""
-        made = self.pick(["float", "load", "float", "int", "metadata", "selector", "load"])
+        made = self.pick(
+            ["float", "load", "float", "int", "metadata", "selector", "load", "load", "counter"]
+        )
         if made == "load":
             rows, cols = self.draw(tile_shapes)
             view = self.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
@@ -178,9 +180,21 @@ class Grower:
                 "lead": self.flag(),
             }
             levels = [min(level, len(view) - (not params["lead"])) for level in linear_levels(view)]
-            payload = tile(min(rows, 8), cols, self.bpe, 1, min(rows, 8))
+            op = self.pick(["OffChipLoad"] * 5 + ["BypassLoad"])
+            rows = min(rows, 8)
+            if op == "BypassLoad":
+                del params["par"]
+            elif self.integer(0, 3) == 0:
+                params["transposed"] = True
+                rows, cols = cols, rows
+            payload = tile(rows, cols, self.bpe, 1, rows)
             wire = self.given("float", levels, [payload] * len(levels))
-            self.attach("OffChipLoad", params, [], [wire])
+            self.attach(op, params, [], [wire])
+        elif made == "counter":
+            params = {"n": self.integer(1, 6), "lead": self.flag()}
+            levels = [0] * (params["n"] - 1) + [int(params["lead"])]
+            wire = self.given("int", levels, [integer(i) for i in range(params["n"])])
+            self.attach("Counter", params, [], [wire])
         elif made == "metadata":
             dims = self.draw(st.lists(st.integers(1, 4), min_size=1, max_size=2))
             lead = self.flag()

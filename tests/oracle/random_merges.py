@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from tests.oracle.payloads import retag, selector
+from tests.oracle.random_2026 import RULES_2026
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_ops import RULES, Rule, keep
+from tests.oracle.random_records import (
+    record_accum,
+    record_map,
+    record_map_accum,
+    record_scan,
+)
+from tests.oracle.random_scans import SCAN_RULES
 from tests.oracle.random_streams import MAX_TOKENS, Wire, chunks, merged_content
 
 __all__ = ["ALL_RULES", "detour", "eager_merge", "recirculation", "regions", "split_and_join"]
@@ -199,9 +207,16 @@ def regions(g: Grower, w: Wire) -> bool:
     return True
 
 
-ALL_RULES: dict[str, list[Rule]] = {kind: list(rules) for kind, rules in RULES.items()}
+ALL_RULES: dict[str, list[Rule]] = {
+    kind: [*RULES.get(kind, []), *RULES_2026.get(kind, [])] for kind in {**RULES, **RULES_2026}
+}
 for _kind in ("float", "int", "selector"):
     ALL_RULES[_kind].insert(1, eager_merge)
 for _kind in ("buffer", "tuple"):
     ALL_RULES[_kind] += [eager_merge, split_and_join]
+for _kind in ("float", "tuple"):
+    ALL_RULES[_kind] += [record_map, record_accum, record_map_accum, record_scan, record_map]
+ALL_RULES["int"].append(record_map)
 ALL_RULES["float"] += [detour, split_and_join, eager_merge, recirculation, regions]
+for _kind, _rules in SCAN_RULES.items():
+    ALL_RULES[_kind] += _rules

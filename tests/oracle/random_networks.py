@@ -23,13 +23,23 @@ from tests.oracle.random_ops import (
     reassemble,
     zip_,
 )
+from tests.oracle.random_records import (
+    record_accum,
+    record_map,
+    record_map_accum,
+    record_scan,
+)
+from tests.oracle.random_scans import accum_buffer, general_scan, row_stat, steered
 from tests.oracle.random_streams import Draw, Wire, level_lists, shape_of, timings
 
 __all__ = [
+    "faulty_function_networks",
     "faulty_networks",
+    "function_networks",
     "permute_order_free",
     "random_networks",
     "routed_networks",
+    "scan_networks",
     "without_deadlock",
 ]
 
@@ -41,7 +51,7 @@ def _sink(g: Grower, w: Wire) -> None:
     options = ["Consumer", "Hold"]
     shape = shape_of(w) if w.kind == "float" and w.multiset_exact else None
     if shape is not None and shape[0] * shape[1] > 0:
-        options += ["OffChipStore", "RandomOffChipStore", "OffChipStore"]
+        options += ["OffChipStore", "RandomOffChipStore", "OffChipStore", "OffChipStore"]
     op = g.pick(options)
     if op == "Hold":
         g.attach(op, {"n": g.pick([1, 0, 6, 20])}, [w], [])
@@ -130,6 +140,53 @@ def routed_networks(draw: Draw, max_steps: int = 4) -> Network:
     return without_deadlock(_grow(g, max_steps))
 
 
+@st.composite
+def function_networks(draw: Draw, max_steps: int = 3) -> Network:
+    """Networks of maps and reductions with random functions, of tiles and of tuples."""
+    return without_deadlock(_functions(Grower(draw, draw(timings(max_slack=1))), max_steps))
+
+
+@st.composite
+def scan_networks(draw: Draw, max_steps: int = 3, faulty: bool = False) -> Network:
+    """Networks of further scans and reductions, and of selectors made of numbers."""
+    g = Grower(draw, draw(timings(max_slack=1)), loops=not faulty)
+    for _ in range(g.integer(1, 3)):
+        levels = g.draw(level_lists(rank=g.integer(0, 2)))
+        if g.pick([True, True, False]):
+            wire = g.fresh("float", levels, shapes=[g.pick([(4, 8), (1, 8), (8, 1)])] * len(levels))
+            rule = g.pick([general_scan, row_stat, accum_buffer, general_scan])
+        else:
+            wire, rule = g.fresh("int", levels, low=0, high=7), steered
+        g.realise(wire)
+        g.open.append(wire)
+        rule(g, wire)
+    network = _grow(g, max_steps)
+    return _damaged(draw, network, 1) if faulty else without_deadlock(network)
+
+
+@st.composite
+def faulty_function_networks(draw: Draw, max_steps: int = 2) -> Network:
+    """The same with damaged sources, so that operands do not fit their functions."""
+    network = _functions(Grower(draw, draw(timings()), loops=False), max_steps)
+    return _damaged(draw, network, 1)
+
+
+def _functions(g: Grower, max_steps: int) -> Network:
+    for _ in range(g.integer(1, 2)):
+        levels = g.draw(level_lists(rank=g.integer(0, 2)))
+        wire = g.fresh("float", levels or [0, 0])
+        g.realise(wire)
+        g.open.append(wire)
+        if g.flag():
+            zip_(g, wire)
+    for _ in range(g.integer(1, 4)):
+        wire = g.choose([w for w in g.open if w.kind in ("float", "tuple")])
+        if wire is None:
+            break
+        g.pick([record_map, record_accum, record_map_accum, record_scan])(g, wire)
+    return _grow(g, max_steps)
+
+
 def _damage(draw: Draw, unit: UnitSpec) -> UnitSpec:
     """One source with one token lost, doubled, re-levelled or of another shape."""
     tokens = list(unit.params["tokens"])
@@ -169,8 +226,13 @@ def faulty_networks(draw: Draw, max_steps: int = 8) -> Network:
         capacity = draw(st.integers(1, 2))
         channels = [replace(spec, capacity=capacity) for spec in network.channels]
         network = replace(network, channels=tuple(channels))
+    return _damaged(draw, network, 0)
+
+
+def _damaged(draw: Draw, network: Network, least: int) -> Network:
+    """The network with ``least`` to three damaged source tokens."""
     units = list(network.units)
-    for _ in range(draw(st.integers(0, 3))):
+    for _ in range(draw(st.integers(least, 3))):
         sources = [i for i, unit in enumerate(units) if unit.params.get("tokens")]
         if sources:
             i = draw(st.sampled_from(sources))

@@ -13,6 +13,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.oracle.payloads import integer, selector, tile
+from tests.oracle.random_affine import (
+    affine_walk,
+    dyn_addr_gen,
+    dyn_counter,
+    flatmap_counter,
+    static_streamify,
+)
 from tests.oracle.random_grower import Grower
 from tests.oracle.random_streams import BANDWIDTHS, Wire, chunks, shape_of
 
@@ -182,7 +189,9 @@ def scan(g: Grower, w: Wire) -> bool:
 
 
 def retile_streamify(g: Grower, w: Wire) -> bool:
-    params = {"split_row": g.flag(), "filter": g.flag()}
+    params: dict[str, Any] = {"split_row": g.flag(), "filter": g.flag()}
+    if g.flag():
+        params["chunk"] = g.pick([1, 3, 4, 16])
     exact = w.levels_exact and w.payload_exact
     return bool(g.add("RetileStreamify", params, [w], ["float"], levels_exact=exact))
 
@@ -192,10 +201,14 @@ def flat_map(g: Grower, w: Wire) -> bool:
         return False
     # At most one dim of the tile's size: evaluating large expansions only to drop them is slow.
     dims: list[int | str] = [g.pick([1, 2, 3]) for _ in range(g.integer(0, 2))]
-    dims.insert(g.integer(0, len(dims)), g.pick(["rows", 1, 2, "valid", "cols"]))
+    sized = ["rows", 1, 2, "valid", "cols", "ceil(rows/3)", "ceil((cols + 2*valid + 1)/4)"]
+    dims.insert(g.integer(0, len(dims)), g.pick(sized))
     params = {
         "dims": dims,
-        "tile": [g.pick([1, "rows"]), g.pick(["cols", 1, 8])],
+        "tile": [
+            g.pick([1, "rows", "2*rows + 1", "rows/1"]),
+            g.pick(["cols", 1, 8, "cols*rows", "ceil(cols/2)"]),
+        ],
         "cycles": g.integer(0, 3),
     }
     exact = w.levels_exact and w.payload_exact
@@ -228,7 +241,8 @@ def expand_data(g: Grower, w: Wire) -> bool:
 
 
 def repeat_static(g: Grower, w: Wire) -> bool:
-    outs = g.add("RepeatStatic", {"f": g.integer(1, 3)}, [w], [w.kind])
+    factors = g.pick([1, 2, 3, [], [2], [2, 3], [1, 2, 1]])
+    outs = g.add("RepeatStatic", {"f": factors}, [w], [w.kind])
     return keep(w, outs)
 
 
@@ -347,13 +361,14 @@ def dyn_streamify(g: Grower, w: Wire) -> bool:
         ref = g.fresh("float", [0] * g.integer(0, 3))
         if len(w.content) > 1:
             return False
-        return bool(g.add("DynStreamify", {"rank": w.rank, "rr": 0}, [w, ref], ["float"]))
+        params = {**affine_walk(g, w), "rr": 0}
+        return bool(g.add("DynStreamify", params, [w, ref], ["float"]))
     rr = g.integer(0, 1)
     levels = []
     for _ in w.levels:
         levels += [g.integer(0, rr) for _ in range(g.integer(0, 2))] + [rr + 1 + g.integer(0, 1)]
     ref = g.fresh("float", levels)
-    return bool(g.add("DynStreamify", {"rank": w.rank, "rr": rr}, [w, ref], ["float"]))
+    return bool(g.add("DynStreamify", {**affine_walk(g, w), "rr": rr}, [w, ref], ["float"]))
 
 
 def dyn_buffers(g: Grower, w: Wire) -> bool:
@@ -364,7 +379,7 @@ def dyn_buffers(g: Grower, w: Wire) -> bool:
     buffers = g.add("Bufferize", {"rank": 1}, [g.fresh("float", levels)], ["buffer"])
     if buffers:
         buffers[0].rank = 1
-    return bool(buffers) and dyn_streamify(g, buffers[0])
+    return bool(buffers) and g.pick([dyn_streamify, static_streamify])(g, buffers[0])
 
 
 def cache_read(g: Grower, w: Wire) -> bool:
@@ -392,7 +407,16 @@ def _load_params(g: Grower) -> dict[str, Any]:
 def dyn_load(g: Grower, w: Wire) -> bool:
     view = g.draw(st.lists(st.integers(1, 3), min_size=1, max_size=2))
     params = {**_load_params(g), "view": view}
-    return bool(g.add("DynOffChipLoad", params, [w], ["float"], payload_exact=w.multiset_exact))
+    certain = {"payload_exact": w.multiset_exact}
+    if g.integer(0, 2) == 0:
+        params["trigger_rank"] = g.integer(0, max(1, w.top))
+        # Without the order of the stops it is not known how many of them trigger.
+        certain = {"payload_exact": w.levels_exact, "multiset_exact": w.levels_exact}
+    if g.integer(0, 3) == 0:
+        del params["par"]
+        return bool(g.add("DynBypassLoad", params, [w], ["float"], **certain))
+    params["transposed"] = g.flag()
+    return bool(g.add("DynOffChipLoad", params, [w], ["float"], **certain))
 
 
 def random_load(g: Grower, w: Wire) -> bool:
@@ -425,11 +449,15 @@ RULES: dict[str, list[Rule]] = {
     "float": _FLOAT,
     "int": [
         random_load, cache_read, filter_last_tile, cache_write, broadcast, flatten, partition,
-        parallelize, accum,
+        parallelize, accum, flatmap_counter, dyn_addr_gen, dyn_counter,
     ],
-    "selector": [expert_addr_gen, dyn_load, broadcast, flatten, partition, reassemble, parallelize],
+    "selector": [
+        expert_addr_gen, dyn_load, broadcast, flatten, partition, reassemble, parallelize,
+        dyn_addr_gen,
+    ],
     "buffer": [
-        streamify, dyn_streamify, broadcast, dyn_load, partition, reassemble, parallelize,
+        streamify, static_streamify, dyn_streamify, broadcast, dyn_load, partition, reassemble,
+        parallelize,
     ],
     "tuple": [
         unary_map, partition, reassemble, broadcast, nest, flatten, promote, repeat_static,

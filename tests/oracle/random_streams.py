@@ -9,7 +9,7 @@ order of tokens depends on time; such wires carry one possible order and say wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -109,10 +109,10 @@ def chunks(content: Content, rank: int) -> list[Content] | None:
 
 
 def evaluate(
-    op: str, params: dict[str, Any], inputs: list[Wire], outputs: int
+    op: str, params: dict[str, Any], inputs: list[Wire], outputs: int, model: str
 ) -> list[Content] | None:
     """What the operator makes of the inputs' content; None if it does not fit or grows too big."""
-    b = NetBuilder(_INSTANT)
+    b = NetBuilder(replace(_INSTANT, model=model))
     ins, outs = [f"i{i}" for i in range(len(inputs))], [f"o{i}" for i in range(outputs)]
     for name, wire in zip(ins, inputs, strict=True):
         tokens = [{**payload, "level": level} for level, payload in wire.content]
@@ -204,4 +204,5 @@ def timings(draw: Draw, max_slack: int = 2) -> TimingParams:
         hbm_startup=draw(st.sampled_from([0, 3, 14])),
         closure_slack=draw(st.integers(0, max_slack)),
         memory_model=draw(st.sampled_from(["published", "interleaved"])),
+        model=draw(st.sampled_from(["step-2025", "step-2026"])),
     )

@@ -57,7 +57,7 @@ def test_generators_cover_the_vocabulary_and_the_ways_to_end() -> None:
     contended: list[bool] = []
 
     # The draws of one run resemble each other.
-    for number in range(8):
+    for number in range(14):
 
         @seed(number)
         @repeatable(50)

@@ -9,18 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.oracle.fabric import CLOSED, Abort, Payload, Steps, Token, Unit
-from tests.oracle.functions import (
-    accumulate,
-    apply_binary,
-    apply_unary,
-    initial,
-    map_accumulate,
-)
+from tests.oracle.functions import apply, initial
 from tests.oracle.payloads import (
     integer,
     linear_levels,
     load_cycles,
-    members,
     selector,
     store_cycles,
 )
@@ -95,60 +88,60 @@ def hold(u: Unit) -> Steps:
 # -- maps ---------------------------------------------------------------------------------------
 
 
-def unary_map(u: Unit) -> Steps:
-    fn, bw, wb = u.p["fn"], u.p["bw"], u.p["wb"]
+def _together(results: list[Payload]) -> Payload:
+    """What a unit with these results sends: several of them are a tuple."""
+    return results[0] if len(results) == 1 else {"tuple": results}
+
+
+def _stored(results: list[Payload], u: Unit) -> int:
+    """Cycles to store results, one after the other."""
     onchip = u.timing.onchip_bytes_per_cycle
-    while (token := (yield from u.head(u.ins[0]))) is not CLOSED:
-        x = token.payload
-        if isinstance(fn, str):
-            comp, y = apply_unary(fn, x, bw, wb)
-        else:
-            first, second = members(x)
-            comp, y = apply_binary(list(fn), first, second, bw, wb, u.p)
-        u.add(max(load_cycles(x, onchip), comp, store_cycles(y, onchip, wb)))
-        yield from u.emit(u.outs[0], y, token.level)
-        yield from u.take(u.ins[0])
+    return sum(store_cycles(y, onchip, u.p["wb"]) for y in results)
 
 
-def head_both(u: Unit, match_levels: bool = True) -> Steps:
-    """HEAD of both inputs, always in this order; None when both are CLOSED."""
-    first = yield from u.head(u.ins[0])
-    second = yield from u.head(u.ins[1])
-    if first is CLOSED and second is CLOSED:
+def _loaded(tokens: list[Token], u: Unit) -> int:
+    return sum(load_cycles(token.payload, u.timing.onchip_bytes_per_cycle) for token in tokens)
+
+
+def map_(u: Unit) -> Steps:
+    """Maps of any number of streams."""
+    while (tokens := (yield from head_all(u))) is not None:
+        comp, results = apply(u.p, u.timing.model, [token.payload for token in tokens])
+        u.add(max(_loaded(tokens, u), comp, _stored(results, u)))
+        yield from u.emit(u.outs[0], _together(results), tokens[0].level)
+        for channel in u.ins:
+            yield from u.take(channel)
+
+
+def head_all(u: Unit, match_levels: bool = True) -> Steps:
+    """HEAD of every input, always in this order; None when all are CLOSED."""
+    tokens = []
+    for channel in u.ins:
+        tokens.append((yield from u.head(channel)))
+    if all(token is CLOSED for token in tokens):
         return None
-    check_pair(u, first, second, match_levels)
-    return first, second
+    check_step(u, tokens, match_levels)
+    return tokens
 
 
-def check_pair(u: Unit, first: Any, second: Any, match_levels: bool = True) -> None:
-    """Two streams that are read in step must end together and have the same levels."""
-    for ended, channel in ((first, u.ins[0]), (second, u.ins[1])):
-        if ended is CLOSED:
+def check_step(u: Unit, tokens: list[Any], match_levels: bool = True) -> None:
+    """Streams that are read in step must end together and have the same levels."""
+    for token, channel in zip(tokens, u.ins, strict=False):  # a counter is read apart
+        if token is CLOSED:
             raise Abort(
-                f"unit {u.name}: channel {channel.name} ended before the other input; "
+                f"unit {u.name}: channel {channel.name} ended before the other inputs; "
                 "feed streams of equal length"
             )
-    if match_levels and first.level != second.level:
+    levels = [token.level for token in tokens]
+    if match_levels and len(set(levels)) > 1:
         raise Abort(
-            f"unit {u.name}: stop levels {first.level} and {second.level} differ; "
+            f"unit {u.name}: stop levels {' and '.join(map(str, levels))} differ; "
             "feed streams of equal shape"
         )
 
 
-def binary_map(u: Unit) -> Steps:
-    bw, wb, onchip = u.p["bw"], u.p["wb"], u.timing.onchip_bytes_per_cycle
-    while (pair := (yield from head_both(u))) is not None:
-        x1, x2 = pair[0].payload, pair[1].payload
-        comp, y = apply_binary(list(u.p["fn"]), x1, x2, bw, wb, u.p)
-        load = load_cycles(x1, onchip) + load_cycles(x2, onchip)
-        u.add(max(load, comp, store_cycles(y, onchip, wb)))
-        yield from u.emit(u.outs[0], y, pair[0].level)
-        yield from u.take(u.ins[0])
-        yield from u.take(u.ins[1])
-
-
 def zip_(u: Unit) -> Steps:
-    while (pair := (yield from head_both(u))) is not None:
+    while (pair := (yield from head_all(u))) is not None:
         both = {"tuple": [pair[0].payload, pair[1].payload]}
         yield from u.emit(u.outs[0], both, pair[0].level)
         yield from u.take(u.ins[0])
@@ -158,57 +151,32 @@ def zip_(u: Unit) -> Steps:
 # -- reductions ---------------------------------------------------------------------------------
 
 
-def binary_map_accum(u: Unit) -> Steps:
-    bw, wb, b = u.p["bw"], u.p["wb"], u.p["rank"]
-    onchip = u.timing.onchip_bytes_per_cycle
+def reduction(u: Unit) -> Steps:
+    """Accumulations of one stream, or of two in step."""
+    b = u.p["rank"]
     start = acc = initial(u.p)
-    while (pair := (yield from head_both(u))) is not None:
-        x1, x2, level = pair[0].payload, pair[1].payload, pair[0].level
-        comp, y = map_accumulate(list(u.p["fn"]), x1, x2, acc, bw, wb, u.p)
-        load = load_cycles(x1, onchip) + load_cycles(x2, onchip)
-        if level < b:
-            acc = y
-            u.add(max(load, comp))
-            yield from u.take(u.ins[0])
-            yield from u.take(u.ins[1])
-        else:
-            acc = start
-            u.add(max(load, comp, store_cycles(start, onchip, wb)))
-            yield from u.take(u.ins[0])
-            yield from u.take(u.ins[1])
-            yield from u.emit(u.outs[0], y, level - b)
-
-
-def accum(u: Unit) -> Steps:
-    bw, wb, b = u.p["bw"], u.p["wb"], u.p["rank"]
-    onchip = u.timing.onchip_bytes_per_cycle
-    start = acc = initial(u.p)
-    while (token := (yield from u.head(u.ins[0]))) is not CLOSED:
-        x, level = token.payload, token.level
-        comp, y = accumulate(u.p["fn"], x, acc, bw, wb)
-        load = load_cycles(x, onchip)
-        if level < b:
-            acc = y
-            u.add(max(load, comp))
-            yield from u.take(u.ins[0])
-        else:
-            acc = start
-            u.add(max(load, comp, store_cycles(start, onchip, wb)))
-            yield from u.take(u.ins[0])
-            yield from u.emit(u.outs[0], y, level - b)
+    while (tokens := (yield from head_all(u))) is not None:
+        level = tokens[0].level
+        payloads = [token.payload for token in tokens]
+        comp, results = apply(u.p, u.timing.model, payloads, acc)
+        ends = level >= b
+        acc = start if ends else results
+        u.add(max(_loaded(tokens, u), comp, _stored(start, u) if ends else 0))
+        for channel in u.ins:
+            yield from u.take(channel)
+        if ends:
+            yield from u.emit(u.outs[0], _together(results), level - b)
 
 
 def scan(u: Unit) -> Steps:
-    bw, wb, b = u.p["bw"], u.p["wb"], u.p["rank"]
-    onchip = u.timing.onchip_bytes_per_cycle
     start = acc = initial(u.p)
-    while isinstance(token := (yield from u.head(u.ins[0])), Token):
-        x, level = token.payload, token.level
-        comp, y = accumulate(u.p["fn"], x, acc, bw, wb)
-        u.add(max(load_cycles(x, onchip), comp, store_cycles(y, onchip, wb)))
+    while (tokens := (yield from head_all(u))) is not None:
+        level = tokens[0].level
+        comp, results = apply(u.p, u.timing.model, [tokens[0].payload], acc)
+        u.add(max(_loaded(tokens, u), comp, _stored(results, u)))
         yield from u.take(u.ins[0])
-        acc = start if level >= b else y
-        yield from u.emit(u.outs[0], y, level)
+        acc = start if level >= u.p["rank"] else results
+        yield from u.emit(u.outs[0], _together(results), level)
 
 
 BASIC = {
@@ -220,10 +188,11 @@ BASIC = {
     "MetadataGen": metadata_gen,
     "Consumer": consumer,
     "Hold": hold,
-    "UnaryMap": unary_map,
-    "BinaryMap": binary_map,
+    "UnaryMap": map_,
+    "BinaryMap": map_,
+    "NaryMap": map_,
     "Zip": zip_,
-    "BinaryMapAccum": binary_map_accum,
-    "Accum": accum,
+    "BinaryMapAccum": reduction,
+    "Accum": reduction,
     "Scan": scan,
 }

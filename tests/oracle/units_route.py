@@ -21,6 +21,8 @@ def partition(u: Unit) -> Steps:
             if token is CLOSED:
                 raise Abort(f"unit {u.name}: {data.name} ended, but a selector still wants data")
             x, level = token.payload, token.level
+            if b == 0 and end_level is None and u.timing.model == "step-2026":
+                level = 0  # a token with a stop is passed on as a plain one
             fits = level <= b if end_level is None else level in (0, end_level)
             if not fits:
                 raise Abort(

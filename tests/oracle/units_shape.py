@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from math import prod
 
 from tests.oracle.fabric import CLOSED, Abort, Payload, Steps, Unit
 from tests.oracle.payloads import integer, linear_levels, read_buffer, selector, tile
-from tests.oracle.units_basic import check_pair
+from tests.oracle.units_affine import walk
+from tests.oracle.units_basic import check_step
 
 __all__ = ["SHAPE"]
 
 
 def retile_streamify(u: Unit) -> Steps:
+    yield from _retile_chunks(u, u.p["chunk"]) if "chunk" in u.p else _retile(u)
+
+
+def _retile_chunks(u: Unit, c: int) -> Steps:
+    by_row = u.p["split_row"]
+    while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
+        rows, cols, bpe, rd, off = token.payload["tile"]
+        n = rows if by_row else cols
+        starts = list(range(0, n, c))
+        if by_row and u.p["filter"]:
+            holding = [s for s in starts if s < off <= s + c]
+            starts = [s for s in starts if not holding or s <= holding[0]]
+        for start in starts:
+            length = min(c, n - start)
+            piece = tile(rows, length, bpe, rd, off)
+            if by_row:
+                piece = tile(length, cols, bpe, rd, min(max(off - start, 0), length))
+            yield from u.emit(u.outs[0], piece, token.level if start == starts[-1] else 0)
+
+
+def _retile(u: Unit) -> Steps:
     by_row, keep_valid = u.p["split_row"], u.p["filter"]
     while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
         rows, cols, bpe, rd, off = token.payload["tile"]
@@ -24,14 +48,31 @@ def retile_streamify(u: Unit) -> Steps:
                 break
 
 
-def _extent(dim: int | str, x: Payload) -> int:
+def _extent(dim: int | str, x: Payload, length: int = 0) -> int:
     rows, cols, _, _, off = x["tile"]
-    return {"rows": rows, "cols": cols, "valid": off}[dim] if isinstance(dim, str) else dim
+    sizes = {"rows": rows, "cols": cols, "valid": off, "length": length}
+    if not isinstance(dim, str):
+        return dim
+    # Sums of products of sides, one of them divided: exactly or rounded up.
+    inside = re.fullmatch(r"(ceil\()?\(?([^()/]+)\)?(?:/(\d+))?\)?", dim)
+    assert inside, dim
+    total = sum(
+        prod(sizes[f.strip()] if f.strip() in sizes else int(f) for f in term.split("*"))
+        for term in inside[2].split("+")
+    )
+    return -(-total // int(inside[3] or 1))
 
 
 def flat_map(u: Unit) -> Steps:
     while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
-        dims = [_extent(dim, token.payload) for dim in u.p["dims"]]
+        length = 0
+        if len(u.ins) > 1:
+            number = yield from u.take(u.ins[1])
+            check_step(u, [token, number])
+            length = number.payload.get("value", 0)
+            if length > 2**20:
+                raise Abort(f"unit {u.name}: a length of {length}")
+        dims = [_extent(dim, token.payload, length) for dim in u.p["dims"]]
         rows, cols = (_extent(dim, token.payload) for dim in u.p["tile"])
         _, _, bpe, rd, _ = token.payload["tile"]
         if prod(dims) == 0:
@@ -42,6 +83,8 @@ def flat_map(u: Unit) -> Steps:
             u.add(u.p["cycles"])
             piece = tile(rows, cols, bpe, rd, rows)
             yield from u.emit(u.outs[0], piece, b + token.level if last else min(level, b))
+    if len(u.ins) > 1 and (yield from u.head(u.ins[1])) is not CLOSED:
+        raise Abort(f"unit {u.name}: there are more lengths than tiles")
 
 
 def expert_addr_gen(u: Unit) -> Steps:
@@ -65,7 +108,7 @@ def cache_read_addr_gen(u: Unit) -> Steps:
         length = yield from u.take(length_in)
         if index is CLOSED and length is CLOSED:
             return
-        check_pair(u, index, length)
+        check_step(u, [index, length])
         k, m, start = index.payload["value"], length.payload["value"], u.clk
         if m == 0:
             raise Abort(f"unit {u.name}: length 0; every index needs at least one address")
@@ -90,6 +133,11 @@ def expand_ref(u: Unit) -> Steps:
     data, ref = u.ins
     e = u.p["e"]
     while (token := (yield from u.head(data))) is not CLOSED:
+        if u.p.get("whole", False):
+            while (reference := (yield from u.take(ref))) is not CLOSED:
+                yield from u.emit(u.outs[0], token.payload, reference.level)
+            yield from u.take(data)
+            return
         if token.level == 0:
             if e != 1:
                 raise Abort(f"unit {u.name}: rank-0 data can be expanded by 1 dim only, not {e}")
@@ -110,14 +158,20 @@ def expand_ref(u: Unit) -> Steps:
 
 
 def repeat_static(u: Unit) -> Steps:
-    f = u.p["f"]
-    if f < 1:
-        raise Abort(f"unit {u.name}: repeat factor {f}; it must be at least 1")
+    factors = u.p["f"] if isinstance(u.p["f"], list) else [u.p["f"]]
+    if min(factors, default=1) < 1:
+        raise Abort(f"unit {u.name}: repeat factors {factors}; they must be at least 1")
+    n = prod(factors)
     while (token := (yield from u.head(u.ins[0]))) is not CLOSED:
-        for i in range(f - 1):
-            yield from u.emit(u.outs[0], token.payload, 0, t=u.clk + i)
-        yield from u.emit(u.outs[0], token.payload, token.level + 1, t=u.clk + f - 1)
-        u.add(f)
+        for i, trailing in enumerate(linear_levels(factors)):
+            level = token.level + len(factors) if i == n - 1 else trailing
+            if u.timing.model == "step-2026":
+                yield from u.emit(u.outs[0], token.payload, level)
+                u.add(1)
+            else:
+                yield from u.emit(u.outs[0], token.payload, level, t=u.clk + i)
+        if u.timing.model != "step-2026":
+            u.add(n)
         yield from u.take(u.ins[0])
 
 
@@ -147,6 +201,16 @@ def reshape(u: Unit) -> Steps:
     yield from _reshape_innermost(u) if u.p["s"] == 0 else _reshape_outer(u)
 
 
+def _send(u: Unit, payload: Payload, level: int, real: bool = True) -> Steps:
+    """The data, and its mask if there is an output for it: true for what is no pad."""
+    yield from u.emit(u.outs[0], payload, level)
+    if len(u.outs) > 1:
+        mask = tile(1, 1, 1, 0, 1)
+        if real:
+            mask["value"] = 1
+        yield from u.emit(u.outs[1], mask, level)
+
+
 def _pads(u: Unit, count: int, last_level: int) -> Steps:
     if u.p.get("pad") is None:
         raise Abort(f"unit {u.name}: a chunk is {count} short and there is no pad tile")
@@ -155,11 +219,11 @@ def _pads(u: Unit, count: int, last_level: int) -> Steps:
     if u.p["bpe"] == 8:
         pad["value"] = 0  # integer tiles have content
     for i in range(count):
-        yield from u.emit(u.outs[0], pad, last_level if i == count - 1 else 0)
+        yield from _send(u, pad, last_level if i == count - 1 else 0, real=False)
 
 
 def _reshape_innermost(u: Unit) -> Steps:
-    (data,), (out,) = u.ins, u.outs
+    (data,) = u.ins
     q, outer = u.p["q"], u.p.get("outer", False)
     n = 0
     while (token := (yield from u.take(data))) is not CLOSED:
@@ -167,19 +231,19 @@ def _reshape_innermost(u: Unit) -> Steps:
         full = n + 1 == q
         if level == 0 and not full:
             n += 1
-            yield from u.emit(out, x, 0)
+            yield from _send(u, x, 0)
         elif level == 0 and not outer:
             n = 0
-            yield from u.emit(out, x, 1)
+            yield from _send(u, x, 1)
         elif level == 0:
             n = 0
             following = yield from u.head(data)
-            yield from u.emit(out, x, 2 if following is CLOSED else 1)
+            yield from _send(u, x, 2 if following is CLOSED else 1)
         elif full:
             n = 0
-            yield from u.emit(out, x, level + 1)
+            yield from _send(u, x, level + 1)
         else:
-            yield from u.emit(out, x, 0)
+            yield from _send(u, x, 0)
             yield from _pads(u, q - (n + 1), level + 1)
             n = 0
     if n > 0:
@@ -197,7 +261,7 @@ def _reshape_outer(u: Unit) -> Steps:
             if n == q:
                 n = 0
                 level += 1
-        yield from u.emit(u.outs[0], token.payload, level)
+        yield from _send(u, token.payload, level)
 
 
 def _buffer_dims(levels: list[int], rank: int) -> list[int]:
@@ -246,19 +310,33 @@ def streamify(u: Unit) -> Steps:
 
 def dyn_streamify(u: Unit) -> Steps:
     data, ref = u.ins
-    b, rr = u.p["rank"], u.p["rr"]
+    rr = u.p["rr"]
     while (token := (yield from u.head(data))) is not CLOSED:
         while (reference := (yield from u.take(ref))) is not CLOSED:
             if token.level == 0 and reference.level > 0:
                 raise Abort(f"unit {u.name}: a stop in the reference of a rank-0 buffer stream")
-            for x, level in read_buffer(token.payload):
-                yield from u.emit(u.outs[0], x, b + reference.level if level == b else level)
+            count = prod(u.p.get("shape") or token.payload["buffer"])
+            for i, (x, level) in enumerate(_one_read(u, token.payload)):
+                last = i == count - 1
+                yield from u.emit(u.outs[0], x, level + reference.level if last else level)
                 u.add(1)
             if token.level > 0 and reference.level >= rr + 1:
                 break
         if token.level == 0:
             return
         yield from u.take(data)
+
+
+def _one_read(u: Unit, buffer: Payload) -> Iterator[tuple[Payload, int]]:
+    """The tiles of a linear or affine read with their levels."""
+    if not u.p.get("shape"):
+        yield from read_buffer(buffer)
+        return
+    shape = list(u.p["shape"])
+    for place, level in zip(walk(shape, list(u.p["stride"])), linear_levels(shape), strict=True):
+        if place >= len(buffer["tiles"]):
+            raise Abort(f"unit {u.name}: tile {place} of a buffer of {len(buffer['tiles'])}")
+        yield buffer["tiles"][place], level
 
 
 SHAPE = {
@@ -272,6 +350,7 @@ SHAPE = {
     "Flatten": flatten,
     "Promote": promote,
     "Reshape": reshape,
+    "ReshapePadStream": reshape,
     "Bufferize": bufferize,
     "Streamify": streamify,
     "DynStreamify": dyn_streamify,

@@ -6,16 +6,18 @@ wherever the graph layer lets it. What no step reads is consumed or stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 from hypothesis import strategies as hs
 
 import stepsim.graph as st
 from stepsim.errors import StepError
 from stepsim.graph import Program, Stream, fn
 from stepsim.graph.types import Buffer, MultiHot, Tile, TupleType
+from tests.simulation.drawn_scans import SCAN_STEPS
 from tests.simulation.grower import Grower, even_tiles, is_address, load
 
 __all__ = ["STEPS", "drawn_programs"]
@@ -25,9 +27,33 @@ def _load(g: Grower) -> None:
     g.add(load(g))
 
 
+def _other_load(g: Grower) -> None:
+    rows, cols = g.integer(1, 3), g.integer(1, 3)
+    array = np.ones((2 * rows, 2 * cols), np.float32)
+    g.add(st.linear_load(array, (rows, cols), transposed=g.flag(), bypass=g.flag()))
+
+
 def _addresses(g: Grower) -> None:
     shape = tuple(g.integer(1, 3) for _ in range(g.integer(1, 2)))
     g.add(st.metadata(g.array(shape, 1, 3)))
+
+
+def _numbers(g: Grower) -> None:
+    """Counters that begin at 0, and addresses of views."""
+    kind = g.integer(0, 3)
+    if kind == 0:
+        g.add(st.counter(g.integer(1, 4)))
+    elif kind == 1:
+        g.add(st.counter(g.integer(1, 3), ref=g.stream()))
+    elif kind == 2:
+        g.add(g.stream(is_address).flat_map(fn.counter()))
+    else:
+        one_hot = g.stream(
+            lambda x: is_address(x) or (isinstance(x.type, MultiHot) and x.type.hot == 1)
+        )
+        shape = [g.integer(1, 3) for _ in range(g.integer(1, 2))]
+        steps = [g.integer(0, 4) for _ in shape]
+        g.add(one_hot.flat_map(fn.view_addresses(shape, steps, g.integer(1, 5), g.integer(0, 2))))
 
 
 def _ragged(g: Grower) -> None:
@@ -155,7 +181,7 @@ def _levels(g: Grower) -> None:
     x, kind = g.stream(), g.integer(0, 4)
     if kind == 0:
         g.add(x.unsqueeze(g.integer(0, x.rank)))
-    elif kind == 1 and (x.rank == 0 or x.shape[0].is_static):
+    elif kind == 1:
         g.add(x.promote())
     elif kind == 2:
         g.add(x.repeat(g.integer(1, 3)))
@@ -163,6 +189,81 @@ def _levels(g: Grower) -> None:
         g.add(x.unsqueeze(0).expand(g.integer(1, 3)))
     else:
         g.add(x.unsqueeze(0).expand(x.repeat(g.integer(1, 3))))
+
+
+def _repeats(g: Grower) -> None:
+    """Repeats in several dims, by numbers or by a reference."""
+    x, kind = g.stream(), g.integer(0, 4)
+    factors = [g.integer(1, 2) for _ in range(g.integer(1, 2))]
+    if kind == 0:
+        g.add(x.repeat(factors))
+    elif kind == 1:
+        g.add(x.unsqueeze(0).unsqueeze(0).expand([factors[0], 2]))
+    elif kind == 2:
+        g.add(x.repeat_ref(x.repeat(factors), rank=g.integer(0, 1)))
+    elif kind == 3:
+        g.add(x.repeat_ref(g.stream(lambda ref: ref.rank > x.rank), rank=g.integer(0, 1)))
+    else:
+        one = st.metadata(np.zeros((1,) * len(x.shape), int))
+        g.add(one.expand(x, len(x.shape)))
+
+
+def _promote(g: Grower) -> None:
+    """A new outermost dim of streams of which only a run knows whether they are empty."""
+    rows = g.integer(1, 4)
+    table = st.routing([[g.integer(0, 1)] for _ in range(rows)], 2)
+    parts = st.partition(load(g, (rows, g.integer(1, 2))), table.multihot())
+    g.add(*(part.promote() for part in parts))
+
+
+def _take_last(g: Grower) -> None:
+    g.add(g.stream().take_last())
+
+
+def _collect(g: Grower) -> None:
+    """In turn from lanes, or one from each."""
+    x, kind = g.stream(), g.integer(0, 3)
+    if kind == 0:
+        g.add(st.static_reassemble(st.parallelize(x, g.integer(1, 3)), switch_cycles=2))
+    elif kind == 1:
+        n = g.integer(2, 3)
+        lanes = x.repeat(n).deinterleave(n)
+        g.add(*lanes, st.interleave(lanes))
+    elif kind == 2:
+        g.add(*x.deinterleave(2))
+    else:
+        y = st.map(fn.exp, g.floats())
+        xs = [y, g.pick([z for z in g.open if z.shape == y.shape and z.type == y.type])]
+        g.add(st.interleave(xs), st.static_reassemble(xs))
+
+
+def _shuffle(g: Grower) -> None:
+    x, which = g.pick(g.pairs)
+    if which.rank == 0:
+        x, which = x.promote(), which.promote()
+    data, markers = st.shuffle(x, which, write_back=g.flag())
+    g.pairs.append((data, markers))
+    g.add(data)
+
+
+def _masked(g: Grower) -> None:
+    """Padded chunks and their mask, which may drop the padding again."""
+    x = g.floats().flat_map(fn.unpack_rows())
+    x = x.flatten(0, x.rank) if x.rank else x
+    data, mask = x.reshape(g.integer(1, 3), pad=0, mask=True, add_outer=g.flag())
+    while data.rank:
+        data, mask = data.flatten(0, 1), mask.flatten(0, 1)
+    g.add(data, mask, data.filter_rows(mask))
+
+
+def _filter(g: Grower) -> None:
+    x = g.even()
+    if g.flag():
+        g.add(x.filter_rows())
+        return
+    shape = [*(int(d) for d in x.shape), int(x.type.rows)]
+    flags = g.array(shape, 0, 1) | g.integer(0, 1)
+    g.add(x.filter_rows(st.selector(flags)))
 
 
 def _expand(g: Grower) -> None:
@@ -195,6 +296,100 @@ def _map(g: Grower) -> None:
     else:
         y = st.map(fn.exp, g.floats())
         g.add(st.map(fn.add, x, y))
+
+
+def _cost(g: Grower, letters: Sequence[str]) -> Any:
+    """A random polynomial of some letters."""
+    total = sympy.Integer(g.integer(0, 3))
+    for _ in range(g.integer(0, 3)):
+        term = sympy.Integer(g.integer(1, 5))
+        for _ in range(g.integer(1, 3)):
+            term *= sympy.Symbol(g.pick(letters))
+        total += term
+    return total
+
+
+def _own_map(g: Grower) -> None:
+    """A function of a user, of any number of operands, with one result or more."""
+    x = g.floats()
+    count, results = g.integer(1, 4), g.integer(1, 2)
+    if g.flag():
+        shape = " , ".join(["m n"] * count) + " -> " + ", ".join(["m n", "m 1"][:results])
+        cost = _cost(g, ["m", "n"])
+        values = _as_they_are if results == 1 else _with_first_column
+        own = st.function("own", shape, cost, g.integer(0, 2), values)
+        xs = [x, *(st.map(fn.exp, x) for _ in range(count - 1))]
+    else:
+        own = st.function("stack", "a n, b n -> a+b+1 n", _cost(g, "abn"), 1, _stacked)
+        xs, results = [x, x], 1
+    if len(xs) > 1 and g.flag():
+        xs = [st.zip(xs[0], xs[1]), *xs[2:]]
+    made = st.map(own, *xs, write_back=g.flag())
+    g.add(*(st.unzip(made) if results > 1 else [made]))
+
+
+def _as_they_are(x: Any, *rest: Any) -> Any:
+    return x
+
+
+def _with_first_column(x: Any, *rest: Any) -> Any:
+    return x, x[:, :1]
+
+
+def _stacked(x: Any, y: Any) -> Any:
+    return np.concatenate([x, y, y[:1] if len(y) else np.zeros((1, y.shape[1]))], axis=0)
+
+
+def _own_accumulation(g: Grower) -> None:
+    """A function of a user with one state or two, of one element or a pair."""
+    rank = g.integer(1, 2)
+    x = g.floats(rank)
+    pairs, cost = g.flag(), _cost(g, ["m", "n"])
+    if g.flag():
+        own = st.function("one", f"m n; m n{', m n' * pairs} -> m n", cost, 0, _as_they_are)
+    else:
+        shape = f"m 1, m n; m n{', m n' * pairs} -> m 1, m n"
+        own = st.function("two", shape, cost, g.integer(0, 2), lambda a, b, *xs: (a, b))
+    init = [_zeros(x.type.rows, st.Dim(1)), _zeros(x.type.rows, x.type.cols)][-own.results :]
+    write_back = g.flag()
+    if not pairs:
+        made = (
+            x.scan(own, rank, init) if g.flag() else x.accum(own, rank, init, write_back=write_back)
+        )
+    elif g.flag():
+        made = st.map_accum(own, x, st.map(fn.exp, x), rank, init, write_back=write_back)
+    else:
+        made = st.zip(x, x).accum(own, rank, init, write_back=write_back)
+    g.add(*(st.unzip(made) if own.results > 1 else [made]))
+
+
+def _zeros(*sides: st.Dim) -> st.Init:
+    """A state, whose dynamic sides are those of the first element."""
+    rows, cols = (int(side) if side.is_static else 0 for side in sides)
+    return fn.zero((rows, cols)) if rows and cols else fn.empty((rows, cols))
+
+
+def _standard_map(g: Grower) -> None:
+    """Any function of one, two or three tiles of one size."""
+    x = g.floats()
+    f = g.pick(
+        [
+            fn.gelu, fn.row_max, fn.row_mean, fn.col_sum, fn.transpose, fn.clamp(0, 1),
+            fn.slice_rows(0, 1), fn.slice_cols(0, 1), fn.cast("f32"), fn.max, fn.sub, fn.t_matmul,
+            fn.concat_rows(2), fn.concat_cols(3), fn.quantize("i8"),
+        ]
+    )  # fmt: skip
+    made = st.map(f, *[x] * f.arity)
+    g.add(made)
+    if g.flag():
+        g.add(st.map(fn.where, st.map(fn.lt, made, made), made, made))
+
+
+def _standard_accumulation(g: Grower) -> None:
+    rank = g.integer(1, 2)
+    x = g.floats(rank)
+    f = g.pick([fn.max, fn.min, fn.sub, fn.last])
+    g.add(x.accum(f, rank), st.map_accum(fn.t_matmul, x, x, rank), x.scan(f, rank))
 
 
 def _address_map(g: Grower) -> None:
@@ -262,7 +457,7 @@ def _unbuffer(g: Grower) -> None:
 
 
 def _read(g: Grower, b: Stream) -> None:
-    kind = g.integer(0, 3)
+    kind = g.integer(0, 6)
     if kind == 0:
         g.add(b.streamify())
     elif kind == 1:
@@ -270,19 +465,80 @@ def _read(g: Grower, b: Stream) -> None:
     elif kind == 2:
         inside = b.repeat(g.integer(1, 2)).streamify()
         g.add(b.streamify(inside.accum(fn.add, 1)))
+    elif kind == 3:
+        g.add(b.streamify(g.stream(lambda x: x.rank >= b.rank)))
+    elif kind == 4:
+        g.add(b.streamify(repeat=[g.integer(1, 3), g.integer(1, 2)]))
+    elif kind == 5:
+        g.add(b.streamify(repeat=[g.integer(1, 2)] * g.integer(0, 2), **_walk(g, b)))
     else:
-        g.add(b.streamify(g.stream(lambda x: x.rank > b.rank)))
+        g.add(b.streamify(g.stream(lambda x: x.rank >= b.rank), **_walk(g, b)))
+
+
+def _walk(g: Grower, b: Stream) -> dict[str, Any]:
+    assert isinstance(b.type, Buffer)
+    room = int(np.prod([int(d) for d in b.type.dims])) - 1
+    shape = [g.integer(1, 3) for _ in range(g.integer(1, 2))]
+    stride = []
+    for size in shape:
+        stride.append(g.integer(0, room // (size - 1) if size > 1 else 3))
+        room -= stride[-1] * (size - 1)
+    return {"shape": shape, "stride": stride}
 
 
 def _unpack(g: Grower) -> None:
-    x, kind = g.floats(), g.integer(0, 3)
+    x, kind = g.floats(), g.integer(0, 6)
     if kind == 0:
         g.add(x.flat_map(fn.unpack_cols()))
+    elif kind == 4:
+        g.add(x.flat_map(fn.unpack_cols(chunk=g.integer(1, 3))))
+    elif kind == 5:
+        g.add(x.flat_map(fn.unpack_rows(g.flag(), chunk=g.integer(1, 3))))
+    elif kind == 6:
+        lengths = st.metadata(g.array([int(d) for d in x.shape], 1, 3))
+        dims = [g.pick([1, 2, "rows", "ceil(m/2)"])] * g.integer(0, 1)
+        dims.insert(g.integer(0, len(dims)), g.pick(["length", "2*length + 1"]))
+        g.add(x.flat_map(_own_pieces(dims, (1, "cols")), lengths))
     elif kind == 1:
-        dims: list[Any] = [g.pick([1, 2, "rows", "cols", "valid"]) for _ in range(g.integer(1, 2))]
-        g.add(x.flat_map(fn.emit(dims, (g.pick([1, "rows"]), g.pick([1, "cols"])), cycles=1)))
+        plain = [1, 2, "rows", "cols", "valid"]
+        dims = [
+            g.pick(plain) if g.flag() else g.pick([d for d in _SIZES if "length" not in d])
+            for _ in range(g.integer(1, 2))
+        ]
+        sides = (g.pick([1, "rows", "2*m"]), g.pick([1, "cols", "m+n", "ceil(n/2)"]))
+        g.add(x.flat_map(_own_pieces(dims, sides, cycles=1)))
     else:
         g.add(x.flat_map(fn.unpack_rows(kind == 2)))
+
+
+_SIZES: dict[Any, Callable[[int, int, int, int], int]] = {
+    "rows": lambda m, n, valid, length: m,
+    "cols": lambda m, n, valid, length: n,
+    "valid": lambda m, n, valid, length: valid,
+    "length": lambda m, n, valid, length: length,
+    "2*m": lambda m, n, valid, length: 2 * m,
+    "m+n": lambda m, n, valid, length: m + n,
+    "m*n": lambda m, n, valid, length: m * n,
+    "valid + 1": lambda m, n, valid, length: valid + 1,
+    "(2*m + 4)/2": lambda m, n, valid, length: m + 2,
+    "ceil(m/2)": lambda m, n, valid, length: -(-m // 2),
+    "ceil(n/2)": lambda m, n, valid, length: -(-n // 2),
+    "ceil((m+n)/3)": lambda m, n, valid, length: -(-(m + n) // 3),
+    "2*length + 1": lambda m, n, valid, length: 2 * length + 1,
+}
+
+
+def _own_pieces(dims: Sequence[Any], sides: Sequence[Any], cycles: int = 0) -> st.StreamFunction:
+    """Pieces of ones, as many and as large as formulas say."""
+
+    def kernel(tile: Any, valid: int, length: int = 0) -> Any:
+        def size(entry: Any) -> int:
+            return _SIZES[entry](*tile.shape, valid, length) if entry in _SIZES else entry
+
+        piece = np.ones([size(side) for side in sides], np.float32)
+        return [piece] * int(np.prod([size(dim) for dim in dims]))
+
+    return fn.emit(dims, (sides[0], sides[1]), cycles=cycles, kernel=kernel)
 
 
 def _chunked_rows(g: Grower) -> None:
@@ -301,7 +557,14 @@ def _expert_addresses(g: Grower) -> None:
 
 
 def _ref_load(g: Grower) -> None:
-    g.add(st.linear_load(np.ones((4, 2), np.float32), (2, g.integer(1, 2)), ref=g.stream()))
+    x = g.stream()
+    g.add(
+        st.linear_load(
+            np.ones((4, 2), np.float32), (2, g.integer(1, 2)), ref=x,
+            trigger_rank=g.pick([0, g.integer(0, x.rank)]), transposed=g.flag(),
+            bypass=not g.integer(0, 2),
+        )
+    )  # fmt: skip
 
 
 def _store(g: Grower) -> None:
@@ -312,7 +575,7 @@ def _store(g: Grower) -> None:
     shape = [int(d) for d in x.shape]
     addresses = st.metadata(np.arange(int(np.prod(shape))).reshape(shape))
     rows, cols = int(x.type.rows), int(x.type.cols)
-    target = st.spec(64 * rows, cols, dtype="f32")
+    target = st.spec(max(64, int(np.prod(shape))) * rows, cols, dtype="f32")
     g.add(st.random_store(addresses, x, target, ack=g.pick(["addr", "data"])))
 
 
@@ -340,10 +603,13 @@ def _feedback(g: Grower) -> None:
 
 
 STEPS: tuple[Callable[[Grower], None], ...] = (
-    _load, _addresses, _ragged, _selector, _routing, _pair, _merge, _mixed, _change_pair,
-    _change_pair, _partition, _partition, _gather, _merge_parts, _deal, _flatten, _reshape, _levels,
-    _expand, _map, _map, _address_map, _append, _reduce, _reduce_any, _signal, _buffer, _unbuffer,
-    _unpack, _chunked_rows, _expert_addresses, _ref_load, _store, _broadcast, _zip, _feedback,
+    _load, _other_load, _addresses, _numbers, _ragged, _selector, _routing, _pair, _merge, _mixed,
+    _change_pair, _change_pair, _partition, _partition, _gather, _merge_parts, _deal, _flatten,
+    _reshape, _levels, _expand, _repeats, _repeats, _take_last, _collect, _collect, _shuffle,
+    _shuffle, _masked, _filter, _promote, _map, _map, _own_map, _own_map, _own_accumulation,
+    _standard_map, _standard_accumulation, _address_map, _append, _reduce, _reduce_any, _signal,
+    _buffer, _unbuffer, _unpack, _unpack, _chunked_rows, _expert_addresses, _ref_load, _store,
+    _broadcast, _zip, _feedback, *SCAN_STEPS,
 )  # fmt: skip
 
 

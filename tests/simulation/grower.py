@@ -63,7 +63,7 @@ class Grower:
 
     def array(self, shape: Sequence[int], low: int, high: int) -> Any:
         found = [self.integer(low, high) for _ in range(int(np.prod(shape)))]
-        return np.array(found).reshape(shape)
+        return np.array(found, dtype=int).reshape(shape)
 
     def add(self, *made: Stream) -> None:
         self.open += made

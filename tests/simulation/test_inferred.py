@@ -12,6 +12,7 @@ import stepsim.graph as st
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Stream, fn
 from stepsim.graph.dims import format_dims
+from stepsim.graph.types import Tile
 from tests.functional.support import tiles
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs, grown
@@ -23,10 +24,11 @@ KNOWN_AT_RUN_TIME = (
     "makes an empty inner dim",
     "cannot be valid",
     "cannot be broadcast",
-    "inner dims differ",
-    "the accumulator is",
+    "must be equal to",
     "carries stop level",
     "has no last tile",
+    "names no selector",
+    "the stream ends after",
 )
 """Failures of drawn programs that no shape foretells; see the remarks of the operators."""
 
@@ -49,7 +51,9 @@ def test_draws_reach_every_operator_and_mostly_run() -> None:
         "accum", "bufferize", "consume", "eager_merge", "expand", "feedback", "flat_map",
         "flatten", "linear_load", "linear_store", "map", "map_accum", "metadata", "parallelize",
         "partition", "print", "random_load", "random_store", "reassemble", "repeat", "reshape",
-        "routing", "scan", "selector", "streamify", "unsqueeze", "zip", "broadcast",
+        "routing", "scan", "selector", "streamify", "unsqueeze", "zip", "broadcast", "counter",
+        "promote", "repeat_ref", "take_last", "static_reassemble", "deinterleave", "interleave",
+        "shuffle", "filter_rows", "row_stat", "accum_buffer",
     }  # fmt: skip
     assert good >= 130
 
@@ -188,6 +192,35 @@ def test_rows_padded_twice_are_not_all_valid() -> None:
         once = x.reshape(3, pad=0, add_outer=True).accum(fn.pack_cols, 2)
         twice = once.reshape(3, pad=0).accum(fn.pack_rows, 1)
         _consumed(twice.flat_map(fn.unpack_rows(True)))
+    assert compare(p) == "ok"
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_states_of_tiles_that_may_be_none_at_all(chosen: int) -> None:
+    with Program(compute_bw=4) as p:
+        parts = st.partition(
+            tiles((2, 1), 2, 1)[0], st.routing(np.full((2, 1), chosen), 2).multihot()
+        )
+        keep = st.function("keep", "m n; m n -> m n", lambda m, n: m * n)
+        for part in parts:
+            packed = part.promote().scan(fn.pack_rows, 1)
+            st.map(fn.silu, packed.accum(keep, 2, fn.empty((0, 0)))).consume()
+    assert compare(p) == "ok"
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 2])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_dropped_rows_do_not_count_among_columns_of_different_width(
+    rank: int, chunk: int | None
+) -> None:
+    """Only a run tells how many of the rows of each width are valid."""
+    with Program(compute_bw=4) as p:
+        chunks = tiles((4,), 1, 2)[0].reshape(3, pad=0).accum(fn.pack_rows, 1)
+        grown_ = chunks.unsqueeze(0).repeat(2).scan(fn.pack_cols, 1)
+        rows = (grown_ if rank else grown_.flatten(0, 2)).flat_map(fn.unpack_rows(True, chunk))
+        st.map(fn.silu, rows).consume()
+    assert isinstance(rows.type, Tile)
+    assert rows.type.cols.span == rows.elements()
     assert compare(p) == "ok"
 
 

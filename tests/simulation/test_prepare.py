@@ -122,3 +122,12 @@ def test_a_run_that_does_not_end_well_says_why() -> None:
     totals = prepare(work.program).run({work.routing: table(1)}, limits=Limits(max_cycles=100))
     assert (totals.status, totals.limit) == ("limit", "max_cycles")
     assert "stopped by the limit max_cycles" in totals.reason
+
+
+def test_the_machine_may_be_the_second_argument() -> None:
+    with st.Program("copy") as program:
+        st.linear_store(st.linear_load(st.spec(64, 64), (16, 16)))
+    found = simulate(program, "sda-2026").provenance["machine"]
+    assert found == simulate(program, machine="sda-2026").provenance["machine"]
+    assert found != simulate(program).provenance["machine"]
+    assert prepare(program, "sda-2026").machine == load_machine("sda-2026")

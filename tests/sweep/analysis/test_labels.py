@@ -44,6 +44,10 @@ def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
         "machine=sda-1024 machine.onchip.bytes_per_cycle=64",
         "machine=sda-hdl machine.onchip.bytes_per_cycle=16",
     ]
+    assert labels_of(tmp_path / "models", grid={"machine.model": ["step-2025", "step-2026"]}) == [
+        "machine.model=step-2025",
+        "machine.model=step-2026",
+    ]
     points = [{}, {"machine.description": "the same in other words"}]
     assert labels_of(tmp_path / "same", points=points) == [
         "moe tiny (design 0)",
