@@ -87,7 +87,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf build dist docs/_build $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf build dist docs/_build docs/reference $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache .benchmarks
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
