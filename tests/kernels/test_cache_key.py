@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core import event
 
+import stepsim as st
 import stepsim.kernels
 from stepsim.kernels.jit import cache_directory, cached_entry, is_compiled, source_digest
 
@@ -174,3 +176,22 @@ def test_compiler_settings_are_part_of_the_key(
     before = source_digest()
     monkeypatch.setattr(numba.config, setting, value)
     assert source_digest() != before
+
+
+def _with_a_function_of_three(weight: int) -> st.Program:
+    mine = st.function(f"mine{weight}", "m n, m n, m 1 -> m n", lambda m, n: weight * m * n + 3 * m)
+    with st.Program(compute_bw=16) as program:
+        xs = [st.linear_load(st.spec(8, cols), (4, cols)) for cols in (8, 8, 1)]
+        st.map(mine, *xs).consume()
+    return program
+
+
+@needs_compiler
+def test_nothing_is_compiled_for_a_function_of_a_user() -> None:
+    st.simulate(_with_a_function_of_three(5))
+    with event.install_recorder("numba:compile") as recorded:
+        assert st.simulate(_with_a_function_of_three(7)).flops == 2 * (7 * 32 + 12)
+    assert not recorded.buffer
+    with event.install_recorder("numba:compile") as recorded:
+        numba.njit(lambda x: x + 1)(1)
+    assert recorded.buffer
