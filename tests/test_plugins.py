@@ -15,6 +15,7 @@ import pytest
 from numba.core.errors import NumbaError
 
 from stepsim.errors import StepSimError, UserCodeError
+from stepsim.graph import fn
 from stepsim.kernels import driver, foreign
 from stepsim.plugins import GROUPS, found, usable
 
@@ -47,6 +48,19 @@ def test_plugin_is_found_with_its_package(install: Callable[..., None]) -> None:
     assert (plugin.name, plugin.group, plugin.version) == ("seven", GROUP, "1.2")
     assert (plugin.loaded, plugin.error) == (7, None)
     assert plugin in usable(GROUP)
+
+
+def test_a_function_whose_name_is_taken_is_named(
+    install: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    install("taken", "thing = 7", {"gelu": "taken:thing"})
+    assert "gelu" not in fn.offered_functions()
+    assert "gelu" in dir(fn)
+    (told,) = [record.getMessage() for record in caplog.records if "gelu" in record.getMessage()]
+    assert told == (
+        "plugin 'gelu' of package taken is left out: st.fn.gelu is a function of stepsim; offer "
+        "it by another name"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Those that other packages offer under the entry points ``stepsim.functions`` are
 """
 
 import importlib
+import logging
 from difflib import get_close_matches
 from typing import Any
 
@@ -99,7 +100,7 @@ from stepsim.graph.ops.flat_map import (
 )
 from stepsim.graph.ops.numbers import count_up as counter
 from stepsim.graph.ops.numbers import view_addresses
-from stepsim.plugins import usable
+from stepsim.plugins import Plugin, usable
 
 __all__ = [
     "abs",
@@ -196,10 +197,29 @@ __all__ = [
 ]
 
 
+_log = logging.getLogger("stepsim")
+_named: set[str] = set()
+
+
+def offered_functions() -> dict[str, Plugin]:
+    """Functions of other packages by name; the log names those whose name is taken, once."""
+    offered = {plugin.name: plugin for plugin in usable("stepsim.functions")}
+    for name in offered.keys() & {*__all__}:
+        plugin = offered.pop(name)
+        if name not in _named:
+            _named.add(name)
+            _log.warning(
+                "plugin '%s' of package %s is left out: st.fn.%s is a function of stepsim; offer "
+                "it by another name",
+                name, plugin.package, name,
+            )  # fmt: skip
+    return offered
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    offered = {plugin.name: plugin for plugin in usable("stepsim.functions")}
+    offered = offered_functions()
     if name not in offered:
         # Layers are made of functions: they are not imported here but looked up.
         layers = importlib.import_module("stepsim.graph.nn").__all__
@@ -218,4 +238,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(plugin.name for plugin in usable("stepsim.functions"))])
+    return sorted([*__all__, *offered_functions()])

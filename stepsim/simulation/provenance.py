@@ -6,13 +6,14 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import llvmlite
 import numba
 import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
+from stepsim.graph.fn import offered_functions
 from stepsim.graph.operator import Bindings
 from stepsim.machine import Machine
 from stepsim.plugins import Plugin, source_digest, usable
@@ -43,13 +44,11 @@ def provenance_of(
     }
 
 
-_GROUPS: Final = ("stepsim.functions", "stepsim.memory_models")
-
-
 @cache
 def engine_plugins() -> dict[str, str]:
     """The plugins that the times of a run may depend on, by group and name; see `told`."""
-    return {f"{group} {plugin.name}": told(plugin) for group in _GROUPS for plugin in usable(group)}
+    plugins = [*offered_functions().values(), *usable("stepsim.memory_models")]
+    return {f"{plugin.group} {plugin.name}": told(plugin) for plugin in plugins}
 
 
 def told(plugin: Plugin) -> str:
