@@ -194,7 +194,7 @@ def padded() -> st.Stream:
 def test_padding_rows_do_not_count_in_folds_and_products() -> None:
     plus = st.function("plus", "m n, m n -> m n", values=np.add)
     with st.Program(compute_bw=8) as p:
-        total = padded().accum(plus, 1)
+        total = padded().accum(plus, 1, st.fn.zero((4, 2)))
         products = st.map_accum(fn.matmul_t, padded(), padded(), 1)
         total.consume()
         products.consume()
