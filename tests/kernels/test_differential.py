@@ -25,60 +25,52 @@ from tests.property_profile import profile
 NAMES = ("engine", "interpreter")
 
 
-@profile(200)
-@given(random_networks(max_slack=1))
-def test_engine_agrees_with_the_interpreter(network: Network) -> None:
+def _agree(network: Network) -> None:
     engine = run_engine(network)
     assert_same(engine, interpret(network), accounts=True, names=NAMES)
     check_all(network, engine)
+
+
+@profile(200)
+@given(random_networks(max_slack=1))
+def test_engine_agrees_with_the_interpreter(network: Network) -> None:
+    _agree(network)
 
 
 @profile(100)
 @given(routed_networks())
 def test_routed_tuples_and_buffers_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(200)
 @given(function_networks())
 def test_random_functions_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(200)
 @given(scan_networks())
 def test_scans_and_selectors_of_numbers_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(60)
 @given(scan_networks(faulty=True))
 def test_scans_that_do_not_fit_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(100)
 @given(faulty_function_networks())
 def test_operands_that_do_not_fit_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(100)
 @given(faulty_networks())
 def test_failures_and_deadlocks_agree(network: Network) -> None:
-    engine = run_engine(network)
-    assert_same(engine, interpret(network), accounts=True, names=NAMES)
-    check_all(network, engine)
+    _agree(network)
 
 
 @profile(60)
