@@ -25,8 +25,8 @@ def scores_of(layer: Layer, q: Stream, k: Stream, scale: float | None) -> Stream
     """``q @ k.T * scale``, by default ``1 / sqrt(columns)``; a scale of 1 is left out."""
     if scale is None:
         scale = 1 / math.sqrt(layer.columns("q", q))
-    if not is_number(scale):
-        layer.fail(ArgError, f"scale must be a number or None, found {shown(scale)}")
+    if not is_number(scale) or not math.isfinite(scale):
+        layer.fail(ArgError, f"scale must be a finite number or None, found {shown(scale)}")
     scores = layer.map("scores", fn.matmul_t, q, k)
     return scores if scale == 1 else layer.map("scale", fn.mul_const(scale), scores)
 

@@ -251,7 +251,11 @@ def test_flop_weights_of_the_program_count_inside_the_online_softmax() -> None:
         ),
         (
             lambda: st.nn.attention(queries(), whole(K), whole(V), scale="a"),
-            ArgError, "scale must be a number or None",
+            ArgError, "scale must be a finite number or None",
+        ),
+        (
+            lambda: st.nn.attention(queries(), whole(K), whole(V), scale=float("nan")),
+            ArgError, "scale must be a finite number or None, found nan",
         ),
     ],
 )  # fmt: skip
