@@ -218,3 +218,15 @@ def test_states_of_another_type_say_what_to_do() -> None:
     state = fn.zero((1, 2), "f32")
     with pytest.raises(DTypeError, match=message), st.Program(compute_bw=8):
         st.map_accum(fn.mul, row().map(fn.cast("bf16")), row().map(fn.cast("bf16")), 1, state)
+
+
+@pytest.mark.parametrize(
+    "cost", [lambda m: m ** (10**8), lambda m, n: (m + n) ** 17, lambda m, n: (m**9 + 1) * n**8]
+)
+def test_costs_that_multiply_too_many_sides_are_refused_at_once(cost: Any) -> None:
+    with pytest.raises(ArgError, match=r"flops: a product of \d+ sides, expected at most 16"):
+        st.function("f", "m n -> m n", flops=cost)
+
+
+def test_a_cost_may_multiply_sixteen_sides() -> None:
+    assert str(st.function("f", "m n -> m n", flops=lambda m, n: (m * n) ** 8).flops) == "m**8*n**8"

@@ -89,6 +89,9 @@ class Polynomial:
 
 ZERO = Polynomial()
 
+MAX_DEGREE = 16
+"""Sides that a term may multiply: counts are below 2**62, so that more have no use."""
+
 
 def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
     """The polynomial that a user means by a number, an expression or a function of the letters.
@@ -126,6 +129,11 @@ def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
         )
     if not symbols:
         return _terms(where, cost, {(): cost})
+    # Multiplied out only then: more could take forever and counts nothing.
+    if (degree := _degree(cost)) > MAX_DEGREE:
+        raise ArgError(
+            f"{where}: a product of {shown(int(degree))} sides, expected at most {MAX_DEGREE}"
+        )
     poly = sympy.Poly(cost, *symbols)
     return _terms(
         where,
@@ -135,6 +143,16 @@ def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
             for powers, n in poly.terms()
         },
     )
+
+
+def _degree(cost: Any) -> Any:
+    """Most sides that a term of a polynomial multiplies, at least before terms cancel."""
+    if cost.is_Symbol:
+        return 1
+    parts = [_degree(part) for part in cost.args]
+    if cost.is_Pow:
+        return parts[0] * cost.args[1]
+    return sum(parts) if cost.is_Mul else max(parts, default=0)
 
 
 def _terms(where: str, cost: sympy.Expr, terms: Mapping[tuple[str, ...], Any]) -> Polynomial:
