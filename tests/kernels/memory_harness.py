@@ -37,13 +37,17 @@ def _pop(state):
 class MemoryHarness:
     """The arrays of the memory model, as the driver makes them, and its two functions.
 
-    Ports are those of the memory operators of ``network``, loads before stores.
+    Ports are those of the memory operators of ``network``, loads before stores. The cache of the
+    model is that of another run of the same ports, ``used``, as that left it.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, used: MemoryHarness | None = None) -> None:
         image = build_image(network)
         self.state = state_of(image, len(image.slots))
         self.g: Any = self.state.globals[0]
+        if used is not None:
+            words = int(self.g.memory_words)
+            self.state.memory_table[words:] = used.state.memory_table[words:]
         self.port_of = {int(port["unit"]): p for p, port in enumerate(self.state.ports)}
 
     def issue(self, port: int, clock: int, requests: int) -> None:

@@ -1,8 +1,8 @@
 """What a memory model is to the engine: declared in the file that holds its kernels.
 
 ``issue(state, port, clock, requests)``
-    The unit of ``port`` starts an access of ``requests`` requests at its clock; the first bundle is
-    taken in the following cycle.
+    The unit of ``port`` starts an access of ``requests`` requests, one or more, at its clock; the
+    first bundle is taken in the following cycle.
 ``advance(state, limit)``
     Run the memory up to and including cycle ``limit``, but not past the first completion it
     creates. It is called only when no unit can run, so all requests still to come are issued at or
@@ -29,14 +29,18 @@ __all__ = ["MemoryModel", "MemoryTable"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
-    """Numbers that a model begins with; the engine works on a copy for every run.
+    """Numbers that a model begins with, the first of ``state.memory_table``.
 
-    ``rows_at`` and ``rows`` are shown to the kernels as ``memory_rows_at`` and ``memory_rows``.
+    Attributes
+    ----------
+    words : state of a run and constants; every run has a copy of its own.
+    cache : words behind them, zero before the first run. Nothing of an earlier run in them may
+        change what a run of the same image does: rooms that are written before they are read, and
+        results that depend on the machine alone.
     """
 
     words: NDArray[np.int64]
-    rows_at: int = 0
-    rows: int = 0
+    cache: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,12 @@ full bundles,
   max(free + need, idle)``, where ``idle`` is the result from an idle channel. One period later
   ``idle`` is later by a period, so that any number of periods is one such step.
 
-``memory_table`` holds the position of every port and, behind them, room for a word per channel and
-one more.
+``memory_table`` holds the position of every port and the cycle from which its requests are run one
+by one, and behind them, as a cache that is written before it is read, room for a word per channel
+and one more.
+
+Indices are unsigned in what is done per request: signed ones are asked whether they count from the
+end.
 """
 
 from __future__ import annotations
@@ -31,9 +35,9 @@ from typing import Final
 
 import numpy as np
 
-from stepsim.kernels.jit import kernel
+from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.memory.accesses import activate, enter, gcd, retire, steady
+from stepsim.kernels.memory.accesses import begin, complete, enter, gcd, go_on, pop_port
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
 __all__ = ["INTERLEAVED", "advance", "first_channel", "issue"]
@@ -50,9 +54,9 @@ def first_channel(port: int, channels: int) -> int:
 
 @INTERLEAVED.table
 def _table(channels: int, bundles: Sequence[int]) -> MemoryTable:
-    """Positions of the ports, then room for a word per channel and one more."""
+    """Positions of the ports, a word more per port, then room for a word per channel and one."""
     positions = [first_channel(port, channels) for port in range(len(bundles))]
-    return MemoryTable(np.array(positions + [0] * (channels + 1), np.int64), len(bundles))
+    return MemoryTable(np.array(positions + [0] * len(bundles), np.int64), cache=channels + 1)
 
 
 @INTERLEAVED.issue
@@ -60,34 +64,46 @@ def issue(state, port, clock, requests):
     enter(state, port, clock, requests)
 
 
+@inlined
+def _watch(state, p):
+    # Where the cycle is from which the requests of port ``p`` are run one by one.
+    return (state.globals[0].memory_words >> 1) + p
+
+
+@inlined
+def _serve(state, first, end, earliest):
+    # One request on each of the channels from ``first`` to ``end - 1``; the latest start.
+    free_at = state.free_at
+    interval = state.globals[0].memory_interval
+    latest = 0
+    for c in range(first, end):
+        start = max(free_at[c], earliest)
+        free_at[c] = start + interval
+        latest = max(latest, start)
+    return latest
+
+
 @kernel
-def _run_cycle(state, t):
-    # One arbiter cycle in which every active port issues one bundle.
+def _run_cycles(state, t, cycles):
+    # Cycles from ``t`` in which every active port issues what it issues at present.
     shared = state.globals[0]
-    channels = shared.memory_channels
-    interval = shared.memory_interval
-    earliest = t + 1
-    for i in range(shared.memory_active):
-        p = state.active[i]
-        port = state.ports[p]
-        size = min(port.bundle, port.left)
-        latest = -1
-        c = state.memory_table[p]
-        for _ in range(size):
-            start = state.free_at[c]
-            if start < earliest:
-                start = earliest
-            state.free_at[c] = start + interval
-            if start > latest:
-                latest = start
-            c += 1
-            if c == channels:
-                c = 0
-        state.memory_table[p] = c
-        port.left -= size
-        if latest + shared.memory_delay > port.vmax:
-            port.vmax = latest + shared.memory_delay
-        shared.memory_steps += size
+    channels = np.uint64(shared.memory_channels)
+    delay = shared.memory_delay
+    none = np.uint64(0)
+    for earliest in range(t + 1, t + 1 + cycles):
+        for i in range(np.uint64(shared.memory_active)):
+            p = np.uint64(state.active[i])
+            port = state.ports[p]
+            first = np.uint64(state.memory_table[p])
+            end = first + np.uint64(port.issues)
+            latest = 0
+            while end >= channels:
+                latest = max(latest, _serve(state, first, channels, earliest))
+                first = none
+                end -= channels
+            latest = max(latest, _serve(state, first, end, earliest))
+            state.memory_table[p] = np.int64(end)
+            port.vmax = max(port.vmax, latest + delay)
 
 
 @kernel
@@ -95,14 +111,12 @@ def _queue(state, cycles):
     # The requests of ``cycles`` cycles on channels that never idle meanwhile: only counted.
     shared = state.globals[0]
     channels = shared.memory_channels
-    change = shared.memory_rows_at  # of the number of requests from each channel to the next
-    for c in range(channels + 1):
-        state.memory_table[change + c] = 0
+    change = shared.memory_words  # of the number of requests from each channel to the next
+    for c in range(np.uint64(channels + 1)):
+        state.memory_table[np.uint64(change) + c] = 0
     for i in range(shared.memory_active):
         p = state.active[i]
-        port = state.ports[p]
-        issued = cycles * port.bundle
-        port.left -= issued
+        issued = cycles * state.ports[p].issues
         begin = state.memory_table[p]
         end = begin + issued % channels
         state.memory_table[change] += issued // channels
@@ -113,8 +127,8 @@ def _queue(state, cycles):
         state.memory_table[change + end] -= 1
         state.memory_table[p] = end
     arrivals = 0
-    for c in range(channels):
-        arrivals += state.memory_table[change + c]
+    for c in range(np.uint64(channels)):
+        arrivals += state.memory_table[np.uint64(change) + c]
         state.free_at[c] += arrivals * shared.memory_interval
 
 
@@ -122,67 +136,116 @@ def _queue(state, cycles):
 def _skip_periods(state, need, period, count, t):
     # ``count`` whole periods from cycle ``t``, in each of which a channel works ``need`` cycles.
     shared = state.globals[0]
-    saved = shared.memory_rows_at
-    for c in range(shared.memory_channels):
+    saved = np.uint64(shared.memory_words)
+    for c in range(np.uint64(shared.memory_channels)):
         state.memory_table[saved + c] = state.free_at[c]
         state.free_at[c] = -INFINITY
     # From idle channels no response is later than it really is: the latest ones stay true.
-    for j in range(period):
-        _run_cycle(state, t + j)
-    for c in range(shared.memory_channels):
+    _run_cycles(state, t, period)
+    for c in range(np.uint64(shared.memory_channels)):
         busy = state.memory_table[saved + c] + count * need
         idle = state.free_at[c] + (count - 1) * max(period, need)
         state.free_at[c] = max(busy, idle)
-    for i in range(shared.memory_active):
-        port = state.ports[state.active[i]]
-        port.left -= (count - 1) * period * port.bundle
 
 
-@kernel
-def _pass(state, t, cycles):
-    # ``cycles`` cycles from ``t`` in which the same ports issue full bundles, and not the last
-    # requests of any of them.
+@inlined
+def _pass(state, t, cycles, requests):
+    # ``cycles`` cycles from ``t`` with ``requests`` each, and not the last requests of any port.
+    # The cycles that are left to be run one by one.
     shared = state.globals[0]
     channels = shared.memory_channels
-    requests = 0
+    if cycles * requests <= 2 * channels:
+        return cycles
     step = channels
     for i in range(shared.memory_active):
-        bundle = state.ports[state.active[i]].bundle
-        requests += bundle
-        step = gcd(bundle, step)
-    if cycles * requests > 2 * channels:
-        period = channels // step
-        need = requests // step * shared.memory_interval
-        least = state.free_at[0]
-        for c in range(channels):
-            least = min(least, state.free_at[c])
-        if least >= t + cycles or (least >= t + period and need >= period):
-            _queue(state, cycles)
-            return
-        count = cycles // period
-        if count > 1:  # skipping costs one period, and so does running one
-            _skip_periods(state, need, period, count, t)
-            t += count * period
-            cycles -= count * period
-    for j in range(cycles):
-        _run_cycle(state, t + j)
+        step = gcd(state.ports[state.active[i]].issues, step)
+    period = channels // step
+    need = requests // step * shared.memory_interval
+    least = INFINITY
+    for c in range(np.uint64(channels)):
+        least = min(least, state.free_at[c])
+    if least >= t + cycles or (least >= t + period and need >= period):
+        _queue(state, cycles)
+        return 0
+    count = cycles // period
+    if count < 2:  # skipping costs one period, and so does running one
+        return cycles
+    _skip_periods(state, need, period, count, t)
+    shared.memory_steps += period * requests
+    return cycles - count * period
+
+
+@inlined
+def _start(state, p, t):
+    # Keep the active list in poll order: ports are numbered reads first, then writes.
+    shared = state.globals[0]
+    port = state.ports[p]
+    before = max(0, port.left - shared.memory_channels)
+    state.memory_table[_watch(state, p)] = t + before // port.bundle
+    begin(state, p, t)
+    i = shared.memory_active
+    while i > 0 and state.active[i - 1] > p:
+        state.active[i] = state.active[i - 1]
+        i -= 1
+    state.active[i] = p
+    shared.memory_active += 1
+
+
+@inlined
+def _end_bundles(state, t, limit):
+    # Of the ports that are due at ``t``, the last bundle follows or the access is complete; the new
+    # ``limit``.
+    shared = state.globals[0]
+    kept = 0
+    for i in range(shared.memory_active):
+        p = state.active[i]
+        port = state.ports[p]
+        if port.due > t or port.left > 0:
+            if port.due <= t:
+                go_on(state, p)
+            state.active[kept] = p
+            kept += 1
+        else:
+            limit = min(limit, complete(state, p, port.vmax))
+    shared.memory_active = kept
+    return limit
 
 
 @INTERLEAVED.advance
 def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""
     shared = state.globals[0]
-    t = activate(state, shared.memory_now, limit)
-    while shared.memory_active > 0 and t <= limit:
-        length = max(1, steady(state, t, limit))
-        quiet = length
+    t = shared.memory_now
+    while True:
+        if shared.memory_active == 0:
+            if shared.memory_pending == 0 or state.ports[state.pending[0]].due > limit:
+                break
+            t = max(t, state.ports[state.pending[0]].due)
+        if t > limit:
+            break
+        while shared.memory_pending > 0 and state.ports[state.pending[0]].due <= t:
+            p = pop_port(state, state.pending, shared.memory_pending)
+            shared.memory_pending -= 1
+            _start(state, p, t)
+        due = INFINITY
+        quiet = INFINITY
+        requests = 0
         for i in range(shared.memory_active):
-            port = state.ports[state.active[i]]
-            quiet = min(quiet, (port.left - shared.memory_channels) // port.bundle)
+            p = state.active[i]
+            port = state.ports[p]
+            due = min(due, port.due)
+            quiet = min(quiet, state.memory_table[_watch(state, p)])
+            requests += port.issues
+        until = min(limit + 1, due)
+        if shared.memory_pending > 0:
+            until = min(until, state.ports[state.pending[0]].due)
+        quiet = min(quiet, until) - t
+        left = until - t
         if quiet > 0:
-            _pass(state, t, quiet)
-        for j in range(max(0, quiet), length):
-            _run_cycle(state, t + j)
-        limit = min(limit, retire(state))
-        t = activate(state, t + length, limit)
-    shared.memory_now = max(shared.memory_now, t)
+            left += _pass(state, t, quiet, requests) - quiet
+        shared.memory_steps += left * requests
+        _run_cycles(state, until - left, left)
+        t = until
+        if due <= t:
+            limit = _end_bundles(state, t, limit)
+    shared.memory_now = t

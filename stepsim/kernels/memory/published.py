@@ -1,21 +1,18 @@
-"""The memory of the STeP paper: exact per request, driven by events.
+"""The memory of the STeP paper: exact per request, at a cost per change of contention.
 
 An arbiter takes one bundle per issuing port and cycle, reads before writes, and scatters the
 requests over the channels: within a cycle the channel advances by 1, 2, 3, ... (a triangular walk),
 and the position is carried to the next cycle. A channel serves one request per interval, first come
 first served; a response comes ``D`` cycles after its service started.
 
-State: ``free_at[c]``, the cycle from which channel ``c`` is free; ``memory_offset``; per port what
-is left to issue and the latest response. Cycles in which no port issues change nothing and are not
-visited. While the issuing ports and their bundle sizes stay the same the arrivals are periodic, and
-each channel is advanced over whole periods in closed form: over one period ``free -> max(free + m *
-II, idle)``, where ``m`` requests arrive and ``idle`` is the result from an idle channel. Only the
-last period of such a segment is run explicitly, because on every channel the last response is the
-latest.
+Time passes in *segments*, in which the same ports issue as many requests in every cycle. What a
+segment does to the channels depends on its length and on the requests per cycle alone, and is a
+max-plus map of every channel: :mod:`stepsim.kernels.memory.maps`. No request is looked at for it.
 
-``memory_table`` holds the triangular numbers modulo the channel count in its first part and, behind
-them, one row of ``2 * channels`` numbers (``m`` and ``idle``) per number of requests per cycle,
-filled on first use.
+What an access waits for is looked for when it is complete: :func:`_latest` goes back through the
+requests of this one port, from the last on, only as far as an earlier one could be the latest.
+:mod:`stepsim.kernels.memory.history` has the clocks of all channels at the start of the segments so
+far, and where in the cycles the port stood.
 """
 
 from __future__ import annotations
@@ -23,12 +20,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from stepsim.kernels.jit import inlined, kernel
-from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.memory.accesses import activate, enter, gcd, retire, steady
+from stepsim.kernels.memory.accesses import begin, complete, enter, go_on, pop_port, push_port
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
+from stepsim.kernels.memory.history import (
+    ALL,
+    BEFORE,
+    FIRST,
+    HELD,
+    LENGTH,
+    MARK,
+    OFFSET,
+    REQUESTS,
+    START,
+    TOP,
+    change,
+    clocks_of,
+    least_clock,
+    place_of,
+    segment_of,
+    top_before,
+    top_of,
+)
+from stepsim.kernels.memory.maps import PERIOD, clock_of, least_after, map_of, pass_cycles, walked
+from stepsim.kernels.memory.table import (
+    LOG,
+    LOG_MASK,
+    LOGGED,
+    NEWEST,
+    OLDEST,
+    RATE,
+    RING_MASK,
+    SLOT,
+    SLOT_MASK,
+    STARTED,
+    STARTS,
+    STARTS_MASK,
+    TREE_PORTS,
+    TURNS,
+    table_of,
+)
 
 __all__ = ["PUBLISHED", "advance", "issue"]
 
@@ -36,130 +67,10 @@ PUBLISHED: Final = MemoryModel(
     "published", "deals the requests of a cycle to the channels in growing steps, as the STeP paper"
 )
 
-_MAX_PERIOD_ROWS: Final = 2048
-_MAX_TABLE_WORDS: Final = 1 << 22
-
 
 @PUBLISHED.table
 def _table(channels: int, bundles: Sequence[int]) -> MemoryTable:
-    """Triangular numbers modulo the channels, then room for the period rows (marked unused)."""
-    most = sum(bundles)
-    k = np.arange(most + 1, dtype=np.int64)
-    triangular = (k * (k + 1) // 2) % channels
-    rows = min(most + 1, _MAX_PERIOD_ROWS, _MAX_TABLE_WORDS // (2 * channels))
-    empty = np.full(rows * 2 * channels, -1, np.int64)
-    return MemoryTable(np.concatenate([triangular, empty]), most + 1, rows)
-
-
-@kernel
-def _period_row(state, requests):
-    # Row of ``m`` and ``idle`` for ``requests`` per cycle, by one period from an idle machine.
-    shared = state.globals[0]
-    channels = shared.memory_channels
-    row = shared.memory_rows_at + requests * 2 * channels
-    if state.memory_table[row] >= 0:
-        return row
-    for c in range(channels):
-        state.memory_table[row + c] = 0
-        state.memory_table[row + channels + c] = -INFINITY
-    period = channels // gcd(state.memory_table[requests], channels)
-    offset = 0
-    for t in range(period):
-        for k in range(requests):
-            c = offset + state.memory_table[k]
-            if c >= channels:
-                c -= channels
-            start = state.memory_table[row + channels + c]
-            if start < t + 1:
-                start = t + 1
-            state.memory_table[row + channels + c] = start + shared.memory_interval
-            state.memory_table[row + c] += 1
-        offset += state.memory_table[requests]
-        if offset >= channels:
-            offset -= channels
-    return row
-
-
-@inlined
-def _skip_periods(state, requests, period, count, t):
-    # Advance every channel over ``count`` whole periods that start in cycle ``t``.
-    shared = state.globals[0]
-    channels = shared.memory_channels
-    row = _period_row(state, requests)
-    for r in range(channels):
-        arrivals = state.memory_table[row + r]
-        if arrivals == 0:
-            continue
-        c = shared.memory_offset + r
-        if c >= channels:
-            c -= channels
-        need = arrivals * shared.memory_interval
-        busy = state.free_at[c] + count * need
-        idle = t + state.memory_table[row + channels + r] + (count - 1) * max(period, need)
-        state.free_at[c] = max(busy, idle)
-
-
-@inlined
-def _run_cycle(state, t, track):
-    # One arbiter cycle in which every active port issues one bundle.
-    shared = state.globals[0]
-    channels = shared.memory_channels
-    interval = shared.memory_interval
-    offset = shared.memory_offset
-    earliest = t + 1
-    k = 0
-    for i in range(shared.memory_active):
-        port = state.ports[state.active[i]]
-        size = min(port.bundle, port.left)
-        latest = -1
-        for _ in range(size):
-            c = offset + state.memory_table[k]
-            if c >= channels:
-                c -= channels
-            start = state.free_at[c]
-            if start < earliest:
-                start = earliest
-            state.free_at[c] = start + interval
-            if start > latest:
-                latest = start
-            k += 1
-        if track:
-            port.left -= size
-            if latest + shared.memory_delay > port.vmax:
-                port.vmax = latest + shared.memory_delay
-    offset += state.memory_table[k]
-    if offset >= channels:
-        offset -= channels
-    shared.memory_offset = offset
-    shared.memory_steps += k
-
-
-@inlined
-def _run_segment(state, t, length, requests):
-    # ``length`` cycles from ``t`` in which the same ports issue full bundles.
-    shared = state.globals[0]
-    period = shared.memory_channels // gcd(state.memory_table[requests], shared.memory_channels)
-    quiet = length - period
-    if quiet > 0:
-        count = quiet // period
-        if count * period * requests > 4 * shared.memory_channels and requests < shared.memory_rows:
-            _skip_periods(state, requests, period, count, t)
-            t += count * period
-            quiet -= count * period
-            length -= count * period
-            skipped = count * period
-            for i in range(shared.memory_active):
-                port = state.ports[state.active[i]]
-                port.left -= skipped * port.bundle
-        for j in range(quiet):
-            _run_cycle(state, t + j, False)
-        for i in range(shared.memory_active):
-            port = state.ports[state.active[i]]
-            port.left -= quiet * port.bundle
-        t += quiet
-        length -= quiet
-    for j in range(length):
-        _run_cycle(state, t + j, True)
+    return table_of(channels, bundles)
 
 
 @PUBLISHED.issue
@@ -167,21 +78,242 @@ def issue(state, port, clock, requests):
     enter(state, port, clock, requests)
 
 
+@inlined
+def _latest_walked(state, segment, place, size):
+    # The latest start in a walked segment of requests ``place``, ... of its cycles.
+    words = state.memory_table
+    first = words[segment + FIRST] + place
+    latest = 0
+    for _ in range(words[segment + LENGTH]):
+        for k in range(first, first + size):
+            latest = max(latest, words[words[STARTS] + (k & words[STARTS_MASK])])
+        first += words[segment + REQUESTS]
+    return latest
+
+
+@kernel
+def _latest(state, p):
+    # The cycle in which the service of the latest request of port ``p`` starts, of those so far.
+    #
+    # On a channel, requests are served in the order of arrival. Those that arrived before a cycle
+    # start an interval or more before ``free``, the clock of the channel at the start of the cycle,
+    # and ``free`` grows by an interval at least with each request that arrives from there on. So if
+    # ``top`` is the largest clock after a segment, and every channel gets ``least`` cycles of work
+    # or more in its last cycles, then all that arrived before them started at
+    # ``top - least - interval`` or earlier, and need not be looked at when a later one is known;
+    # the same holds for one channel and its own clock. In segments longer than a period, every
+    # request before the last period has one of the same port on the same channel behind it.
+    shared = state.globals[0]
+    words = state.memory_table
+    channels = shared.memory_channels
+    interval = shared.memory_interval
+    found = state.ports[p].vmax - shared.memory_delay
+    size = state.ports[p].issues
+    place = place_of(state, p)
+    logged = words[LOGGED]
+    s = words[NEWEST]
+    offset = shared.memory_offset
+    top = top_of(state, words[SLOT])
+    while s > words[OLDEST] and top - interval > found:
+        s -= 1
+        segment = segment_of(state, s)
+        while logged > words[segment + MARK]:
+            logged -= 1
+            entry = words[LOG] + 2 * (logged & words[LOG_MASK])
+            if words[entry] == p:
+                size -= words[entry + 1]
+            elif words[entry] < p:
+                place -= words[entry + 1]
+        if size == 0:
+            break
+        if words[segment + FIRST] >= 0:
+            found = max(found, _latest_walked(state, segment, place, size))
+            offset = words[segment + OFFSET]
+            top = words[segment + BEFORE]
+            continue
+        begin = words[segment + START]
+        cycle = words[segment + LENGTH]
+        ends = clocks_of(state, words[segment + HELD] + 1)
+        clocks = clocks_of(state, words[segment + HELD])
+        steps = map_of(state, words[segment + REQUESTS])
+        first = max(0, cycle - words[steps + PERIOD])
+        shift = walked(state, words[segment + REQUESTS])
+        back = 0
+        least = 0
+        while cycle > first and top - least - interval > found:
+            cycle -= 1
+            offset -= shift
+            if offset < 0:
+                offset += channels
+            for k in range(place, place + size):
+                c = offset + walked(state, k)
+                if c >= channels:
+                    c -= channels
+                if words[ends + c] - least - interval > found:
+                    start = clock_of(state, steps, clocks, words[segment + OFFSET], begin, cycle, c)
+                    start = max(start, begin + cycle + 1) + interval * words[words[TURNS] + k]
+                    found = max(found, start)
+                    shared.memory_steps += 1
+            back += 1
+            if back & (back - 1) == 0:
+                least = least_after(state, steps, back)
+        offset = words[segment + OFFSET]
+        top = top_of(state, words[segment + HELD])
+    return found
+
+
+@kernel
+def _forget(state):
+    # Make room for another segment and its changes: the older half of the segments goes.
+    shared = state.globals[0]
+    words = state.memory_table
+    now = words[NEWEST]
+    kept = words[OLDEST] + (now - words[OLDEST] + 1) // 2
+    # Whatever issues from here on starts at the least clock or later.
+    top = top_of(state, words[SLOT]) if kept == now else top_before(state, segment_of(state, kept))
+    if top - shared.memory_interval > least_clock(state):
+        for i in range(shared.memory_active):
+            p = state.active[i]
+            state.ports[p].vmax = _latest(state, p) + shared.memory_delay
+    words[OLDEST] = kept
+
+
+@inlined
+def _is_full(state, segment):
+    # What is behind the next segment needs a place, and so do the changes of all ports.
+    words = state.memory_table
+    oldest = segment_of(state, words[OLDEST])
+    return (
+        words[NEWEST] - words[OLDEST] + 1 > words[RING_MASK]
+        or words[SLOT] - words[oldest + HELD] + 1 > words[SLOT_MASK]
+        or words[LOGGED] - words[oldest + MARK] + 2 * words[TREE_PORTS] > words[LOG_MASK]
+        or words[STARTED] - words[oldest + ALL] + state.globals[0].memory_channels // 8
+        > words[STARTS_MASK]
+    )
+
+
+@inlined
+def _walk(state, t, cycles):
+    # One request after the other, in the clocks that hold now.
+    shared = state.globals[0]
+    words = state.memory_table
+    channels = shared.memory_channels
+    requests = words[RATE]
+    clocks = clocks_of(state, words[SLOT])
+    offset = shared.memory_offset
+    top = top_of(state, words[SLOT])
+    started = words[STARTED]
+    for earliest in range(t + 1, t + 1 + cycles):
+        for k in range(requests):
+            c = offset + walked(state, k)
+            if c >= channels:
+                c -= channels
+            start = max(words[clocks + c], earliest)
+            words[clocks + c] = start + shared.memory_interval
+            words[words[STARTS] + (started & words[STARTS_MASK])] = start
+            top = max(top, start + shared.memory_interval)
+            started += 1
+        offset += walked(state, requests)
+        if offset >= channels:
+            offset -= channels
+    words[STARTED] = started
+    words[segment_of(state, words[SLOT]) + TOP] = top
+    shared.memory_offset = offset
+    shared.memory_steps += cycles * requests
+
+
+@inlined
+def _pass(state, t, cycles):
+    # ``cycles`` cycles from ``t`` in which the same ports issue as many requests.
+    shared = state.globals[0]
+    words = state.memory_table
+    s = words[NEWEST]
+    segment = segment_of(state, s)
+    if s == 0:
+        _open(state)
+    words[segment + START] = t
+    words[segment + LENGTH] = cycles
+    words[segment + OFFSET] = shared.memory_offset
+    words[segment + REQUESTS] = words[RATE]
+    words[segment + MARK] = words[LOGGED]
+    words[segment + HELD] = words[SLOT]
+    words[segment + ALL] = words[STARTED]
+    while _is_full(state, segment):
+        _forget(state)
+    words[NEWEST] = s + 1
+    # A sweep over the channels takes about the time of an eighth as many requests.
+    if 8 * cycles * words[RATE] <= shared.memory_channels:
+        words[segment + FIRST] = words[STARTED]
+        words[segment + BEFORE] = top_of(state, words[SLOT])
+        _walk(state, t, cycles)
+        return
+    words[segment + FIRST] = -1
+    source = clocks_of(state, words[SLOT])
+    words[SLOT] += 1
+    target = clocks_of(state, words[SLOT])
+    shared.memory_offset = pass_cycles(
+        state, map_of(state, words[RATE]), cycles, shared.memory_offset, t, source, target
+    )
+    words[segment_of(state, words[SLOT]) + TOP] = -1
+
+
+@kernel
+def _open(state):
+    # All channels are free at first.
+    words = state.memory_table
+    clocks = clocks_of(state, 0)
+    for c in range(state.globals[0].memory_channels):
+        words[clocks + c] = 0
+    words[segment_of(state, 0) + TOP] = 0
+
+
+@inlined
+def _start(state, p, t):
+    begin(state, p, t)
+    change(state, p, state.ports[p].issues)
+    push_port(state, state.active, state.globals[0].memory_active, p)
+    state.globals[0].memory_active += 1
+
+
+@inlined
+def _end_bundles(state, limit):
+    # The port that is due first has issued its full bundles, or everything; the new ``limit``.
+    shared = state.globals[0]
+    p = pop_port(state, state.active, shared.memory_active)
+    port = state.ports[p]
+    before = port.issues
+    if port.left > 0:
+        go_on(state, p)
+        change(state, p, port.issues - before)
+        push_port(state, state.active, shared.memory_active - 1, p)
+        return limit
+    shared.memory_active -= 1
+    done = complete(state, p, _latest(state, p) + shared.memory_delay)
+    change(state, p, -before)
+    return min(limit, done)
+
+
 @PUBLISHED.advance
 def advance(state, limit):
     """Run all cycles up to ``limit``, or up to the first completion created on the way."""
     shared = state.globals[0]
-    t = activate(state, shared.memory_now, limit)
-    while shared.memory_active > 0 and t <= limit:
-        length = steady(state, t, limit)
-        if length == 0:
-            _run_cycle(state, t, True)
-            length = 1
-        else:
-            requests = 0
-            for i in range(shared.memory_active):
-                requests += state.ports[state.active[i]].bundle
-            _run_segment(state, t, length, requests)
-        limit = min(limit, retire(state))
-        t = activate(state, t + length, limit)
-    shared.memory_now = max(shared.memory_now, t)
+    t = shared.memory_now
+    while True:
+        if shared.memory_active == 0:
+            if shared.memory_pending == 0 or state.ports[state.pending[0]].due > limit:
+                break
+            t = max(t, state.ports[state.pending[0]].due)
+        if t > limit:
+            break
+        while shared.memory_pending > 0 and state.ports[state.pending[0]].due <= t:
+            p = pop_port(state, state.pending, shared.memory_pending)
+            shared.memory_pending -= 1
+            _start(state, p, t)
+        until = min(limit + 1, state.ports[state.active[0]].due)
+        if shared.memory_pending > 0:
+            until = min(until, state.ports[state.pending[0]].due)
+        _pass(state, t, until - t)
+        t = until
+        while shared.memory_active > 0 and state.ports[state.active[0]].due <= t:
+            limit = _end_bundles(state, limit)
+    shared.memory_now = t
