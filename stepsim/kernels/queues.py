@@ -16,8 +16,10 @@ from stepsim.kernels.layout import Abort, Status
 
 __all__ = [
     "abort",
+    "await_change",
     "await_token",
     "block_on_input",
+    "changed_input",
     "closure",
     "closure_ends",
     "emit",
@@ -28,6 +30,7 @@ __all__ = [
     "head",
     "head_slot",
     "is_closed",
+    "list_input",
     "push",
     "room",
     "send_copy",
@@ -35,6 +38,7 @@ __all__ = [
     "take",
     "take_token",
     "wait_for_slot",
+    "wake_consumer",
     "work",
 ]
 
@@ -82,6 +86,50 @@ def block_on_input(un, state, c):
     ch.cwait = 1
     un.wait_channel = c
     return Status.WAIT_INPUT
+
+
+@inlined
+def await_change(state, c, i):
+    """Have input ``i``, which is channel ``c``, listed when it gets a token or closes.
+
+    For units that wait for any or all of many inputs: looking at each of them after every token
+    would cost as much as there are inputs. The list is in the first words of the unit's scratch
+    space, as many as it has inputs and one more; :func:`changed_input` takes from it.
+    """
+    state.channels[c].cwait = 2 + i
+
+
+@inlined
+def list_input(un, state, i):
+    """List input ``i`` as changed."""
+    count = state.scratch[un.scratch] + 1
+    state.scratch[un.scratch] = count
+    state.scratch[un.scratch + count] = i
+
+
+@cold
+def _list_change(state, ch):
+    list_input(state.units[ch.consumer], state, ch.cwait - 2)
+
+
+@inlined
+def changed_input(un, state):
+    """The input that was listed last, which leaves the list; -1 when there is none."""
+    count = state.scratch[un.scratch]
+    if count == 0:
+        return -1
+    state.scratch[un.scratch] = count - 1
+    return state.scratch[un.scratch + count]
+
+
+@inlined
+def wake_consumer(state, ch):
+    """Step the consumer of ``ch`` if it waits here."""
+    if ch.cwait != 0:
+        if ch.cwait != 1:
+            _list_change(state, ch)
+        ch.cwait = 0
+        push(state, ch.consumer)
 
 
 @inlined
@@ -237,9 +285,7 @@ def emit(un, state, c, when, level):
     token.level = level
     ch.sent += 1
     shared.tokens += 1
-    if ch.cwait != 0:
-        ch.cwait = 0
-        push(state, ch.consumer)
+    wake_consumer(state, ch)
     return token
 
 

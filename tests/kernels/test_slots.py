@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepsim.kernels import driver
-from stepsim.kernels.driver import Execution, execute
-from stepsim.kernels.layout import TUPLE_RD, Payload, State, Status
+from stepsim.kernels.driver import Execution, Working, execute
+from stepsim.kernels.layout import TUPLE_RD, Payload, Status
 from stepsim.lowering import Image, Network, build_image
 from tests.engine_backend import payload_of
 from tests.oracle.build import NetBuilder
@@ -39,22 +39,24 @@ _TIMES = ("clk", "h", "busy", "before", "after", "memory", "fires", "state", "fl
 @contextmanager
 def foul_arena(room: int) -> Iterator[None]:
     """Slots that nobody has written yet hold nonsense; ``room`` slots are free at the start."""
-    clean = driver.state_of
+    clean = driver.working
+    made = []
 
-    def fouled(image: Image, arena: int) -> State:
-        state = clean(image, arena)
-        slots = state.slots
+    def fouled(image: Image, **limits: Any) -> Working:
+        work = clean(image, spare=room, **limits)
+        slots = work.state.slots
+        assert len(slots) == len(image.slots) + room
         unused = slots.bits == 0
         unused &= (slots.kind != Payload.BUFFER) & (slots.off != _SOURCE_REFERENCES)
+        assert unused[len(image.slots) :].all()
         for name, value in _FOUL.items():
             slots[name][unused] = value
-        return state
+        made.append(work)
+        return work
 
-    with (
-        patch.object(driver, "state_of", fouled),
-        patch.object(driver, "_arena_size", lambda fixed, channels: fixed + room),
-    ):
+    with patch.object(driver, "working", fouled):
         yield
+    assert made
 
 
 def sent(image: Image, run: Execution) -> dict[str, Any]:

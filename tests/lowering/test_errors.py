@@ -190,7 +190,7 @@ def test_tile_sides(side: int, turned: bool) -> None:
     b = NetBuilder()
     source(b, "x", [*tile, 2, 0, 0])
     b.unit("end", "Consumer", ["x"], [])
-    assert refused(b.network()) == f"Gen 'src_x': {problem}"
+    assert refused(b.network()) == f"Gen 'src_x': {problem} (row 0 of the tokens)"
     init = one_unit("Accum", **{**ACCUM, "init": tile})
     assert refused(init) == f"Accum 'u': {problem}"
 
@@ -265,7 +265,7 @@ def test_functions_of_constant_cycles_need_no_bandwidth(fn: str) -> None:
 @pytest.mark.parametrize("chosen", [[2], [-1], [0, 5]])
 def test_selector_outside_its_width(chosen: list[int]) -> None:
     network = one_unit("SelectGen", 0, 1, selectors=[chosen], levels=[0], width=2)
-    assert refused(network) == f"selector {chosen} does not fit a width of 2"
+    assert refused(network) == f"selector {chosen} does not fit a width of 2 (row 0 of the tokens)"
 
 
 @pytest.mark.parametrize("costs", [[], [1], [1, 1, 1]])
@@ -351,7 +351,7 @@ def test_switch_costs(op: str, costs: list[int]) -> None:
         ("Flatten", {"lo": -1}, "dims -1..1, expected 0 <= lo < hi"),
         ("Reshape", {"q": 0}, "chunk is 0, expected at least 1"),
         ("MetadataGen", {"dims": [2]}, "1 values do not fill dims [2]"),
-        ("Gen", {"tokens": [{"level": 1}]}, "unknown token {'level': 1}"),
+        ("Gen", {"tokens": [{"level": 1}]}, "unknown token {'level': 1} (row 0 of the tokens)"),
     ],
 )  # fmt: skip
 def test_values_out_of_range(op: str, changed: dict[str, Any], problem: str) -> None:

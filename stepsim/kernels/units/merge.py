@@ -4,6 +4,10 @@ The decision falls at a pace ``t``; it may be taken only after everything caused
 smaller pace has been executed. The unit computes ``t``, asks the engine for a calendar entry by
 returning ``WAIT_DECISION`` and is stepped again with ``pc = 1`` when its turn has come. While it
 waits, a new token or closure on an open input wakes it and ``t`` is computed anew.
+
+A token costs the logarithm of the number of inputs. Inputs that change are listed by who changes
+them, and the first head is on top of a tournament: leaf ``n + i`` of ``n`` inputs is the head of
+input ``i``, node ``k`` the first of nodes ``2 k`` and ``2 k + 1``. A node is a stamp and an input.
 """
 
 from __future__ import annotations
@@ -13,11 +17,13 @@ from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import INFINITY, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
-    block_on_input,
+    await_change,
+    changed_input,
     closure_ends,
     emit,
     has_token,
     is_closed,
+    list_input,
     room,
     send_move,
     take_token,
@@ -28,39 +34,85 @@ __all__ = ["EAGER_MERGE"]
 
 
 @inlined
-def _plan(un, state, its):
-    """When the decision falls: status WAIT_DECISION with ``evt`` set, or WAIT_INPUT, or DONE."""
-    shared = state.globals[0]
-    first = INFINITY
-    settled_at = -1
-    heads = 0
-    unsettled = 0
+def _node(un, k):
+    # Behind the list of changed inputs; the root has number 1.
+    return un.scratch + un.nin + 2 * k - 1
+
+
+@inlined
+def _start(un, state):
+    # Every input is looked at.
+    for k in range(1, 2 * un.nin):
+        state.scratch[_node(un, k)] = INFINITY
     for i in range(un.nin):
+        list_input(un, state, i)
+    un.unsettled = un.nin
+
+
+@inlined
+def _enter(un, state, i, stamp):
+    """The head of input ``i`` has this stamp, INFINITY for none."""
+    k = un.nin + i
+    node = _node(un, k)
+    state.scratch[node] = stamp
+    state.scratch[node + 1] = i
+    while k > 1:
+        other = _node(un, k ^ 1)
+        rival = state.scratch[other]
+        beaten = state.scratch[other + 1]
+        if rival < stamp or (rival == stamp and beaten < i):
+            stamp = rival
+            i = beaten
+        k >>= 1
+        node = _node(un, k)
+        if state.scratch[node] == stamp and state.scratch[node + 1] == i:
+            break
+        state.scratch[node] = stamp
+        state.scratch[node + 1] = i
+
+
+@inlined
+def _look(un, state, its):
+    """Enter the heads and closures of the inputs that have changed."""
+    shared = state.globals[0]
+    while True:
+        i = changed_input(un, state)
+        if i < 0:
+            break
         c = state.parameters[its.data + i]
         ch = state.channels[c]
+        stamp = INFINITY
         if has_token(state, c):
             token = state.slots[ch.start + (ch.removed & ch.mask)]
-            heads += 1
-            if token.stamp < first:
-                first = token.stamp
-            if token.pub > settled_at:
-                settled_at = token.pub
+            stamp = token.stamp
+            un.unsettled -= 1
+            un.settled_at = max(un.settled_at, token.pub)
         elif is_closed(state, c):
-            closed_at = ch.hclose + 1 - shared.slack
-            if closed_at > settled_at:
-                settled_at = closed_at
+            un.unsettled -= 1
+            un.settled_at = max(un.settled_at, ch.hclose + 1 - shared.slack)
         else:
-            unsettled += 1
-            block_on_input(un, state, c)
-    if heads == 0:
-        if unsettled > 0:
+            await_change(state, c, i)
+        _enter(un, state, i, stamp)
+
+
+@inlined
+def _plan(un, state, its):
+    """When the decision falls: status WAIT_DECISION with ``evt`` set, or WAIT_INPUT, or DONE.
+
+    ``settled_at`` is the latest publication or closure that the unit has ever looked at. Only those
+    of present heads and of closed inputs matter, but the others are never later than the pace,
+    before which no decision falls anyway.
+    """
+    first = state.scratch[_node(un, 1)]
+    if first == INFINITY:
+        if un.unsettled > 0:
             return Status.WAIT_INPUT
         for i in range(un.nin):
             closure_ends(un, state, state.parameters[its.data + i])
         return Status.DONE
     t = first if first > un.clk else un.clk
-    if unsettled == 0 and settled_at < t:
-        t = settled_at
+    if un.unsettled == 0 and un.settled_at < t:
+        t = un.settled_at
     if un.h > t:
         t = un.h
     un.evt = t
@@ -69,17 +121,14 @@ def _plan(un, state, its):
 
 @inlined
 def _choose(un, state, its):
-    """The published head with the smallest (stamp, input); the clocks move to the decision."""
+    """The published head with the smallest (stamp, input); the clocks move to the decision.
+
+    The first of all heads has been published. If the decision falls when its stamp is reached,
+    heads that came since have a smaller stamp or are later; otherwise every input was settled, and
+    no head can have come.
+    """
     t = un.evt
-    best = INFINITY
-    chosen = 0
-    for i in range(un.nin):
-        ch = state.channels[state.parameters[its.data + i]]
-        if has_token(state, state.parameters[its.data + i]):
-            token = state.slots[ch.start + (ch.removed & ch.mask)]
-            if token.pub <= t and token.stamp < best:
-                best = token.stamp
-                chosen = i
+    chosen = state.scratch[_node(un, 1) + 1]
     gap = t - un.clk
     if gap > 0:
         un.clk = t
@@ -96,9 +145,10 @@ EAGER_MERGE, _eager_merge = declare(
     inputs=("*data",),
     outputs=("out", "selector"),
     parameters=("rank", "*selectors"),
-    words=("chosen",),
+    words={"chosen": 0, "unsettled": -1, "settled_at": -1},
     private=("token",),
     selectors=("selectors",),
+    scratch_per_input=5,
 )
 
 
@@ -111,9 +161,12 @@ def step_eager_merge(un, state):
     its = _eager_merge(un, state)
     x = state.slots[its.token]
     while True:
-        if un.pc == 0:
-            return _plan(un, state, its)
-        if un.pc == 1:
+        if un.pc <= 1:
+            if un.unsettled < 0:
+                _start(un, state)
+            _look(un, state, its)
+            if un.pc == 0:
+                return _plan(un, state, its)
             _choose(un, state, its)
             un.pc = 2
         if un.pc == 2:
@@ -141,6 +194,8 @@ def step_eager_merge(un, state):
         if x.level > its.rank:
             return abort(un, Abort.LEVEL_NOT_ALLOWED, x.level, its.rank)
         if x.level == its.rank:
+            un.unsettled += 1
+            list_input(un, state, un.chosen)
             un.pc = 0
         else:
             work(un, 1)

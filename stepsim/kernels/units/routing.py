@@ -6,11 +6,13 @@ from stepsim.kernels.arena import release
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import Abort, Payload
+from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,
+    await_change,
     await_token,
     block_on_input,
+    changed_input,
     closure_ends,
     emit_copy,
     grab,
@@ -134,43 +136,75 @@ def step_partition(un, state):
 
 @inlined
 def _sort_by_arrival(state, first, count):
-    # Stable insertion sort of the (arrival, input) pairs at ``first``.
-    for i in range(1, count):
-        arrival = state.scratch[first + 2 * i]
-        index = state.scratch[first + 2 * i + 1]
-        j = i
-        while j > 0 and state.scratch[first + 2 * (j - 1)] > arrival:
-            state.scratch[first + 2 * j] = state.scratch[first + 2 * (j - 1)]
-            state.scratch[first + 2 * j + 1] = state.scratch[first + 2 * (j - 1) + 1]
-            j -= 1
-        state.scratch[first + 2 * j] = arrival
-        state.scratch[first + 2 * j + 1] = index
+    # Shell sort of the (arrival, input) pairs at ``first``; of up to 4, one stable insertion sort.
+    gap = 1
+    while 3 * gap + 1 < count:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, count):
+            arrival = state.scratch[first + 2 * i]
+            index = state.scratch[first + 2 * i + 1]
+            j = i
+            while j >= gap:
+                before = first + 2 * (j - gap)
+                earlier = state.scratch[before]
+                if earlier < arrival or (earlier == arrival and state.scratch[before + 1] < index):
+                    break
+                state.scratch[first + 2 * j] = earlier
+                state.scratch[first + 2 * j + 1] = state.scratch[before + 1]
+                j -= gap
+            state.scratch[first + 2 * j] = arrival
+            state.scratch[first + 2 * j + 1] = index
+        gap //= 3
 
 
 @inlined
 def _await_heads(un, state, its):
-    # 0 once every selected input has a head: clock and pace move to the last publication.
+    """Have every selected input that has no head listed when it gets one; 0, or a failure."""
+    un.missing = 0
+    for k in range(state.parameters[un.entry]):
+        v = state.parameters[un.entry + 1 + k]
+        c = state.parameters[its.data + v]
+        if not has_token(state, c):
+            if is_closed(state, c):
+                return abort(un, Abort.DATA_CLOSED, c, 0)
+            await_change(state, c, v)
+            un.missing += 1
+    return 0
+
+
+@inlined
+def _count_heads(un, state, its):
+    """0 once every selected input has a head, else the status to return."""
+    closed = un.nin
+    while True:
+        v = changed_input(un, state)
+        if v < 0:
+            break
+        un.missing -= 1
+        if not has_token(state, state.parameters[its.data + v]):
+            closed = min(closed, v)
+    if closed < un.nin:
+        return abort(un, Abort.DATA_CLOSED, state.parameters[its.data + closed], 0)
+    return 0 if un.missing == 0 else Status.WAIT_INPUT
+
+
+@inlined
+def _order_heads(un, state, its, order):
+    """Put the selected inputs in ``order``; clock and pace move to the last publication."""
     count = state.parameters[un.entry]
     latest = -1
     slowest = 0
-    missing = 0
     for k in range(count):
         v = state.parameters[un.entry + 1 + k]
         c = state.parameters[its.data + v]
         ch = state.channels[c]
-        if not has_token(state, c):
-            if is_closed(state, c):
-                return abort(un, Abort.DATA_CLOSED, c, 0)
-            missing = block_on_input(un, state, c)
-            continue
         token = state.slots[ch.start + (ch.removed & ch.mask)]
-        state.scratch[un.scratch + 2 * k] = token.stamp
-        state.scratch[un.scratch + 2 * k + 1] = v
+        state.scratch[order + 2 * k] = token.stamp
+        state.scratch[order + 2 * k + 1] = v
         if token.pub > latest:
             latest = token.pub
             slowest = c
-    if missing != 0:
-        return missing
     gap = latest - un.clk
     if gap > 0:
         un.clk = latest
@@ -180,8 +214,7 @@ def _await_heads(un, state, its):
             un.before += gap
     if latest > un.h:
         un.h = latest
-    _sort_by_arrival(state, un.scratch, count)
-    return 0
+    _sort_by_arrival(state, order, count)
 
 
 REASSEMBLE, _reassemble = declare(
@@ -189,9 +222,9 @@ REASSEMBLE, _reassemble = declare(
     inputs=("*data", "selector"),
     outputs=("out",),
     parameters=("rank", "write_back", "*switch_cycles"),
-    words=("entry", "selector_level", "served", "chunk_ends"),
+    words=("entry", "selector_level", "served", "chunk_ends", "missing"),
     private=("token",),
-    scratch_per_input=2,
+    scratch_per_input=3,
 )
 
 
@@ -202,6 +235,7 @@ def step_reassemble(un, state):
     its = _reassemble(un, state)
     shared = state.globals[0]
     ports = un.nin - 1
+    order = un.scratch + un.nin  # behind the list of inputs that changed
     x = state.slots[its.token]
     while True:
         if un.pc == 0:
@@ -210,16 +244,20 @@ def step_reassemble(un, state):
                 return status
             if state.parameters[un.entry] == 0:
                 return abort(un, Abort.EMPTY_SELECTION, 0, 0)
-            un.pc = 1
-        count = state.parameters[un.entry]
-        if un.pc == 1:
             status = _await_heads(un, state, its)
             if status != 0:
                 return status
+            un.pc = 1
+        count = state.parameters[un.entry]
+        if un.pc == 1:
+            status = _count_heads(un, state, its)
+            if status != 0:
+                return status
+            _order_heads(un, state, its, order)
             un.served = 0
             un.pc = 2
         if un.pc == 2:
-            v = state.scratch[un.scratch + 2 * un.served + 1]
+            v = state.scratch[order + 2 * un.served + 1]
             c = state.parameters[its.data + v]
             if not has_token(state, c):
                 if is_closed(state, c):
@@ -229,7 +267,7 @@ def step_reassemble(un, state):
             token = head(un, state, c)
             un.fires += 1
             ready = (
-                state.scratch[un.scratch + 2 * un.served]
+                state.scratch[order + 2 * un.served]
                 + state.parameters[its.switch_cycles + v]
                 + token_load(state, token)
             )

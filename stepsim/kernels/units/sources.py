@@ -10,18 +10,20 @@ One kernel serves all generators; they differ in what happens between two tokens
 ``COUNT``  emit with requested time ``i``; the clock stands (metadata sources)
 =========  ==================================================================
 
-``first`` is the place of the ``count`` tokens in the slot arena; ``tail`` is work after the last.
+``first`` is the place of the ``count`` tokens among those of all sources; ``tail`` is work after
+the last.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.arena import copy_payload, retain
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.layout import Status
 from stepsim.kernels.queues import (
     await_token,
-    emit_copy,
+    emit,
     head,
     room,
     take,
@@ -66,8 +68,12 @@ def step_source(un, state):
             when = un.clk + 1
         else:
             when = i
-        token = state.slots[its.first + i]
-        emit_copy(un, state, its.out, when, token.level, token)
+        given = state.tokens[its.first + i]
+        form = state.slots[given.form]
+        token = emit(un, state, its.out, when, form.level)
+        copy_payload(form, token)
+        token.value = given.value
+        retain(state, token)
         if its.mode == STEP:
             work(un, 1)
         un.fires += 1
