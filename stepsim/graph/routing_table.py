@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from stepsim.graph.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = ["Routing", "RoutingSource", "check_bindings", "check_indices", "routing"]
+__all__ = [
+    "Routing", "RoutingSource", "as_index_array", "check_bindings", "check_indices", "routing",
+]  # fmt: skip
 
 
 _MOST_ENTRIES = 2**28
@@ -96,7 +98,8 @@ class _RoutingCounts(Counts):
         return self.of(index)
 
 
-def _as_array(indices: Any, owner: str) -> np.ndarray[Any, Any]:
+def as_index_array(indices: Any, owner: str) -> np.ndarray[Any, Any]:
+    """An array of whatever was given as indices; ArgError names the ``owner``."""
     try:
         return np.asarray(indices)
     except ValueError:
@@ -105,7 +108,7 @@ def _as_array(indices: Any, owner: str) -> np.ndarray[Any, Any]:
 
 def check_indices(table: Routing, indices: Any) -> IntArray:
     """An index array checked against the shape and range of a routing; int64 ``[rows, k]``."""
-    array = _as_array(indices, repr(table))
+    array = as_index_array(indices, repr(table))
     if array.shape != (table.rows, table.k):
         raise ArgError(
             f"{table!r}: the index array has shape {array.shape}, expected ({table.rows}, "
@@ -113,6 +116,7 @@ def check_indices(table: Routing, indices: Any) -> IntArray:
         )
     if array.dtype.kind not in "iu":
         raise ArgError(f"{table!r}: indices must be integers, found {array.dtype}")
+    array = np.array(array, order="C")  # what is checked is what runs
     bad = np.argwhere((array < 0) | (array >= table.experts))
     if bad.size:
         row, slot = (int(v) for v in bad[0])
@@ -127,7 +131,7 @@ def check_indices(table: Routing, indices: Any) -> IntArray:
             f"{table!r}: row {int(twice[0][0])} names an expert twice: "
             f"{array[twice[0][0]].tolist()}"
         )
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict[Routing, IntArray]:
@@ -150,6 +154,12 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
     for key in given:
         if not any(key is table for table in program.routings):
             known = ", ".join(table.name for table in program.routings) or "none"
+            if not isinstance(key, Routing):
+                told = f"the text {key!r}" if isinstance(key, str) else shown(key)
+                raise ArgError(
+                    f"program '{program.name}': keys of bindings are Routing objects, found "
+                    f"{told}; pass what st.routing returned (it has {known})"
+                )
             raise ArgError(
                 f"program '{program.name}' has no {key!r}; bindings are keyed by its routings "
                 f"(it has {known})"
@@ -158,7 +168,9 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
         table: check_indices(table, given[table]) if table in given else table.indices
         for table in program.routings
     }
-    for op in program.operators:
+    # A program of thousands of operators is run again in milliseconds.
+    lacking = any(indices is None for indices in found.values())
+    for op in program.operators if lacking else ():
         if isinstance(op, RoutingSource) and found[op.routing] is None:
             table = op.routing
             raise ArgError(
@@ -189,14 +201,17 @@ class RoutingSource(Operator):
             "indices": known,
         }
 
+    def chosen(self, indices: IntArray) -> IntArray:
+        """The flags that are set, ascending, ``[..., selectors, flags]`` of ``[..., rows, k]``."""
+        if self.encoding == "multihot":
+            return np.sort(indices, axis=-1) if indices.shape[-1] > 1 else indices
+        return indices.reshape(*indices.shape[:-2], -1, 1)
+
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         table = bindings[self.routing]
-        if self.encoding == "multihot":
-            hot = np.sort(table, axis=1).tolist()
-            levels = [0] * len(hot)
-        else:
-            hot = table.reshape(-1, 1).tolist()
-            levels = stop_levels(table.shape, most=1)
+        hot = self.chosen(table).tolist()
+        nested = self.encoding == "onehot"
+        levels = stop_levels(table.shape, most=1) if nested else [0] * len(hot)
         return {"selectors": hot, "width": self.routing.experts, "levels": levels}
 
 
@@ -252,7 +267,7 @@ def routing(
         )
     experts = STREAMS.checked("routing: experts", experts)
     unbound = isinstance(indices, TensorSpec)
-    array = np.empty(0) if unbound else _as_array(indices, f"routing ({where})")
+    array = np.empty(0) if unbound else as_index_array(indices, f"routing ({where})")
     shape = indices.shape if isinstance(indices, TensorSpec) else array.shape
     if len(shape) != 2 or shape[0] < 1 or not 1 <= shape[1] <= experts:
         raise ArgError(

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numba
 import numpy as np
-from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.engine import run
-from stepsim.kernels.foreign import plugin_refusal
+from stepsim.kernels.catalog import UNIT
+from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT, run
 from stepsim.kernels.free_memory import free_bytes
-from stepsim.kernels.layout import INFINITY, RunState, State, Status
+from stepsim.kernels.layout import (
+    BATCH,
+    CHANNEL,
+    GLOBAL,
+    INFINITY,
+    PORT,
+    SLOT,
+    TOTALS,
+    UNIT_TOTALS,
+    Batch,
+    RunState,
+    State,
+    Status,
+)
 
-__all__ = ["Execution", "ImageArrays", "execute", "state_of"]
+__all__ = [
+    "PAUSE_STEPS", "Execution", "ImageArrays", "Working", "execute", "executed",
+    "records", "state_of", "with_more_slots", "working",
+]  # fmt: skip
 
-_PAUSE_STEPS = 2_000_000
+PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
+_SLOT_WORDS = SLOT.itemsize // 8
 
 
 class ImageArrays(Protocol):
@@ -33,6 +48,8 @@ class ImageArrays(Protocol):
     def channels(self) -> NDArray[np.void]: ...
     @property
     def slots(self) -> NDArray[np.void]: ...
+    @property
+    def tokens(self) -> NDArray[np.void]: ...
     @property
     def params(self) -> NDArray[np.int64]: ...
     @property
@@ -73,8 +90,35 @@ class Execution:
         return bool(ended.all())
 
 
-def _records(array: NDArray[np.void]) -> Any:
-    return array.view(np.recarray)
+_RECORDS = {dtype: dtype for dtype in (*LAYOUT, *BATCH_LAYOUT) if dtype.names}
+
+
+def records(array: NDArray[np.void]) -> Any:
+    """The records of an array by name, also in plain Python."""
+    # A type that numpy made for the view would be compared field by field at every call.
+    return array.view(_RECORDS[array.dtype]).view(np.recarray)
+
+
+def _records_in(words: NDArray[Any], kind: Any) -> Any:
+    """The records of a type of LAYOUT in a piece of memory.
+
+    A view takes ten times longer, for numpy compares all fields of two types.
+    """
+    # The constructor of recarray would make a type of its own.
+    return np.ndarray.__new__(np.recarray, (words.nbytes // kind.itemsize,), kind, words)
+
+
+_SINGLE = Batch(
+    image=np.zeros(1, np.int64),
+    words=np.zeros(1, np.int64),
+    places=np.zeros(1, np.int64),
+    values=np.zeros(1, np.int64),
+    memory_table=np.zeros(1, np.int64),
+    control=records(np.zeros(1, BATCH)),
+    totals=records(np.zeros(1, TOTALS)),
+    units=records(np.zeros(1, UNIT_TOTALS)),
+)
+"""No runs of a batch."""
 
 
 def execute(
@@ -85,7 +129,7 @@ def execute(
     max_wall_seconds: float = float("inf"),
     history: bool | Collection[int] = False,
     on_pause: Callable[[Any, NDArray[np.void], float], None] | None = None,
-    pause_steps: int = _PAUSE_STEPS,
+    pause_steps: int = PAUSE_STEPS,
 ) -> Execution:
     """Run an image from its start.
 
@@ -98,76 +142,146 @@ def execute(
         second.
     pause_steps : firings between two pauses; results do not depend on it.
     """
-    arrays = state_of(image, _arena_size(len(image.slots), len(image.channels)))
-    g = arrays.globals[0]
-    g.max_cycles = min(max_cycles, INFINITY)
-    g.limit_steps = min(max_steps, INFINITY)
-    g.history = int(history is True)
-    if history is not False:
-        channels = arrays.channels
-        kept = slice(None) if history is True else list(history)
-        channels["keep"][kept] = 1
-        channels["grow_at"][kept] = channels["mask"][kept] + 1
+    work = working(image, max_cycles=max_cycles, max_steps=max_steps, history=history)
     seconds = 0.0
     timed_out = False
     while True:
-        g.pause_at = min(g.steps + pause_steps, g.limit_steps)
-        _compile_for(arrays)
+        g = work.state.globals[0]
+        g.pause_at = g.steps + pause_steps
+        run.make_ready()  # before the clock starts
         begin = time.perf_counter()
-        state = RunState(run(arrays))
+        state = RunState(run(work.state, _SINGLE))
         seconds += time.perf_counter() - begin
         if state is RunState.NO_SPACE:
-            arrays = _with_more_slots(arrays)
+            work = with_more_slots(work)
         elif state is not RunState.PAUSED:
             break
         if seconds > max_wall_seconds:
             timed_out = True
             break
         if on_pause is not None:
-            on_pause(g, arrays.units, seconds)
+            on_pause(work.state.globals[0], work.state.units, seconds)
+    return executed(work.state, state, seconds, timed_out)
+
+
+def executed(state: State, ended: RunState, seconds: float, timed_out: bool) -> Execution:
+    """The state of a run that is over."""
     return Execution(
-        state,
-        arrays.units.view(np.ndarray),
-        arrays.channels.view(np.ndarray),
-        arrays.slots.view(np.ndarray),
-        g,
+        ended,
+        state.units.view(np.ndarray),
+        state.channels.view(np.ndarray),
+        state.slots.view(np.ndarray),
+        state.globals[0],
         seconds,
         timed_out,
-        image.params,
+        state.parameters,
     )
+
+
+class Working(NamedTuple):
+    """The memory of a run. ``words`` is all that a run changes, the slot arena last."""
+
+    words: NDArray[np.int64]
+    fixed: int
+    """Words in front of the part of the arena that is zero at the beginning."""
+    state: State
+
+
+def working(
+    image: ImageArrays,
+    *,
+    spare: int | None = None,
+    max_cycles: int = INFINITY,
+    max_steps: int = INFINITY,
+    history: bool | Collection[int] = False,
+) -> Working:
+    """Working copies of the arrays of an image, with ``spare`` slots beyond its own."""
+    if spare is None:
+        spare = 64 * len(image.channels) + 1024
+    g = image.globals[0]
+    units, ports = len(image.units), max(len(image.ports), 1)
+    extent = {
+        "globals": GLOBAL.itemsize // 8,
+        "units": units * (UNIT.itemsize // 8),
+        "channels": len(image.channels) * (CHANNEL.itemsize // 8),
+        "ports": ports * (PORT.itemsize // 8),
+        "scratch": image.scratch_words,
+        "free_lists": _FREE_LISTS,
+        "free_at": int(g["memory_channels"]),
+    }
+    begin = sum(extent.values())
+    fixed = begin + len(image.slots) * _SLOT_WORDS
+    words = np.zeros(fixed + spare * _SLOT_WORDS, np.int64)
+    parts = _split(words, extent)
+    _fill(parts["globals"], image.globals)
+    _fill(parts["units"], image.units)
+    _fill(parts["channels"], image.channels)
+    _fill(parts["ports"], image.ports)
+    parts["free_lists"][:] = -1
+    _fill(words[begin:fixed], image.slots)
+    work_list = np.zeros(int(g["work_mask"]) + 1, np.int64)
+    work_list[:units] = np.arange(units)
+    state = State(
+        units=_records_in(parts["units"], LAYOUT.units),
+        channels=_records_in(parts["channels"], LAYOUT.channels),
+        slots=_records_in(words[begin:], LAYOUT.slots),
+        tokens=_records_in(_writable(image.tokens), LAYOUT.tokens),
+        parameters=_writable(image.params),
+        scratch=parts["scratch"],
+        work_list=work_list,
+        free_lists=parts["free_lists"],
+        calendar=np.zeros(units + 1, np.int64),
+        ports=_records_in(parts["ports"], LAYOUT.ports),
+        pending=np.zeros(ports + 1, np.int64),
+        active=np.zeros(ports + 1, np.int64),
+        free_at=parts["free_at"],
+        memory_table=_memory_table(image.memory_table, int(g["memory_cache"])),
+        globals=_records_in(parts["globals"], LAYOUT.globals),
+    )
+    own = state.globals[0]
+    own.arena_end = len(image.slots) + spare
+    own.max_cycles = min(max_cycles, INFINITY)
+    own.limit_steps = min(max_steps, INFINITY)
+    own.history = int(history is True)
+    if history is not False:
+        channels = state.channels
+        kept = slice(None) if history is True else list(history)
+        channels["keep"][kept] = 1
+        channels["grow_at"][kept] = channels["mask"][kept] + 1
+    return Working(words, fixed, state)
+
+
+def _split(words: NDArray[np.int64], extent: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    """Consecutive parts of a piece of memory, by name."""
+    parts, at = {}, 0
+    for name, count in extent.items():
+        parts[name] = words[at : at + count]
+        at += count
+    return parts
+
+
+def _fill(part: NDArray[np.int64], array: NDArray[np.void]) -> None:
+    part[: array.nbytes // 8] = array.view(np.int64)
 
 
 def state_of(image: ImageArrays, arena: int) -> State:
     """Working copies of the arrays of an image, with ``arena`` slots in all."""
-    slots = np.zeros(arena, image.slots.dtype)
-    slots[: len(image.slots)] = image.slots
-    values = _records(image.globals.copy())
-    g = values[0]
-    g.arena_end = arena
-    count = len(image.units)
-    work_list = np.zeros(g.work_mask + 1, np.int64)
-    work_list[:count] = np.arange(count)
-    ports = image.ports.copy() if len(image.ports) else np.zeros(1, image.ports.dtype)
-    return State(
-        units=_records(image.units.copy()),
-        channels=_records(image.channels.copy()),
-        slots=_records(slots),
-        # A read-only array is another type, for which the engine would be compiled once more.
-        parameters=image.params if image.params.flags.writeable else image.params.copy(),
-        scratch=np.zeros(image.scratch_words, np.int64),
-        work_list=work_list,
-        free_lists=np.full(_FREE_LISTS, -1, np.int64),
-        calendar=np.zeros(count + 1, np.int64),
-        ports=_records(ports),
-        pending=np.zeros(len(ports) + 1, np.int64),
-        active=np.zeros(len(ports) + 1, np.int64),
-        free_at=np.zeros(g.memory_channels, np.int64),
-        memory_table=image.memory_table.copy(),
-        globals=values,
-    )
+    return working(image, spare=arena - len(image.slots)).state
 
 
-def _with_more_slots(state: State) -> State:
+def _memory_table(words: NDArray[np.int64], cache: int) -> NDArray[np.int64]:
+    """The words that a run begins with, and a cache of zeros behind them."""
+    table = np.zeros(len(words) + cache, np.int64)
+    table[: len(words)] = words
+    return table
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    # A read-only array is another type, for which the engine would be compiled once more.
+    return array if array.flags.writeable else array.copy()
+
+
+def with_more_slots(work: Working) -> Working:
     """The same state with twice the slots or more; with fewer where memory is short.
 
     Raises
@@ -175,6 +289,7 @@ def _with_more_slots(state: State) -> State:
     LoweringError
         They do not fit the memory of this machine.
     """
+    state = work.state
     g, slots = state.globals[0], state.slots
     each, there = slots.dtype.itemsize, free_bytes()
     needed = int(g.arena_top) + int(g.arena_need)
@@ -186,30 +301,18 @@ def _with_more_slots(state: State) -> State:
         )
     # Doubling keeps the copies few.
     count = int(min(max(2 * len(slots), len(slots) + 2 * int(g.arena_need)), there / each))
-    grown = np.zeros(count, slots.dtype)
-    grown[: len(slots)] = slots
-    g.arena_end = len(grown)
-    return state._replace(slots=_records(grown))
+    words = np.zeros(len(work.words) + (count - len(slots)) * _SLOT_WORDS, np.int64)
+    words[: len(work.words)] = work.words
+    moved = {}
+    for name in ("units", "channels", "ports", "globals", "scratch", "free_lists", "free_at"):
+        moved[name] = _moved(getattr(state, name), work.words, words)
+    begin = len(work.words) - len(slots) * _SLOT_WORDS
+    moved["slots"] = _records_in(words[begin:], LAYOUT.slots)
+    moved["globals"][0].arena_end = count
+    return Working(words, work.fixed, state._replace(**moved))
 
 
-def _arena_size(fixed: int, channels: int) -> int:
-    return fixed + 64 * channels + 1024
-
-
-def _compile_for(arrays: State) -> None:
-    """Compile or load the engine before the clock starts; once, as all runs have one signature.
-
-    Raises
-    ------
-    UserCodeError
-        The kernel of a plugin cannot be compiled.
-    """
-    if numba.config.DISABLE_JIT or run.signatures:
-        return
-    try:
-        run.compile((numba.typeof(arrays),))
-    except NumbaError as error:
-        refusal = plugin_refusal(error)
-        if refusal is None:
-            raise
-        raise refusal from None
+def _moved(part: Any, source: NDArray[np.int64], target: NDArray[np.int64]) -> Any:
+    """The part of ``target`` that lies where ``part`` does in ``source``."""
+    first = (part.ctypes.data - source.ctypes.data) // 8
+    return target[first : first + part.nbytes // 8].view(part.dtype).view(type(part))

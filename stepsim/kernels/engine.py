@@ -11,15 +11,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from stepsim.kernels.batches import begin_run, end_run, note_effort
 from stepsim.kernels.by_reference import by_reference
 from stepsim.kernels.calendar import next_unit, pop_unit, schedule
-from stepsim.kernels.catalog import step
-from stepsim.kernels.jit import cached_entry, inlined
-from stepsim.kernels.layout import INFINITY, RunState, Status
+from stepsim.kernels.catalog import UNIT, step
+from stepsim.kernels.entry_point import cached_entry
+from stepsim.kernels.jit import apart, inlined
+from stepsim.kernels.layout import (
+    BATCH,
+    CHANNEL,
+    GLOBAL,
+    INFINITY,
+    PORT,
+    SLOT,
+    TOKEN,
+    TOTALS,
+    UNIT_TOTALS,
+    Batch,
+    RunState,
+    State,
+    Status,
+)
 from stepsim.kernels.memory.dispatch import advance, issue
-from stepsim.kernels.queues import push
+from stepsim.kernels.queues import push, wake_consumer
 
-__all__ = ["run"]
+__all__ = ["LAYOUT", "run"]
 
 
 @inlined
@@ -30,9 +48,7 @@ def _end(un, state, status):
         ch = state.channels[state.parameters[un.out0 + j]]
         ch.closed = 1
         ch.hclose = un.h
-        if ch.cwait != 0:
-            ch.cwait = 0
-            push(state, ch.consumer)
+        wake_consumer(state, ch)
     for j in range(un.nin):
         ch = state.channels[state.parameters[un.in0 + j]]
         ch.gone = 1
@@ -59,6 +75,7 @@ def _may_step(un):
     return un.state != Status.DONE and un.state != Status.FAILED and un.state != Status.WAIT_MEMORY
 
 
+@apart
 def _run(state):
     """Run until the end, a limit, a pause or a full arena; returns a :class:`RunState`.
 
@@ -114,4 +131,71 @@ def _run(state):
         shared.pause_at -= (shared.memory_steps - before) >> 3
 
 
-run: Any = cached_entry(_run)
+def _entry(state, batch):
+    """Run what ``state`` holds, or the runs of ``batch`` one after the other; a :class:`RunState`.
+
+    A batch returns ``FINISHED`` after its last run, ``STOPPED`` when the run at hand has ended and
+    the caller is to look at it, ``PAUSED`` when its budget of work is used up. Then as with
+    ``NO_SPACE`` the call can be made again.
+    """
+    control = batch.control[0]
+    if control.runs == 0:
+        return _run(state)
+    shared = state.globals[0]
+    while control.run < control.runs:
+        if control.begun == 0:
+            begin_run(state, batch)
+        ended = RunState.PAUSED
+        if control.given_up == 0:
+            shared.pause_at = shared.steps + control.budget
+            ended = _run(state)
+            control.budget = shared.pause_at - shared.steps
+            note_effort(state, batch)
+            if ended == RunState.NO_SPACE or ended == RunState.PAUSED:
+                return ended
+        control.given_up = 0
+        if end_run(state, batch, ended):
+            return RunState.STOPPED
+        if control.budget <= 0:
+            return RunState.PAUSED
+    return RunState.FINISHED
+
+
+_WORDS = np.dtype(np.int64)
+
+
+def _records(dtype):
+    return np.dtype((np.record, dtype))
+
+
+LAYOUT = State(
+    units=_records(UNIT),
+    channels=_records(CHANNEL),
+    slots=_records(SLOT),
+    parameters=_WORDS,
+    scratch=_WORDS,
+    work_list=_WORDS,
+    free_lists=_WORDS,
+    calendar=_WORDS,
+    ports=_records(PORT),
+    pending=_WORDS,
+    active=_WORDS,
+    free_at=_WORDS,
+    memory_table=_WORDS,
+    globals=_records(GLOBAL),
+    tokens=_records(TOKEN),
+)
+"""The type of every array. Those that have this very type are known to be right soonest."""
+
+BATCH_LAYOUT = Batch(
+    image=_WORDS,
+    words=_WORDS,
+    places=_WORDS,
+    values=_WORDS,
+    memory_table=_WORDS,
+    control=_records(BATCH),
+    totals=_records(TOTALS),
+    units=_records(UNIT_TOTALS),
+)
+
+run: Any = cached_entry(_entry, LAYOUT, BATCH_LAYOUT)

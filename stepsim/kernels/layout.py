@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 __all__ = [
+    "BATCH",
     "CHANNEL",
     "GLOBAL",
     "INFINITY",
@@ -20,9 +21,13 @@ __all__ = [
     "MAX_TILE_SIDE",
     "PORT",
     "SLOT",
+    "TOKEN",
+    "TOTALS",
     "TUPLE_RD",
     "UNIT_FIELDS",
+    "UNIT_TOTALS",
     "Abort",
+    "Batch",
     "Payload",
     "RunState",
     "State",
@@ -57,6 +62,9 @@ SLOT = np.dtype(
 )
 """One token (64 bytes): a FIFO slot, a private token, a buffered tile or a block header."""
 
+TOKEN = np.dtype([("value", np.int64), ("form", np.int64)])
+"""One token of a source: its value, and the slot that holds what else it carries."""
+
 TUPLE_RD: Final = 2
 """``rd`` of a tuple whose members say themselves where they lie; 0 and 1 hold for all of them."""
 
@@ -73,7 +81,7 @@ CHANNEL = np.dtype(
         ("wait_out", np.int64),  # cycles the producer waited for a slot
         ("producer", np.int32),
         ("consumer", np.int32),
-        ("cwait", np.int8),  # consumer is blocked here
+        ("cwait", np.int32),  # 1: consumer is blocked here; 2 + i: it awaits a change of input i
         ("pwait", np.int8),  # producer is blocked here
         ("closed", np.int8),  # producer has ended
         ("gone", np.int8),  # consumer has ended
@@ -116,9 +124,10 @@ UNIT_FIELDS = [
 
 PORT = np.dtype(
     [
-        ("start", np.int64),  # cycle in which the first bundle is taken
-        ("left", np.int64),  # requests not yet issued
+        ("due", np.int64),  # next cycle in which what it issues changes, at first from nothing
+        ("left", np.int64),  # requests of the access; once it began, of its last, short bundle
         ("bundle", np.int64),  # requests per bundle
+        ("issues", np.int64),  # requests per cycle at present
         ("vmax", np.int64),  # latest response so far
         ("unit", np.int64),
     ],
@@ -154,8 +163,8 @@ GLOBAL = np.dtype(
         ("memory_requests", np.int64),
         ("memory_steps", np.int64),  # explicit per-request steps, the rest was skipped over
         ("memory_model", np.int64),
-        ("memory_rows_at", np.int64),  # where the period rows begin in the table
-        ("memory_rows", np.int64),  # how many there are
+        ("memory_words", np.int64),  # words of the table that a run begins with
+        ("memory_cache", np.int64),  # words behind them
         ("history", np.int8),  # keep every block: buffers and tuples are never freed
     ],
     align=True,
@@ -168,6 +177,7 @@ class State(NamedTuple):
     Attributes
     ----------
     units, channels, slots, ports : records of UNIT, CHANNEL, SLOT and PORT.
+    tokens : records of TOKEN, of all sources; never written, so that all runs share them.
     parameters : integer parameters, input and output lists and the selector lists of all units.
     scratch : private words of units.
     work_list : ring of unit numbers that are to be stepped.
@@ -175,13 +185,14 @@ class State(NamedTuple):
     calendar : heap of unit numbers by the time at which they are due.
     pending, active : memory ports with an access that has not started, and that issue now.
     free_at : cycle from which every memory channel is free.
-    memory_table : tables of the memory model.
+    memory_table : words of the memory model: those of its image, then its cache.
     globals : the one GLOBAL record.
     """
 
     units: Any
     channels: Any
     slots: Any
+    tokens: Any
     parameters: Any
     scratch: Any
     work_list: Any
@@ -193,6 +204,85 @@ class State(NamedTuple):
     free_at: Any
     memory_table: Any
     globals: Any
+
+
+BATCH = np.dtype(
+    [
+        ("runs", np.int64),  # 0: the state is a single run
+        ("run", np.int64),  # the run at hand
+        ("begun", np.int64),  # it is under way
+        ("given_up", np.int64),  # it ends as it stands
+        ("budget", np.int64),  # return to the caller after so much work
+        ("every", np.int64),  # return to the caller after every run
+        ("fixed", np.int64),  # words that every run begins with
+        ("wants_units", np.int64),
+    ],
+    align=True,
+)
+
+TOTALS = np.dtype(
+    [
+        ("ended", np.int64),  # RunState
+        ("unfinished", np.int64),  # units that have not ended
+        ("failed", np.int64),  # units that have failed
+        ("cycles", np.int64),
+        ("offchip_bytes", np.int64),
+        ("memory_requests", np.int64),
+        ("flops", np.int64),
+        ("tokens", np.int64),
+        ("undelivered_tokens", np.int64),
+        ("engine_steps", np.int64),
+        ("effort", np.int64),  # work of the engine so far, in firings
+    ],
+    align=True,
+)
+"""What a run of a batch amounts to."""
+
+UNIT_TOTALS = np.dtype(
+    [
+        ("state", np.int64),  # Status
+        ("fires", np.int64),
+        ("clk", np.int64),
+        ("busy", np.int64),
+        ("wait_in", np.int64),
+        ("wait_out", np.int64),
+        ("memory", np.int64),
+        ("before", np.int64),
+        ("after", np.int64),
+        ("longest", np.int64),  # cycles of the longest wait
+        ("longest_at", np.int64),  # twice its channel, and one for a slot of it; -1 for the memory
+        ("requests", np.int64),
+        ("traffic", np.int64),
+        ("flops", np.int64),
+    ],
+    align=True,
+)
+"""What one unit did in a run of a batch; ``after`` ends with the unit."""
+
+
+class Batch(NamedTuple):
+    """Runs of one image that differ in words of its parameters.
+
+    Attributes
+    ----------
+    image : words that every run begins with.
+    words : the memory of the state, which begins with those; the slot arena comes last.
+    places : of the parameters that differ.
+    values : what they are, for one run after the other.
+    memory_table : words of the memory's table that every run begins with; its cache stays.
+    control : the one BATCH record.
+    totals : TOTALS of every run.
+    units : UNIT_TOTALS of every run, one unit after the other; empty unless wanted.
+    """
+
+    image: Any
+    words: Any
+    places: Any
+    values: Any
+    memory_table: Any
+    control: Any
+    totals: Any
+    units: Any
 
 
 class Payload(IntEnum):
@@ -226,6 +316,7 @@ class RunState(IntEnum):
     NO_SPACE = 2
     CYCLE_LIMIT = 3
     STEP_LIMIT = 4
+    STOPPED = 5  # a run of a batch has ended, and the caller is to look at it
 
 
 class Abort(IntEnum):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +13,19 @@ from numpy.typing import NDArray
 __all__ = ["Image"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Image:
-    """A network laid out for the engine. Arrays are never written: every run works on copies.
+    """A network laid out for the engine. Runs never write its arrays: they copy what they change.
 
     Attributes
     ----------
     units, channels, ports : records of :mod:`stepsim.kernels.layout` in their initial state.
-    slots : the fixed part of the slot arena (source tokens, private token storage, first rings).
+    slots : the fixed part of the slot arena (forms and buffers of source tokens, private token
+        storage, first rings).
+    tokens : values and forms of the tokens of sources, which all runs of the image share.
     params : all integer parameters, input and output lists, and the selector table.
     scratch_words : private int64 scratch space of all units together.
-    memory_table : triangular numbers and room for the period rows of the memory model.
+    memory_table : words that the memory model begins with, without the cache behind them.
     globals : the one record of scalars.
     memory_model : name of the memory model; its code in ``globals`` depends on what is installed.
     unit_names, unit_ops, channel_names : for results and reports.
@@ -30,6 +34,7 @@ class Image:
     units: NDArray[np.void]
     channels: NDArray[np.void]
     slots: NDArray[np.void]
+    tokens: NDArray[np.void]
     params: NDArray[np.int64]
     scratch_words: int
     ports: NDArray[np.void]
@@ -39,11 +44,38 @@ class Image:
     unit_names: tuple[str, ...]
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
-    selectors: tuple[tuple[int, tuple[int, ...]], ...]
-    """(width, selected indices) of every selector id."""
+    selector_widths: tuple[int, ...]
+    """Flags of every selector; which of them are set stands behind all other parameters."""
+    beginning: Any = field(default=None, init=False, repr=False, compare=False)
+    """SHA-256 of what comes before the selectors, for images that have it in common."""
+
+    @property
+    def selectors_at(self) -> int:
+        """Place of the table of selectors, which comes last among the parameters."""
+        return int(self.globals["selectors"][0])
+
+    @cached_property
+    def selectors(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """(width, selected indices) of every selector id."""
+        found = []
+        for number, width in enumerate(self.selector_widths):
+            entry = int(self.params[self.selectors_at + number])
+            chosen = self.params[entry + 1 : entry + 1 + self.params[entry]]
+            found.append((width, tuple(chosen.tolist())))
+        return tuple(found)
 
     def digest(self) -> str:
-        """SHA-256 of all arrays: equal images give equal runs.
+        """SHA-256 of all arrays: equal images give equal runs."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        digest = (self.beginning or self.begin_digest()).copy()
+        digest.update(self.params[self.selectors_at :].tobytes())
+        return str(digest.hexdigest())
+
+    def begin_digest(self) -> Any:
+        """SHA-256 of all but the selectors.
 
         A memory model counts by name. Its code also depends on the plugins that are installed,
         whether the run uses them or not.
@@ -52,6 +84,7 @@ class Image:
         shared = np.frombuffer(bytearray(self.globals.tobytes()), self.globals.dtype)
         shared["memory_model"] = 0
         digest = hashlib.sha256(self.memory_model.encode())
-        for array in (self.units, self.channels, self.slots, self.params, self.ports, shared):
+        parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
+        for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
-        return digest.hexdigest()
+        return digest

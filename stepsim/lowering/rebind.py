@@ -1,40 +1,34 @@
 """Lay a network out once and change only the selectors that come from routing tables.
 
-A routing table decides which selectors its sources send, and nothing else of an image: not the
-units, channels or sizes. Selectors are numbered by first use, so that another table also renumbers
-those that merges and filters send, and the selector table behind the parameters.
+A routing table decides which flags its selectors have set, and nothing else of an image: not the
+units, channels, tokens or sizes. Every token of a routing has a selector of its own, so that
+another table only changes some words of the selector table, always the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.errors import LoweringError
-from stepsim.kernels.declaration import UnitKind
-from stepsim.kernels.layout import Payload
 from stepsim.kernels.units.sources import SOURCE
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
-from stepsim.lowering.network import Network, UnitSpec
-from stepsim.lowering.registry import REGISTRY
+from stepsim.lowering.network import Network
 
 __all__ = ["ImageTemplate"]
 
-_Key = tuple[int, tuple[int, ...]]
-
 
 @dataclass(frozen=True, slots=True)
-class _Site:
-    """Places of selector numbers of one unit, in the order in which they were given."""
+class _Group:
+    """Selectors that several units send alike: their first number, how many, flags set, width."""
 
-    unit: int
-    in_slots: bool
-    places: NDArray[np.int64]
-    keys: tuple[_Key, ...]
+    first: int
+    count: int
+    chosen: int
+    width: int
 
 
 class ImageTemplate:
@@ -42,108 +36,79 @@ class ImageTemplate:
 
     Parameters
     ----------
-    network : laid out as it is; the selectors of its bound units are placeholders.
-    bound : indices of "SelectGen" units.
+    network : laid out as it is; the selectors of its bound units are placeholders, which have as
+        many flags set as those of a run.
+    bound : "SelectGen" units by index, each with a key; those of one key send the same.
+
+    Attributes
+    ----------
+    places : of the parameters that differ from run to run.
     """
 
-    def __init__(self, network: Network, bound: Iterable[int]) -> None:
-        self._image = build_image(network)
-        self._bound = frozenset(bound)
-        self._widths = {u: int(network.units[u].params["width"]) for u in self._bound}
-        self._sites = [
-            site for u, spec in enumerate(network.units) if (site := self._site(u, spec))
-        ]
-        # The selector table is what comes last among the parameters.
-        self._fixed_params = int(self._image.globals["selectors"][0])
-
-    def image(self, selectors: Mapping[int, Sequence[Sequence[int]]]) -> Image:
-        """The image with the given selectors (sorted indices, one list per token) of bound units.
-
-        It equals the one that ``build_image`` makes of a network with these selectors.
-
-        Raises
-        ------
-        LoweringError
-            The selectors of a bound unit are missing or are not as many as in the template.
-        """
-        slots = _copied(self._image.slots)
-        params = self._image.params[: self._fixed_params].copy()
-        numbers: dict[_Key, int] = {}
-        for site in self._sites:
-            keys = self._keys(site, selectors)
-            found = [numbers.setdefault(key, len(numbers)) for key in keys]
-            if site.in_slots:
-                slots["value"][site.places] = found
-            else:
-                params[site.places] = found
-        table = _selector_table(self._fixed_params, numbers)
-        return replace(
-            self._image,
-            slots=slots,
-            params=np.concatenate([params, table])
-            if len(params) + len(table)
-            else np.zeros(1, int),
-            selectors=tuple(numbers),
+    def __init__(self, network: Network, bound: Mapping[int, Hashable]) -> None:
+        image = build_image(network)
+        tokens = image.tokens.copy()
+        groups: dict[Hashable, _Group] = {}
+        last = len(image.selector_widths)
+        for u, key in bound.items():
+            spec = network.units[u].params
+            count = len(spec["selectors"])
+            if key not in groups:
+                groups[key] = _Group(last, count, len(spec["selectors"][0]), int(spec["width"]))
+                last += count
+            begin = int(image.params[image.units[u]["par"] + SOURCE.place("first")])
+            tokens["value"][begin : begin + count] = groups[key].first + np.arange(count)
+        self._keys = tuple(groups)
+        params, self.places = _with_groups(image, list(groups.values()))
+        widths = [width for g in groups.values() for width in [g.width] * g.count]
+        self._image = replace(
+            image,
+            tokens=tokens,
+            params=params,
+            selector_widths=(*image.selector_widths, *widths),
         )
+        self._beginning = None
 
-    def _keys(
-        self, site: _Site, selectors: Mapping[int, Sequence[Sequence[int]]]
-    ) -> Iterable[_Key]:
-        if site.unit not in self._bound:
-            return site.keys
-        chosen = selectors.get(site.unit, ())
-        if len(chosen) != len(site.places):
-            name = self._image.unit_names[site.unit]
-            raise LoweringError(
-                f"SelectGen '{name}': {len(chosen)} selectors, expected {len(site.places)}; "
-                "bind a routing table of the size that was prepared"
-            )
-        width = self._widths[site.unit]
-        return [(width, tuple(row)) for row in chosen]
+    def words(self, selectors: Mapping[Hashable, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """What stands at ``places`` with these indices ``[..., tokens, flags set]`` by key.
 
-    def _site(self, u: int, spec: UnitSpec) -> _Site | None:
-        image, kind = self._image, REGISTRY[spec.op].kind
-        first = int(image.units[u]["par"])
-        if kind.selectors:
-            entries = int(spec.params.get("width", len(spec.inputs)))
-            if "entries" in kind.parameters:
-                entries = int(image.params[first + kind.place("entries")])
-            places = first + np.array(_offsets(kind, entries), np.int64)
-            used = image.params[places]
-        elif kind is SOURCE:
-            begin = int(image.params[first + kind.place("first")])
-            places = np.arange(begin, begin + int(image.params[first + kind.place("count")]))
-            places = places[image.slots["kind"][places] == Payload.SELECTOR]
-            used = image.slots["value"][places]
-        else:
-            return None
-        keys = tuple(image.selectors[int(number)] for number in used)
-        return _Site(u, kind is SOURCE, places, keys) if len(places) else None
+        Further dims in front are those of the result; the indices of a token ascend.
+        """
+        parts = [selectors[key] for key in self._keys]
+        flat = [part.reshape(*part.shape[:-2], -1) for part in parts]
+        if len(flat) == 1:
+            return flat[0]
+        return np.concatenate(flat, -1) if flat else np.zeros(0, np.int64)
+
+    def image(self, words: NDArray[np.int64]) -> Image:
+        """The image of a run with these words at ``places``."""
+        params = self._image.params.copy()
+        params[self.places] = words
+        made = replace(self._image, params=params)
+        if self._beginning is None:
+            self._beginning = self._image.begin_digest()
+        object.__setattr__(made, "beginning", self._beginning)
+        return made
 
 
-def _offsets(kind: UnitKind, entries: int) -> list[int]:
-    """Where a unit keeps numbers of selectors among its parameters; a list has some entries.
+def _with_groups(image: Image, groups: list[_Group]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Parameters with room for the selectors of groups; the places of their indices.
 
-    They are as many as its parameter ``entries`` says; without it one for each flag of the
-    selectors of a unit that says how wide these are, else one for each input.
+    The table has an entry per selector, and behind them count and indices of each.
     """
-    return [
-        kind.place(name) + i
-        for name in kind.selectors
-        for i in range(entries if f"*{name}" in kind.parameters else 1)
-    ]
-
-
-def _selector_table(at: int, numbers: Mapping[_Key, int]) -> NDArray[np.int64]:
-    """Entry per selector, then count and indices of each; ``at`` is the place of the table."""
-    lists: list[int] = []
-    entries: list[int] = []
-    for _, chosen in numbers:
-        entries.append(at + len(numbers) + len(lists))
-        lists.extend((len(chosen), *chosen))
-    return np.array(entries + lists, np.int64)
-
-
-def _copied(records: NDArray[np.void]) -> NDArray[np.void]:
-    """A copy down to the padding between fields, which the digest of an image covers."""
-    return np.frombuffer(bytearray(records.tobytes()), records.dtype)
+    known, at = len(image.selector_widths), image.selectors_at
+    fixed, entries, lists = np.split(image.params, [at, at + known])
+    if not groups:
+        return image.params, np.zeros(0, np.int64)
+    more = sum(group.count for group in groups)
+    end = at + known + more + len(lists)
+    all_entries, all_lists, places = [entries + more], [lists], []
+    for group in groups:
+        table = np.zeros((group.count, 1 + group.chosen), np.int64)
+        table[:, 0] = group.chosen
+        where = end + np.arange(table.size).reshape(table.shape)
+        all_entries.append(where[:, 0])
+        all_lists.append(table.ravel())
+        places.append(where[:, 1:].ravel())
+        end += table.size
+    return np.concatenate([fixed, *all_entries, *all_lists]), np.concatenate(places)

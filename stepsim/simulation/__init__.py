@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from stepsim.simulation.case import Case, make_case
+from typing import TYPE_CHECKING
+
+from stepsim.deferred import names_of
 from stepsim.simulation.image_run import ImageRun
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.simulate import simulate, simulate_network
+from stepsim.simulation.simulate_many import simulate_many
 from stepsim.simulation.totals import Totals
-from stepsim.simulation.values import run_functional
-from stepsim.simulation.warm_up import ensure_compiled, warm_up
+from stepsim.simulation.warm_up import engine_in_use, ensure_compiled, warm_up
+
+if TYPE_CHECKING:
+    from stepsim.simulation.case import Case, make_case
+    from stepsim.simulation.values import run_functional
 
 __all__ = [
     "Case",
@@ -18,11 +24,15 @@ __all__ = [
     "Prepared",
     "Progress",
     "Totals",
+    "engine_in_use",
     "ensure_compiled",
     "make_case",
     "prepare",
     "run_functional",
     "simulate",
+    "simulate_many",
     "simulate_network",
     "warm_up",
 ]
+
+__getattr__ = names_of(__name__, {"case": ("Case", "make_case"), "values": ("run_functional",)})

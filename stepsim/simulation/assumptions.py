@@ -6,56 +6,67 @@ from collections.abc import Iterable
 from typing import Any
 
 from stepsim.errors import AssumptionError
-from stepsim.functional.measure import sizes_of
-from stepsim.functional.symbols import Symbols, broken_assumption
+from stepsim.functional.measure import Sizes, sizes_of
+from stepsim.functional.symbols import Symbols, broken_assumption, streams_of
 from stepsim.functional.values import Token
-from stepsim.graph import Dim, Stream, Wiring
+from stepsim.graph import Dim, Program, Stream, Wiring
 from stepsim.graph.operator import Bindings
 from stepsim.kernels.driver import Execution
 
-__all__ = ["check_assumptions", "fifos_to_keep"]
+__all__ = ["AssumptionCheck"]
 
 
-def _symbols(dims: Iterable[Dim]) -> set[Any]:
-    found: set[Any] = set()
-    for dim in dims:
-        sizes = (dim.expr, dim.total, dim.bound) if dim.is_ragged else (dim.expr,)
-        for size in sizes:
-            if not isinstance(size, int):
-                found |= size.free_symbols
+class AssumptionCheck:
+    """Tells whether the assumptions of a program hold in a run.
+
+    Attributes
+    ----------
+    keep : FIFOs whose tokens the execution has to keep.
+    """
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._assumptions = wiring.program.assumptions
+        self._streams = _deciding(wiring.program)
+        self._fifos = {id(stream): wiring.fifo_of(stream) for stream in self._streams}
+        self.keep = frozenset(self._fifos.values())
+
+    def error(self, execution: Execution, indices: Bindings) -> AssumptionError | None:
+        """The first ``assume_equal`` or ``assume_shape`` that the measured dims contradict."""
+        channels, levels = execution.channels, execution.slots["level"]
+
+        def measure(stream: Stream) -> tuple[list[Sizes], list[Token]]:
+            record = channels[self._fifos[id(stream)]]
+            first = int(record["start"])
+            return sizes_of(levels[first : first + int(record["sent"])], stream.rank), []
+
+        symbols = Symbols(self._streams, measure, indices)
+        return broken_assumption(self._assumptions, symbols)[0]
+
+
+def _deciding(program: Program) -> list[Stream]:
+    """Streams that give every symbol of the assumptions its value, in order.
+
+    The first stream whose outermost dim is the symbol settles it. Inner dims of an empty stream
+    have no size, so that streams with the symbol further inside leave it open.
+    """
+    sides = [dim for stated in program.assumptions for dim in (stated.left, stated.right)]
+    unsettled = {s for size in _sizes(sides) if not isinstance(size, int) for s in size.symbols()}
+    found = []
+    for stream in streams_of(program):
+        if unsettled & _own(stream.shape):
+            found.append(stream)
+            unsettled -= _own(stream.shape[:1])
     return found
 
 
-def fifos_to_keep(wiring: Wiring) -> frozenset[int]:
-    """FIFOs whose tokens tell whether the assumptions of the program hold."""
-    assumed = _symbols(
-        dim for stated in wiring.program.assumptions for dim in (stated.left, stated.right)
-    )
-    return frozenset(
-        wiring.fifo_of(stream)
-        for op in wiring.program.operators
-        for stream in (*op.outputs, *op.inputs)
-        if assumed & _symbols(stream.shape)
-    )
+def _own(dims: Iterable[Dim]) -> set[Any]:
+    """Symbols that are a size of these dims as they stand."""
+    return {size for size in _sizes(dims) if not isinstance(size, int) and size.is_symbol}
 
 
-def check_assumptions(
-    wiring: Wiring, execution: Execution, indices: Bindings
-) -> AssumptionError | None:
-    """The first ``assume_equal`` or ``assume_shape`` that the measured dims contradict.
-
-    Needs an execution that kept the tokens of :func:`fifos_to_keep`.
-    """
-    kept = fifos_to_keep(wiring)
-
-    def measure(stream: Stream) -> tuple[list[list[int]], list[Token]] | None:
-        number = wiring.fifo_of(stream)
-        if number not in kept:
-            return None
-        record = execution.channels[number]
-        first = int(record["start"])
-        levels = execution.slots["level"][first : first + int(record["sent"])]
-        return sizes_of(levels.tolist(), stream.rank), []
-
-    symbols = Symbols(wiring.program, measure, indices)
-    return broken_assumption(wiring.program.assumptions, symbols)[0]
+def _sizes(dims: Iterable[Dim]) -> list[Any]:
+    return [
+        size
+        for dim in dims
+        for size in ((dim.size, dim.sum, dim.most) if dim.is_ragged else (dim.size,))
+    ]

@@ -12,15 +12,17 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from stepsim.arguments import label_of, shown
+from stepsim.collection import without_collection
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph import Program
-from stepsim.graph.metrics import Metrics
+from stepsim.graph.metrics import Metrics, allocated_compute
+from stepsim.graph.operator import Bindings
+from stepsim.graph.routing_table import check_bindings
 from stepsim.machine import Machine
 from stepsim.results import Result, utilization
 from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
@@ -33,6 +35,9 @@ from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Built, Counted, Data, Field, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.workload import Workload, data_of, machine_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
 
@@ -108,11 +113,11 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
     """
     found: dict[str, pa.Field] = {}
     for name, parameter in fields_of(workload).items():
-        kind, param = pa.type_for_alias(parameter.column_type), parameter.param
-        known = COLUMNS.get(name)
+        known, param = COLUMNS.get(name), parameter.param
+        own = field(name, parameter.column_type, param.unit, _definition(parameter, workload))
         if known is None:
-            found[name] = field(name, kind, param.unit, _definition(parameter, workload))
-        elif name in _SHARED and known.type == kind:
+            found[name] = own
+        elif name in _SHARED and known.type == own.type:
             found[name] = known
         else:
             raise WorkloadError(
@@ -188,7 +193,7 @@ class Case:
         self.resolved = resolved
         self.machine = machine
         self.counting = counting
-        with self.source.user_code():
+        with self.source.user_code(), without_collection():
             resolved.workload.checked(data)
             self.built = _checked(resolved.workload.build(data), resolved.workload, source)
 
@@ -215,6 +220,16 @@ class Case:
     def run_with_units(self, data: Data, *, limits: Limits | None = None) -> tuple[Totals, Any]:
         """As `run`, with the Arrow table of the stall breakdown of every unit."""
         return self.prepared.run_with_units(self._bindings(data), limits=limits)
+
+    def bound(self, data: Data) -> Bindings:
+        """The checked routing indices of a run of these data.
+
+        Raises
+        ------
+        UserCodeError : the workload is the user's, and raises.
+        ArgError : what it binds does not fit its program.
+        """
+        return check_bindings(self.built.program, self._bindings(data))
 
     def result(
         self,
@@ -271,7 +286,7 @@ class Case:
                 onchip_bytes=bound.on_chip_memory,
                 flops=bound.flops,
                 padded_flops=self.built.padded_flops(data),
-                allocated_flops_per_cycle=bound.allocated_compute,
+                allocated_flops_per_cycle=self._allocated,
             )
 
     def measures(
@@ -303,13 +318,11 @@ class Case:
             counted = self.counted(data)
         moved: int | None = done.offchip_bytes
         work: int | None = done.flops
-        allocated = self._allocated
         if not executed:
             # What cannot be counted so is not known; what was executed is not it.
             moved = None if counted is None else counted.offchip_bytes
             work = None if counted is None else counted.flops
-        if counted is not None:
-            allocated = counted.allocated_flops_per_cycle
+        allocated = self._allocated if counted is None else counted.allocated_flops_per_cycle
         room = done.cycles * allocated
         return {
             "offchip_bytes": moved,
@@ -332,7 +345,7 @@ class Case:
 
     @cached_property
     def _allocated(self) -> int:
-        return self.metrics.allocated_compute
+        return allocated_compute(self.built.program)
 
     def describe(self, data: Data) -> dict[str, Any]:
         """What was run, by column, with what building decided; see `describe`."""

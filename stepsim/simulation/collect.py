@@ -1,23 +1,22 @@
-"""From the engine's final records to the tables of a result."""
+"""From the engine's final records to the columns of a result's tables."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepsim.kernels.batches import MEMORY_TAIL
 from stepsim.kernels.layout import INFINITY, Status
 from stepsim.lowering import Image
-from stepsim.results import FIFOS_SCHEMA, UNITS_SCHEMA
+from stepsim.results import Tables
 
-__all__ = ["MEMORY_TAIL", "fifo_table", "run_length", "unit_table"]
+__all__ = ["MEMORY_TAIL", "STATES", "run_length", "tables_of", "wait_phrase"]
 
-MEMORY_TAIL = 3
-"""Cycles from the end of the last memory operator to the end of the memory node."""
-
-_STATES = {
+STATES = {
     Status.READY: "ready",
     Status.WAIT_INPUT: "waits for a token",
     Status.WAIT_OUTPUT: "waits for a slot",
@@ -27,6 +26,7 @@ _STATES = {
     Status.FAILED: "failed",
     Status.NO_SPACE: "ready",
 }
+"""What a unit does, by its Status."""
 
 
 def run_length(execution: Any, *, unfinished: bool = True) -> int:
@@ -35,27 +35,58 @@ def run_length(execution: Any, *, unfinished: bool = True) -> int:
     With ``unfinished=False`` only units that returned normally count.
     """
     states = execution.units["state"]
-    units = execution.units[states != Status.FAILED if unfinished else states == Status.DONE]
-    if not len(units):
+    counted = states != Status.FAILED if unfinished else states == Status.DONE
+    # Columns alone: a record of a unit is long.
+    clocks = execution.units["clk"][counted]
+    if not len(clocks):
         return 0
-    last = int(units["clk"].max())
-    memory = units[units["port"] >= 0]
-    return max(last, int(memory["clk"].max()) + MEMORY_TAIL) if len(memory) else last
+    last = int(clocks.max())
+    memory = clocks[execution.units["port"][counted] >= 0]
+    return max(last, int(memory.max()) + MEMORY_TAIL) if len(memory) else last
 
 
-def unit_table(image: Image, execution: Any, cycles: int) -> pa.Table:
-    """One row per unit; the breakdown adds up to ``cycles`` (or to a failed unit's later clock)."""
+_OF_UNITS = (
+    "state", "fires", "clk", "busy", "memory", "before", "after", "requests", "traffic", "flops",
+)  # fmt: skip
+_OF_CHANNELS = ("producer", "consumer", "wait_in", "wait_out", "cap", "sent", "removed")
+
+
+class _Records(NamedTuple):
+    """What the tables are made of: copies, for the memory of a run is many times as large."""
+
+    units: Mapping[str, NDArray[np.int64]]
+    channels: Mapping[str, NDArray[np.int64]]
+    unit_names: tuple[str, ...]
+    unit_ops: tuple[str, ...]
+    channel_names: tuple[str, ...]
+
+
+def tables_of(image: Image, execution: Any, cycles: int) -> Tables:
+    """The tables of a run, to be made from its final records when they are asked for."""
     units, channels = execution.units, execution.channels
-    count = len(units)
+    records = _Records(
+        {name: units[name].copy() for name in _OF_UNITS},
+        {name: channels[name].copy() for name in _OF_CHANNELS},
+        image.unit_names,
+        image.unit_ops,
+        image.channel_names,
+    )
+    return Tables(partial(_unit_columns, records, cycles), partial(_fifo_columns, records))
+
+
+def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
+    """One row per unit; the breakdown adds up to ``cycles`` (or to a failed unit's later clock)."""
+    units, channels = records.units, records.channels
+    count = len(records.unit_names)
     wait_in = np.bincount(channels["consumer"], channels["wait_in"], count).astype(np.int64)
     wait_out = np.bincount(channels["producer"], channels["wait_out"], count).astype(np.int64)
     horizon = np.maximum(cycles, units["clk"])
-    peers, longest = _longest_waits(image, units, channels)
-    states = [_STATES[Status(state)] for state in units["state"]]
-    columns = {
+    peers, longest = _longest_waits(records)
+    states = [STATES[Status(state)] for state in units["state"].tolist()]
+    return {
         "unit": np.arange(count, dtype=np.int32),
-        "name": list(image.unit_names),
-        "operator": list(image.unit_ops),
+        "name": records.unit_names,
+        "operator": records.unit_ops,
         "state": states,
         "firings": units["fires"],
         "final_clock": units["clk"],
@@ -71,58 +102,44 @@ def unit_table(image: Image, execution: Any, cycles: int) -> pa.Table:
         "offchip_bytes": units["traffic"],
         "flops": units["flops"],
     }
-    return _table(columns, UNITS_SCHEMA)
 
 
-def _longest_waits(
-    image: Image, units: NDArray[np.void], channels: NDArray[np.void]
-) -> tuple[list[str | None], list[int | None]]:
-    best = [0] * len(units)
-    text: list[str | None] = [None] * len(units)
-    for u, record in enumerate(units):
-        if record["memory"] > 0:
-            best[u], text[u] = int(record["memory"]), "off-chip memory"
-    for c, record in enumerate(channels):
-        name = image.channel_names[c]
-        producer, consumer = int(record["producer"]), int(record["consumer"])
-        if record["wait_in"] > best[consumer]:
-            best[consumer] = int(record["wait_in"])
-            text[consumer] = _phrase(image.unit_names[producer], "to send", name)
-        if record["wait_out"] > best[producer]:
-            best[producer] = int(record["wait_out"])
-            text[producer] = _phrase(image.unit_names[consumer], "to make room", name)
+def _longest_waits(records: _Records) -> tuple[list[str | None], list[int | None]]:
+    """What every unit waited for longest, and how long; of equal waits the first one counts."""
+    best: list[int] = records.units["memory"].tolist()
+    text: list[str | None] = ["off-chip memory" if cycles > 0 else None for cycles in best]
+    names = records.unit_names
+    columns = ("producer", "consumer", "wait_in", "wait_out")
+    rows = zip(*(records.channels[column].tolist() for column in columns), strict=True)
+    for name, (producer, consumer, wait_in, wait_out) in zip(
+        records.channel_names, rows, strict=True
+    ):
+        if wait_in > best[consumer]:
+            best[consumer] = wait_in
+            text[consumer] = wait_phrase(names[producer], "to send", name)
+        if wait_out > best[producer]:
+            best[producer] = wait_out
+            text[producer] = wait_phrase(names[consumer], "to make room", name)
     return text, [cycles if what else None for cycles, what in zip(best, text, strict=True)]
 
 
-def _phrase(peer: str, verb: str, channel: str) -> str:
+def wait_phrase(peer: str, verb: str, channel: str) -> str:
+    """Who was waited for, to do what."""
     # FIFOs are named after their producer; say it only when it tells more.
     return f"{peer} {verb}" if channel == peer else f"{peer} {verb} ('{channel}')"
 
 
-def fifo_table(image: Image, execution: Any) -> pa.Table:
+def _fifo_columns(records: _Records) -> dict[str, Any]:
     """One row per FIFO."""
-    channels = execution.channels
-    depths = [None if cap >= INFINITY else int(cap) for cap in channels["cap"]]
-    columns = {
-        "fifo": np.arange(len(channels), dtype=np.int32),
-        "name": list(image.channel_names),
-        "producer": [image.unit_names[u] for u in channels["producer"]],
-        "consumer": [image.unit_names[u] for u in channels["consumer"]],
-        "depth": depths,
+    channels, names = records.channels, records.unit_names
+    return {
+        "fifo": np.arange(len(records.channel_names), dtype=np.int32),
+        "name": records.channel_names,
+        "producer": [names[u] for u in channels["producer"].tolist()],
+        "consumer": [names[u] for u in channels["consumer"].tolist()],
+        "depth": [None if cap >= INFINITY else cap for cap in channels["cap"].tolist()],
         "sent": channels["sent"],
         "received": channels["removed"],
         "producer_wait": channels["wait_out"],
         "consumer_wait": channels["wait_in"],
     }
-    return _table(columns, FIFOS_SCHEMA)
-
-
-def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    arrays = [
-        pa.array(
-            np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column,
-            type=schema.field(name).type,
-        )
-        for name, column in columns.items()
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)

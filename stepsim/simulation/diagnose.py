@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from stepsim.graph.functions import Function
 from stepsim.kernels.catalog import KINDS
 from stepsim.kernels.layout import INFINITY, Status
@@ -113,7 +115,7 @@ def diagnose(
     number, ``function`` its function of tiles.
     """
     state = _State(image, execution, source)
-    count = len(image.unit_names)
+    count, states = len(image.unit_names), execution.units["state"]
     failures = [
         Failure(
             unit=image.unit_names[u],
@@ -128,19 +130,19 @@ def diagnose(
             ),
             source=source(u),
         )
-        for u in range(count)
-        if state.units[u]["state"] == Status.FAILED
+        for u in np.flatnonzero(states == Status.FAILED).tolist()
     ]
     failures.sort(key=lambda failure: failure.cycle)
-    edges = {u: list(state.waits(u)) for u in range(count)}
+    if status == "limit":
+        ended = np.count_nonzero((states == Status.DONE) | (states == Status.FAILED))
+        summary = f"stopped by the limit {limit}: {ended} of {count} units have ended"
+        return Diagnosis(status, summary, failures, [], [], [])
+    blocked = (states == Status.WAIT_INPUT) | (states == Status.WAIT_OUTPUT)
+    edges = {u: list(state.waits(u)) for u in np.flatnonzero(blocked).tolist()}
     edges = {u: waits for u, waits in edges.items() if waits}
     waits = [found[0][1] for found in edges.values()]
-    cycle = [] if status == "limit" else _circular_wait(edges)
-    ended = sum(1 for unit in state.units if unit["state"] in (Status.DONE, Status.FAILED))
-    if status == "limit":
-        summary = f"stopped by the limit {limit}: {ended} of {count} units have ended"
-        waits = []
-    elif failures:
+    cycle = _circular_wait(edges)
+    if failures:
         summary = f"{len(failures)} of {count} units failed, {len(waits)} are blocked"
     else:
         summary = f"deadlock: {len(waits)} of {count} units are blocked and nothing can run"

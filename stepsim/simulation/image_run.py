@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepsim.errors import StepSimError
@@ -15,13 +14,16 @@ from stepsim.graph.functions import Function
 from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image, TimingParams
-from stepsim.results import Diagnosis, Result
-from stepsim.simulation.collect import fifo_table, unit_table
+from stepsim.results import Diagnosis, Result, Tables
+from stepsim.simulation.collect import tables_of
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.totals import Totals, totals_of
 
-__all__ = ["ImageRun", "run_image"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ImageRun", "run_image", "verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ class ImageRun:
 
     def units(self) -> pa.Table:
         """The stall breakdown of every unit."""
-        return unit_table(self.image, self.execution, self.totals.cycles)
+        return self.tables().units
 
-    def fifos(self) -> pa.Table:
-        """Tokens and waits of every FIFO."""
-        return fifo_table(self.image, self.execution)
+    def tables(self) -> Tables:
+        """The units and FIFOs, as tables that are made when they are asked for."""
+        return tables_of(self.image, self.execution, self.totals.cycles)
 
     def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
         """All that is known of the run, under the name of its program."""
@@ -64,8 +66,7 @@ class ImageRun:
             undelivered_tokens=int((channels["sent"] - channels["removed"]).sum()),
             engine_steps=totals.engine_steps,
             wall_seconds=totals.wall_seconds,
-            units=self.units(),
-            fifos=self.fifos(),
+            tables=self.tables(),
             peak_bandwidth=totals.peak_bandwidth,
             peak_bytes=totals.peak_bytes,
             provenance=provenance,
@@ -110,7 +111,20 @@ def run_image(
         on_pause=on_pause,
         history=keep or False,
     )
-    totals = totals_of(execution, timing, image.digest())
+    totals, diagnosis = verdict(image, execution, timing, check, source, function)
+    return ImageRun(image, execution, totals, diagnosis)
+
+
+def verdict(
+    image: Image,
+    execution: Execution,
+    timing: TimingParams,
+    check: Callable[[Execution], StepSimError | None] | None,
+    source: Callable[[int], str],
+    function: Callable[[int], Function | None],
+) -> tuple[Totals, Diagnosis | None]:
+    """Totals of a run, and why it did not end well; parameters as in `run_image`."""
+    totals = totals_of(execution, timing, image)
     diagnosis = None
     if totals.status != "ok":
         diagnosis = diagnose(image, execution, totals.status, totals.limit, source, function)
@@ -118,4 +132,4 @@ def run_image(
         diagnosis = Diagnosis("failed", str(objection))
     if diagnosis is not None:
         totals = replace(totals, status=diagnosis.status, reason=str(diagnosis))
-    return ImageRun(image, execution, totals, diagnosis)
+    return totals, diagnosis

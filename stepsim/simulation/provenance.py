@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import llvmlite
-import numba
 import numpy as np
 
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.graph.fn import offered_functions
 from stepsim.graph.operator import Bindings
+from stepsim.kernels.settings import compiler_versions
 from stepsim.machine import Machine
 from stepsim.plugins import Plugin, source_digest, usable
 
-__all__ = ["engine_plugins", "index_digests", "provenance_of", "told"]
+__all__ = ["engine_plugins", "index_digests", "provenance_of", "software", "told"]
 
 
 def provenance_of(
@@ -32,14 +31,19 @@ def provenance_of(
         **program,
         "image_hash": image_hash,
         "machine": None if machine is None else machine.to_dict(),
+        **software(),
+    }
+
+
+def software() -> dict[str, Any]:
+    """What computes runs: the timing model, plugins and versions."""
+    return {
         "model_version": MODEL_VERSION,
         "plugins": engine_plugins(),
         "versions": {
             "stepsim": __version__,
             "python": platform.python_version(),
-            "numba": numba.__version__,
-            "llvmlite": llvmlite.__version__,
-            "numpy": np.__version__,
+            **compiler_versions(),
         },
     }
 
@@ -58,7 +62,9 @@ def told(plugin: Plugin) -> str:
 
 def index_digests(indices: Bindings) -> dict[str, str]:
     """SHA-256 of shape and indices (int64) of every routing, by its name."""
-    return {
-        table.name: hashlib.sha256(repr(array.shape).encode() + array.tobytes()).hexdigest()
-        for table, array in indices.items()
-    }
+    found = {}
+    for table, array in indices.items():
+        digest = hashlib.sha256(repr(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).data)
+        found[table.name] = digest.hexdigest()
+    return found

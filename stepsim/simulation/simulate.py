@@ -12,7 +12,7 @@ from stepsim.results import Result
 from stepsim.simulation.heartbeat import heartbeat
 from stepsim.simulation.image_run import run_image
 from stepsim.simulation.limits import Limits, Progress
-from stepsim.simulation.prepare import prepare
+from stepsim.simulation.prepare import kept_prepared
 from stepsim.simulation.provenance import provenance_of
 
 __all__ = ["simulate", "simulate_network"]
@@ -30,7 +30,8 @@ def simulate(
 ) -> Result:
     """Simulate a finished program on a machine.
 
-    To run one program with several routings, use :func:`prepare`.
+    A program is laid out for a machine once and remembers it: running it again, with other
+    bindings, costs little beyond the simulation itself. :func:`prepare` does that step alone.
 
     Parameters
     ----------
@@ -60,8 +61,9 @@ def simulate(
     MachineError
         The machine is unknown or invalid.
     """
-    prepared = prepare(program, machine=machine, fifo_depth=fifo_depth)
-    return prepared.result(bindings, limits=limits, progress=progress, seed=seed)
+    return kept_prepared(program, machine, fifo_depth).result(
+        bindings, limits=limits, progress=progress, seed=seed
+    )
 
 
 def simulate_network(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import INFINITY, RunState, Status
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
-from stepsim.lowering import TimingParams
+from stepsim.lowering import Image, TimingParams
 from stepsim.simulation.collect import run_length
 
-__all__ = ["Totals", "totals_of"]
+__all__ = ["Totals", "peak_bandwidth", "peak_bytes", "totals_of"]
 
 _LIMITS = {
     RunState.CYCLE_LIMIT: "max_cycles",
@@ -29,8 +30,8 @@ class Totals:
     peak_bandwidth : off-chip bytes per cycle of the machine.
     peak_bytes : off-chip bytes that the machine can move in a run of this length; None where every
         operator has a memory of its own.
-    image_hash : digest of the image that ran.
     reason : for a run that is not ok, one sentence.
+    image_of : lays out what ran; many totals are kept, and few are asked for their image.
     """
 
     status: str
@@ -45,11 +46,21 @@ class Totals:
     wall_seconds: float
     peak_bandwidth: float
     peak_bytes: int | None
-    image_hash: str
     reason: str
+    image_of: Callable[[], Image] = field(repr=False, compare=False)
+
+    @property
+    def image(self) -> Image:
+        """What ran."""
+        return self.image_of()
+
+    @property
+    def image_hash(self) -> str:
+        """Digest of the image that ran."""
+        return self.image.digest()
 
 
-def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> Totals:
+def totals_of(execution: Execution, timing: TimingParams, image: Image) -> Totals:
     """Add up the engine's records."""
     status, limit = _status(execution)
     units = execution.units
@@ -66,16 +77,25 @@ def totals_of(execution: Execution, timing: TimingParams, image_hash: str) -> To
         tokens=int(execution.globals.tokens),
         engine_steps=int(execution.globals.steps),
         wall_seconds=execution.wall_seconds,
-        peak_bandwidth=timing.hbm_channels * timing.request_bytes / timing.hbm_interval,
-        peak_bytes=_peak_bytes(cycles, timing),
-        image_hash=image_hash,
+        peak_bandwidth=peak_bandwidth(timing),
+        peak_bytes=peak_bytes(cycles, timing),
         reason="",
+        image_of=lambda: image,
     )
 
 
-def _peak_bytes(cycles: int, timing: TimingParams) -> int | None:
-    """A channel starts a request at once, then one in every interval, also in one that is cut off
-    by the end of the run: rounding up, no run can use more."""
+def peak_bandwidth(timing: TimingParams) -> float:
+    """Off-chip bytes per cycle of the machine."""
+    return timing.hbm_channels * timing.request_bytes / timing.hbm_interval
+
+
+def peak_bytes(cycles: int, timing: TimingParams) -> int | None:
+    """Off-chip bytes that the machine can move in a run.
+
+    None where every operator has a memory of its own. A channel starts a request at once, then one
+    in every interval, also in one that is cut off by the end of the run: rounding up, no run can
+    use more.
+    """
     if not MEMORY_MODELS[timing.memory_model].shared:
         return None
     starts = -(-cycles // timing.hbm_interval)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import time
-
 from stepsim.kernels.driver import execute
-from stepsim.kernels.jit import is_compiled
+from stepsim.kernels.engine import run
+from stepsim.kernels.entry_point import Origin
+from stepsim.kernels.settings import is_jit_disabled
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
-__all__ = ["ensure_compiled", "warm_up"]
+__all__ = ["engine_in_use", "ensure_compiled", "warm_up"]
+
+
+def engine_in_use() -> Origin:
+    """Where the next run has its code from, without loading or compiling it.
+
+    Its ``path`` is None where the engine would be compiled.
+    """
+    if is_jit_disabled():
+        return Origin("python")
+    return run.stored() or Origin("compiled")
 
 
 def ensure_compiled() -> None:
     """Compile the engine unless it is on disk, so that other processes need only load it."""
-    if not is_compiled():
+    if not run.is_stored():
         warm_up()
 
 
-def warm_up() -> float:
-    """Compile the engine or load it from the cache; seconds that a first tiny run took."""
+def warm_up() -> Origin:
+    """Compile the engine or load it, and run it once; where its code is from."""
     network = Network(
         units=(
             UnitSpec(
@@ -29,6 +39,6 @@ def warm_up() -> float:
         channels=(ChannelSpec("tiles", 2),),
     )
     image = build_image(network)
-    begin = time.perf_counter()
     execute(image)
-    return time.perf_counter() - begin
+    origin: Origin = run.make_ready()
+    return origin

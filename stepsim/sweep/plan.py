@@ -11,12 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import llvmlite
-import numba
-import numpy as np
-
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import ArgError, MachineError, SweepError
+from stepsim.kernels.settings import compiler_versions
 from stepsim.machine import load_machine
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
@@ -208,9 +205,7 @@ def versions() -> dict[str, str]:
         "stepsim": __version__,
         "model": str(MODEL_VERSION),
         "python": platform.python_version(),
-        "numba": numba.__version__,
-        "llvmlite": llvmlite.__version__,
-        "numpy": np.__version__,
+        **compiler_versions(),
         **engine_plugins(),
     }
 

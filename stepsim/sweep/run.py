@@ -100,7 +100,13 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     """Time of the sweep, from trying one run of a few design points; their rows are dropped.
 
     Each is tried twice: what the second time does not take is done once for a program.
+
+    Raises
+    ------
+    SweepError
+        ``jobs`` is below 1.
     """
+    _check_jobs(jobs)
     warm_up()
     first: dict[int, Chunk] = {}
     for chunk in plan.chunks():
@@ -121,6 +127,11 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
         for group in plan.groups(point)
     )
     return (programs * prepare + plan.runs * run) / jobs
+
+
+def _check_jobs(jobs: int) -> None:
+    if jobs < 1:
+        raise SweepError(f"jobs is {jobs}; expected at least 1")
 
 
 def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
@@ -174,8 +185,7 @@ def run_sweep(
         a ``SystemExit``. What was saved stays, and the workers have ended.
     """
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
-    if jobs < 1:
-        raise SweepError(f"jobs is {jobs}; expected at least 1")
+    _check_jobs(jobs)
     if not isinstance(out, str | os.PathLike):
         raise SweepError(f"out: expected a folder, found {shown(out)}")
     if isinstance(backend, str):

@@ -100,7 +100,7 @@ def kv_traces(selection: TraceSelection, where: str = "traces") -> list[Trace]:
     if selection.synthetic or selection.layers is not None:
         raise SweepError(
             f"{where}: cache lengths are read from files; synthetic and layers are for routing. "
-            "Give files, and of replays steps"
+            "Give files, such as one that numpy.save wrote"
         )
     if not selection.files:
         raise SweepError(f"{where}.files: no file; give at least one file of cache lengths")

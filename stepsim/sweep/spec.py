@@ -323,7 +323,7 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
             f"{where}: a value holds itself, expected plain lists and mappings; write it out"
         ) from None
     except ValidationError as error:
-        problems = tuple(describe_problems(error, SweepSpec, lines))
+        problems = tuple(_described(error, lines))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
     known = list(SweepSpec.model_fields)
     # A misspelled key is not reported as missing too; its value is checked under the key meant.
@@ -344,10 +344,14 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
         wrong |= frozenset(meant.values())
         # What is wrong with the rest is told already.
         of_meant = re.compile(rf"(line \d+, )?({'|'.join(meant.values())})[.\[:]")
-        also = describe_problems(error, SweepSpec, _also_as(meant, lines))
+        also = _described(error, _also_as(meant, lines))
         problems += tuple(filter(of_meant.match, also)) if meant else ()
         spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
         return Draft(spec, where, lines, problems, wrong)
+
+
+def _described(error: ValidationError, lines: Mapping[str, int]) -> list[str]:
+    return describe_problems(error.errors(include_url=False), SweepSpec.model_json_schema(), lines)
 
 
 def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, int]:

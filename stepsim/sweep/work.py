@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
-from stepsim.graph.operator import without_source_lines
-from stepsim.simulation import Limits
+from stepsim.collection import without_collection
+from stepsim.graph.operator import Bindings, without_source_lines
+from stepsim.simulation import Limits, Totals
 from stepsim.simulation.case import Case, describe, routing_load
+from stepsim.simulation.many_runs import ManyRuns, run_all
+from stepsim.simulation.many_tables import run_units
 from stepsim.sweep.plan import Chunk, versions
 from stepsim.sweep.schema import UNIT_ROWS_SCHEMA
 from stepsim.sweep.traces import Trace
@@ -55,6 +58,7 @@ def execute_chunk(chunk: Chunk) -> ChunkRows:
     rows = _Rows(chunk)
     for trace in chunk.traces:
         rows.add(trace)
+    rows.finish()
     timing = {
         "chunk": chunk.key,
         "runs": len(chunk.traces),
@@ -74,7 +78,7 @@ def _case(chunk: Chunk, about: _About, data: Data) -> Case:
     point = chunk.point
     key = (about.key, about.resolved.workload.program_key(data))
     if key not in _cases:
-        with _without_collection(), without_source_lines():
+        with without_collection(), without_source_lines():
             made = Case(point.source, about.resolved, data, point.machine, point.counting)
             _ = made.prepared
         _cases[key] = made
@@ -101,18 +105,6 @@ class _About:
         }
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Building a program makes many long-lived objects; looking for cycles there finds none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 class _Rows:
     """Collects the rows of a chunk."""
 
@@ -123,15 +115,16 @@ class _Rows:
         self.runs: list[dict[str, Any]] = []
         self.failures: list[dict[str, Any]] = []
         self.units: list[pa.Table] = []
+        self._waiting: list[_Run | _Failure] = []
         self.prepare_seconds = 0.0
         self.engine_seconds = 0.0
 
     def add(self, trace: Trace) -> None:
-        """Simulate one run."""
+        """Take a run up; it is made with those before and after it that share its program."""
         trace = trace.loaded()
         identity = {**self._about.columns, **_labels(self._chunk, trace)}
         if trace.error:
-            self._fail(identity, "trace", "TraceError", trace.error)
+            self._waiting.append(_Failure(identity, "trace", "TraceError", trace.error))
             return
         stage = "build"
         try:
@@ -140,42 +133,100 @@ class _Rows:
             case = _case(self._chunk, self._about, data)
             self.prepare_seconds += time.perf_counter() - begin
             stage = "run"
-            self._run(identity, case, data)
+            run = _Run(identity, case, data, case.bound(data))
         # Whatever goes wrong in one run must not take the others along.
         except Exception as error:
             text = str(error)
             # The program does not know which batch it was to be built for.
             if stage == "build" and trace.whole_label:
                 text = f"{trace.whole_label}: {text}"
-            self._fail(identity, stage, type(error).__name__, text)
+            self._waiting.append(_Failure(identity, stage, type(error).__name__, text))
+            return
+        if any(isinstance(one, _Run) and one.case is not case for one in self._waiting):
+            self.finish()
+        self._waiting.append(run)
 
-    def _run(self, identity: dict[str, Any], case: Case, data: Data) -> None:
-        units = None
-        if self._chunk.units:
-            totals, units = case.run_with_units(data, limits=self._limits)
-        else:
-            totals = case.run(data, limits=self._limits)
-        self.engine_seconds += totals.wall_seconds
-        self.runs.append(
-            {
-                **identity,
-                **case.built.parameters,
-                **routing_load(data),
-                **case.measures(totals, data, self._chunk.metrics),
+    def finish(self) -> None:
+        """Make the runs that wait, and write their rows in the order of the traces."""
+        waiting, self._waiting = self._waiting, []
+        runs = [one for one in waiting if isinstance(one, _Run)]
+        made = iter(self._made(runs) if runs else ())
+        for one in waiting:
+            failure = one if isinstance(one, _Failure) else self._write(one, next(made))
+            if failure is not None:
+                self.failures.append(failure.row())
+
+    def _made(self, runs: list[_Run]) -> list[Callable[[], tuple[Totals, pa.Table | None]]]:
+        """What gives totals and units of each run, or raises what went wrong."""
+        case, units = runs[0].case, self._chunk.units
+        common = [table for table in runs[0].indices if all(table in run.indices for run in runs)]
+        indices = {table: np.stack([run.indices[table] for run in runs]) for table in common}
+        try:
+            many = ManyRuns(case.prepared, len(runs), indices, self._limits, units)
+            (outcomes,) = run_all([many], threads=1)
+        except Exception as error:
+            return [partial(_raise, error)] * len(runs)
+
+        def of(run: int) -> tuple[Totals, pa.Table | None]:
+            totals = many.totals(outcomes, run)
+            return totals, run_units(many, outcomes, run) if units else None
+
+        return [partial(of, run) for run in range(len(runs))]
+
+    def _write(
+        self, run: _Run, made: Callable[[], tuple[Totals, pa.Table | None]]
+    ) -> _Failure | None:
+        """Write the rows of a run; why it did not end well."""
+        try:
+            totals, units = made()
+            self.engine_seconds += totals.wall_seconds
+            row = {
+                **run.identity,
+                **run.case.built.parameters,
+                **routing_load(run.data),
+                **run.case.measures(totals, run.data, self._chunk.metrics),
                 "status": totals.status,
-                "program_hash": case.prepared.program_hash,
+                "program_hash": run.case.prepared.program_hash,
                 "image_hash": totals.image_hash,
             }
-        )
+        except Exception as error:
+            return _Failure(run.identity, "run", type(error).__name__, str(error))
+        self.runs.append(row)
         if units is not None:
-            keys = pa.array([identity["run"]] * units.num_rows, pa.string())
+            keys = pa.array([run.identity["run"]] * units.num_rows, pa.string())
             columns = [keys, *units.columns]
             self.units.append(pa.Table.from_arrays(columns, schema=UNIT_ROWS_SCHEMA))
         if totals.status != "ok":
-            self._fail(identity, "run", totals.status, totals.reason)
+            return _Failure(run.identity, "run", totals.status, totals.reason)
+        return None
 
-    def _fail(self, identity: dict[str, Any], stage: str, error: str, message: str) -> None:
-        self.failures.append({**identity, "stage": stage, "error": error, "message": message})
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that can be made."""
+
+    identity: dict[str, Any]
+    case: Case
+    data: Data
+    indices: Bindings
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A run that cannot be made, or did not end well."""
+
+    identity: dict[str, Any]
+    stage: str
+    error: str
+    message: str
+
+    def row(self) -> dict[str, Any]:
+        own = {"stage": self.stage, "error": self.error, "message": self.message}
+        return {**self.identity, **own}
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:

@@ -46,10 +46,12 @@ BAD: list[tuple[Callable[[st.Routing], Any], str]] = [
     (lambda r: {}, f"routing#0 'route': {OF} has no indices"),
     (lambda r: ROWS, "program 'routed': bindings must be a mapping {routing: array "
                      "[rows, k]}, found [[0], [1]"),
-    (lambda r: {"routing": ROWS}, "program 'routed' has no 'routing'; bindings are keyed by its "
-                                  "routings (it has routing)"),
+    (lambda r: {"routing": ROWS}, "program 'routed': keys of bindings are Routing objects, found "
+                                  "the text 'routing'; pass what st.routing returned (it has "
+                                  "routing)"),
     (lambda r: {routed()[1]: ROWS}, f"program 'routed' has no {OF}; bindings are keyed by"),
-    (lambda r: {r: ROWS, 7: ROWS}, "program 'routed' has no 7; bindings are keyed by"),
+    (lambda r: {r: ROWS, 7: ROWS}, "program 'routed': keys of bindings are Routing objects, found "
+                                  "7; pass"),
     (lambda r: {r: None}, f"{OF}: the index array has shape (), expected (4, 1)"),
     (lambda r: {r: [[0], [1]]}, f"{OF}: the index array has shape (2, 1), expected (4, 1)"),
     (lambda r: {r: [0, 1, 1, 0]}, f"{OF}: the index array has shape (4,), expected (4, 1)"),

@@ -128,7 +128,7 @@ def _check(source: Callable[[], Stream], use: Use) -> str:
                     out.consume()
     found = compare(p)
     for model in ("step-2025", "step-2026"):
-        machine = load_machine("sda-1024").model_copy(update={"model": model})
+        machine = load_machine("sda-1024", {"model": model})
         network = lower(p, machine)[1]
         image = build_image(network)
         timed = to_result(image, execute(image, history=True))

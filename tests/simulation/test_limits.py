@@ -64,6 +64,16 @@ def test_limits_that_are_not_reached_change_nothing() -> None:
     assert result.fifos.equals(whole.fifos)
 
 
+def test_at_a_limit_nobody_asks_who_waits_for_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of units wait then, and the diagnosis names none of them."""
+
+    def waits(*args: object) -> None:
+        raise AssertionError("waits of a unit")
+
+    monkeypatch.setattr("stepsim.simulation.diagnose._State.waits", waits)
+    stopped(Limits(max_steps=100))
+
+
 def test_units_that_ended_before_the_limit_are_counted() -> None:
     whole = simulate_moe()
     result = simulate_moe(limits=Limits(max_steps=whole.engine_steps - 1))

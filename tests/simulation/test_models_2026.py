@@ -20,7 +20,7 @@ from tests.oracle.payloads import selector
 
 
 def _machine(model: str) -> Machine:
-    return load_machine("sda-1024").model_copy(update={"model": model})
+    return load_machine("sda-1024", {"model": model})
 
 
 def _stamps(program: Program, stream: Stream, model: str) -> list[int]:

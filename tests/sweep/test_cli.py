@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from stepsim.sweep import (
     Plan,
     SweepSummary,
     open_table,
+    plan_sweep,
     run_sweep,
 )
 from tests.sweep.support import rewrite, tiny
@@ -329,6 +331,9 @@ def test_chunks_that_were_lost_or_damaged_are_reported(
         (["sweep", "{spec}"], "--out: missing"),
         (["sweep", "absent.yaml", "--dry-run"], "cannot be read"),
         (["sweep", "{spec}", "--out", "{spec}.out", "--address", "x:1"], "local backend has none"),
+        (["sweep", "{spec}", "--dry-run", "--jobs", "0"], "--jobs"),
+        (["sweep", "{spec}", "--out", "{spec}.out", "--jobs", "-1"], "--jobs"),
+        (["compare", "{spec}", "{spec}", "--rows", "0"], "--rows"),
         (["pareto", "{spec}"], "holds no sweep"),
         (["pareto", "{spec}", "--plot", "x.gif"], "expected .png, .svg or .pdf"),
         (["query", "nowhere", "select 1"], "holds no sweep"),
@@ -342,6 +347,14 @@ def test_bad_input_gives_exit_code_2(
     code, out, err = stepsim(capsys, *(argument.format(spec=spec) for argument in arguments))
     assert (code, out) == (2, "")
     assert expected in err
+
+
+def test_a_query_leaves_nothing_on_stderr_when_its_process_ends(tmp_path: Path) -> None:
+    run_sweep(plan_sweep(tiny()), tmp_path / "out")
+    command = [sys.executable, "-m", "stepsim", "query", tmp_path / "out", "select 1 as one"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"rows": [{"one": 1}]})
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

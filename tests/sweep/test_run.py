@@ -220,17 +220,17 @@ def test_runs_without_a_good_end_are_rows_and_failures(tmp_path: Path) -> None:
 def test_an_error_in_one_run_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepsim.simulation import Prepared
+    from stepsim.simulation.many_runs import ManyRuns
 
-    real, calls = Prepared.run, []
+    real, calls = ManyRuns.totals, []
 
-    def run(self: Prepared, *args: Any, **options: Any) -> Any:
+    def run(self: ManyRuns, *args: Any, **options: Any) -> Any:
         calls.append(1)
         if len(calls) == 3:
             raise RuntimeError("bit flip")
         return real(self, *args, **options)
 
-    monkeypatch.setattr(Prepared, "run", run)
+    monkeypatch.setattr(ManyRuns, "totals", run)
     summary = run_sweep(tiny(), tmp_path)
     assert (summary.simulated, summary.errors) == (23, {"RuntimeError": 1})
     (failure,) = open_table(tmp_path, "failures").to_table().to_pylist()

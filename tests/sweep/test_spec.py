@@ -417,6 +417,8 @@ def test_estimates_count_what_workers_share(
     assert estimate_seconds(plan, 1) == 4 * 2 + 24
     assert estimate_seconds(plan, 2) == (4 * 2 * 2 + 24) / 2
     assert estimate_seconds(plan, 8) == (4 * 2 * 2 + 24) / 8
+    with pytest.raises(SweepError, match="jobs is 0; expected at least 1"):
+        estimate_seconds(plan, 0)
     for name in "abc":
         np.save(tmp_path / f"{name}.npy", np.array([3, 40, 12, 9]) + ord(name))
     files = {"files": [str(tmp_path / f"{name}.npy") for name in "abc"]}

@@ -35,17 +35,17 @@ def test_regressions_come_first(
 ) -> None:
     from dataclasses import replace
 
-    from stepsim.simulation import Prepared
+    from stepsim.simulation.many_runs import ManyRuns
 
-    real, calls = Prepared.run, []
+    real, calls = ManyRuns.totals, []
 
-    def run(self: Prepared, *args: object, **options: object) -> object:
+    def run(self: ManyRuns, *args: object, **options: object) -> object:
         totals = real(self, *args, **options)  # type: ignore[arg-type]
         calls.append(1)
         factor = {3: 2, 5: 3}.get(len(calls), 1)
         return replace(totals, cycles=totals.cycles * factor)
 
-    monkeypatch.setattr(Prepared, "run", run)
+    monkeypatch.setattr(ManyRuns, "totals", run)
     run_sweep(tiny(grid={"tile": [2], "machine.hbm.channels": [8]}), tmp_path)
     found = compare(done, tmp_path)
     assert [change.ratio for change in found.changes] == [3.0, 2.0, 1.0, 1.0, 1.0, 1.0]

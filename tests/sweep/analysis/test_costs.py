@@ -51,18 +51,18 @@ def failing(
     """A sweep of six traces, in which each design takes ``cycles`` x trace and fails on some."""
     from dataclasses import replace
 
-    from stepsim.simulation import Prepared
+    from stepsim.simulation.many_runs import ManyRuns
 
-    real, calls = Prepared.run, itertools.count()
+    real, calls = ManyRuns.totals, itertools.count()
 
-    def run(self: Prepared, *args: object, **options: object) -> object:
+    def run(self: ManyRuns, *args: object, **options: object) -> object:
         design, trace = divmod(next(calls), 6)
         cycles, failures = designs[design]
         totals = real(self, *args, **options)  # type: ignore[arg-type]
         status = "limit" if trace in failures else "ok"
         return replace(totals, cycles=cycles * (trace + 1), status=status)
 
-    monkeypatch.setattr(Prepared, "run", run)
+    monkeypatch.setattr(ManyRuns, "totals", run)
     tiles = [1, 2, 3, 4, 6][: len(designs)]
     run_sweep(tiny(grid={"tile": tiles}, chunk=6), folder)
     return folder
