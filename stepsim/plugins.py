@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import logging
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +65,9 @@ def found(group: str) -> tuple[Plugin, ...]:
     """
     if group not in GROUPS:
         raise StepSimError(f"there is no group of plugins {group!r}; known are {', '.join(GROUPS)}")
-    from importlib.metadata import entry_points  # not needed to start
+    if not _may_be_offered(group):
+        return ()
+    from importlib.metadata import entry_points
 
     owners: dict[str, str] = {}
     plugins = []
@@ -81,6 +85,37 @@ def found(group: str) -> tuple[Plugin, ...]:
                 error = f"{type(failure).__name__}: {failure}"
         plugins.append(Plugin(point.name, group, point.value, package, version, loaded, error))
     return tuple(plugins)
+
+
+def _may_be_offered(group: str) -> bool:
+    """Whether an installed package may name the group among its entry points.
+
+    Said without ``importlib.metadata``, which takes as long to import as a program takes to be
+    built. That is asked wherever packages are found in other ways than in folders.
+    """
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    if any(hasattr(finder, "find_distributions") for finder in others):
+        return True
+    for folder in map(Path, sys.path):
+        try:
+            if group.encode() in _entry_points(folder, folder.stat().st_mtime_ns):
+                return True
+        except NotADirectoryError:  # an archive
+            return True
+        except OSError:  # there is no such folder
+            continue
+    return False
+
+
+@lru_cache(maxsize=64)
+def _entry_points(folder: Path, changed: int) -> bytes:
+    """What the packages in a folder that was changed at some time offer, unread."""
+    texts = []
+    for name in os.listdir(folder):  # noqa: PTH208
+        if name.lower().endswith((".dist-info", "egg-info")):
+            with suppress(OSError):
+                texts.append((folder / name / "entry_points.txt").read_bytes())
+    return b"\n".join(texts)
 
 
 @cache

@@ -80,7 +80,7 @@ def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:
 
 
 def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path) -> None:
-    code = "from stepsim.kernels.jit import cache_directory; print(cache_directory())"
+    code = "from stepsim.kernels.cache_key import cache_directory; print(cache_directory())"
 
     def key(path: str) -> str:
         done = subprocess.run(

@@ -7,19 +7,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
 from stepsim.errors import StepSimError, UserCodeError
 from stepsim.graph import fn
-from stepsim.kernels import driver, foreign
+from stepsim.kernels import foreign
+from stepsim.kernels.compiling import compiled
 from stepsim.plugins import GROUPS, found, usable
 
 GROUP = "stepsim.functions"
+
+
+class Numbers(NamedTuple):
+    words: Any
 
 
 @pytest.fixture
@@ -156,26 +160,17 @@ def test_kernels_that_numba_refuses_are_named(
     (bad,) = [plugin.loaded for plugin in usable(group) if plugin.package == package]
     called = bad.kernels["issue"]
 
-    @numba.njit
-    def memory(a, b, c, d):
-        return called(a, b, c, d)
+    def memory(numbers: Numbers) -> int:
+        return called(numbers.words[0], 1, 1, 1)  # type: ignore[no-any-return]
 
-    def compile(signature: object) -> None:
-        memory(1, 1, 1, 1)
-
-    run = SimpleNamespace(signatures=[], compile=compile)
-    monkeypatch.setattr(driver, "run", run)
-    monkeypatch.setattr(driver.numba.config, "DISABLE_JIT", 0)
     with pytest.raises(UserCodeError, match=message):
-        driver._compile_for(np.zeros(1))
+        compiled(memory, [Numbers(np.int64)])
 
 
 def test_an_error_of_numba_without_plugins_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(signature: object) -> None:
-        raise NumbaError("Failed in nopython mode")
+    def memory(numbers: Numbers) -> int:
+        return numbers.no_such_field  # type: ignore[attr-defined,no-any-return]
 
     monkeypatch.setattr(foreign, "usable", lambda group: ())
-    monkeypatch.setattr(driver, "run", SimpleNamespace(signatures=[], compile=refuse))
-    monkeypatch.setattr(driver.numba.config, "DISABLE_JIT", 0)
-    with pytest.raises(NumbaError):
-        driver._compile_for(np.zeros(1))
+    with pytest.raises(NumbaError, match="no_such_field"):
+        compiled(memory, [Numbers(np.int64)])

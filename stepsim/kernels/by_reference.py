@@ -1,79 +1,10 @@
-"""The state of a run as one pointer among the compiled kernels.
-
-Compiled code hands a tuple of arrays over as seven words for each of them. As a pointer the state
-costs one word per call; the descriptors of the arrays never change during a run, which every load
-of them says, so that LLVM loads each once in a function, whatever is written meanwhile. Kernels are
-compiled for either: what calls them decides.
-"""
+"""The state of a run as one pointer among the compiled kernels."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils
-from numba.core.types import NamedTuple, Type  # type: ignore[attr-defined]
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    infer_getattr,
-    lower_builtin,
-    lower_getattr_generic,
-    models,
-    register_model,
-    type_callable,
-)
-
 __all__ = ["by_reference"]
-
-
-class _Reference(Type):
-    """A pointer to a named tuple of arrays of one dim."""
-
-    def __init__(self, pointee: Any) -> None:
-        self.pointee = pointee
-        super().__init__(name=f"Reference({pointee})")
-
-    @property
-    def mangling_args(self) -> tuple[str, tuple[Any, ...]]:
-        return "Reference", ()  # the name has all fields of all records
-
-    def place(self, attribute: str) -> int | None:
-        fields = self.pointee.fields
-        return fields.index(attribute) if attribute in fields else None
-
-
-@register_model(_Reference)
-class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, of: _Reference) -> None:
-        super().__init__(manager, of, manager.lookup(of.pointee).get_value_type().as_pointer())
-
-
-@infer_getattr
-class _ReferenceAttribute(AttributeTemplate):  # type: ignore[misc]
-    key = _Reference
-
-    def generic_resolve(self, reference: _Reference, attribute: str) -> Any:
-        place = reference.place(attribute)
-        return None if place is None else reference.pointee.types[place]
-
-
-@lower_getattr_generic(_Reference)  # type: ignore[untyped-decorator]
-def _load_array(context: Any, builder: Any, of: _Reference, value: Any, attribute: str) -> Any:
-    place = of.place(attribute)
-    assert place is not None
-    array = context.make_array(of.pointee.types[place])(context, builder)
-    unchanged = builder.module.add_metadata([])
-    members = array._datamodel._fields
-    for member in ("data", "nitems", "itemsize", "shape", "strides"):
-        at = cgutils.gep_inbounds(builder, value, 0, place, members.index(member))
-        loaded = builder.load(at)
-        loaded.set_metadata("invariant.load", unchanged)
-        setattr(array, member, loaded)
-    # Nothing here counts references.
-    for member in ("meminfo", "parent"):
-        pointer = getattr(array, member).type
-        setattr(array, member, ir.Constant(pointer, None))
-    return array._getvalue()
 
 
 def by_reference(state: Any) -> Any:
@@ -81,18 +12,6 @@ def by_reference(state: Any) -> Any:
 
     The pointer leads to a local variable of that function, which writes it first: what is inlined
     there must not load through it, because the loads claim that nothing was ever written.
+    :mod:`stepsim.kernels.reference_type` tells the compiler.
     """
     return state
-
-
-@type_callable(by_reference)  # type: ignore[untyped-decorator]
-def _type_by_reference(context: Any) -> Any:
-    def typer(state: Any) -> _Reference:
-        return _Reference(state)
-
-    return typer
-
-
-@lower_builtin(by_reference, NamedTuple)  # type: ignore[untyped-decorator]
-def _point_to(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return cgutils.alloca_once_value(builder, arguments[0])

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepsim.kernels.generated import compile_source
-from stepsim.kernels.jit import apart, spliced
+from stepsim.kernels.generated import written
+from stepsim.kernels.jit import apart
 
 __all__ = ["UnitKind", "declare", "declared"]
 
@@ -74,11 +74,13 @@ class UnitKind:
         fields = dict(self._fields())
         if len(fields) != sum(1 for _ in self._fields()):
             raise ValueError(f"unit kind {self.name!r} gives one name to two things")
-        lines = ["def read(un, state):", "    return Fields("]
-        lines += [f"        {source},  # {name}" for name, source in fields.items()]
-        names = {"Fields": namedtuple(self.name, list(fields))}
-        source = "\n".join([*lines, "    )"])
-        return spliced(compile_source(f"fields of {self.name}", source, names)["read"])
+
+        def write() -> tuple[str, dict[str, Any]]:
+            lines = ["def read(un, state):", "    return Fields("]
+            lines += [f"        {source},  # {name}" for name, source in fields.items()]
+            return "\n".join([*lines, "    )"]), {"Fields": namedtuple(self.name, list(fields))}
+
+        return written(f"fields of {self.name}", write)
 
     def _fields(self) -> Iterator[tuple[str, str]]:
         yield from _numbers(self.parameters, "un.par", None)

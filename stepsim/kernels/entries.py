@@ -1,36 +1,34 @@
 """One compiled function in one file that is checked as a whole before any of it is loaded.
 
-Machine code with a flipped bit runs, and gives a wrong number or a crash; a pickle with one may run
-anything. A file is therefore read into memory, compared with its digest, and loaded from there::
+Machine code with a flipped bit runs, and gives a wrong number or a crash. A file is therefore read
+into memory, compared with its digest, and loaded from there::
 
     magic      24 bytes, with the version of this layout
     key        32 bytes, SHA-256 of what the code was compiled for
+    form        8 bytes, a shared object, or a relocatable one
     length      8 bytes, of the payload, most significant first
-    digest     32 bytes, SHA-256 of the payload
-    payload    a pickle
+    digest     32 bytes, SHA-256 of form and payload
+    payload    the object
 
-The digest guards against damage. It does not guard against someone who may write to the folder: a
-pickle is as powerful as a program.
+The digest guards against damage. It does not guard against someone who may write to the folder:
+machine code is as powerful as a program.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
-import shutil
 import stat
 import struct
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from numba.core.serialize import dumps
+from typing import Final, Literal, get_args
 
 from stepsim.atomic import replacing
 
-__all__ = ["SUFFIX", "EntryFiles", "UnusableError", "is_whole"]
+__all__ = ["SUFFIX", "Code", "EntryFiles", "Form", "UnusableError", "is_whole"]
 
 SUFFIX: Final = ".kernel"
 """What the names of the files end with."""
@@ -43,8 +41,19 @@ _WRITING_SECONDS: Final = 20.0
 longer to compile the engine, so that a process that is started in place of a killed one finds what
 that one left."""
 
-_MAGIC: Final = b"stepsim compiled code 1\n"
-_HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32sQ32s")
+_MAGIC: Final = b"stepsim compiled code 2\n"
+_HEADER: Final = struct.Struct(f">{len(_MAGIC)}s32s8sQ32s")
+
+Form = Literal["shared", "object", "unlinked"]
+"""A shared object; a relocatable one that is to stay so; one that could not be linked so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Machine code as it is stored."""
+
+    form: Form
+    binary: bytes
 
 
 class UnusableError(Exception):
@@ -52,20 +61,22 @@ class UnusableError(Exception):
 
 
 class EntryFiles:
-    """The stored code of one function, a file for every key. Takes the place of numba's files.
+    """The stored code of one function, a file for every key.
 
     Args:
         folder: where the files are; others may be there too.
         name: the beginning of the names of the files.
         stamp: what all keys depend on, as the digest of the sources.
+        of_anyone: files of other users are used too, as where the sources are whose code it is.
     """
 
-    def __init__(self, folder: Path, name: str, stamp: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, name: str, stamp: str, *, of_anyone: bool = False) -> None:
+        self.folder = folder
         self._name = name
         self._stamp = stamp
+        self._of_anyone = of_anyone
 
-    def load(self, key: object) -> Any:
+    def load(self, key: object) -> Code | None:
         """What was stored for ``key``, None if nothing was.
 
         Raises:
@@ -74,43 +85,46 @@ class EntryFiles:
         """
         digest = self._digest(key)
         try:
-            payload = _payload(self._path(digest), digest)
+            return _code(self._path(digest), digest, self._of_anyone)
         except (FileNotFoundError, NotADirectoryError) as error:
-            if self._folder.is_file():
+            if self.folder.is_file():
                 raise UnusableError("a file is in the place of the folder") from error
             return None
-        return pickle.loads(payload)
 
-    def save(self, key: object, data: object) -> None:
-        """Store ``data`` for ``key``, completely or not at all.
+    def save(self, key: object, code: Code) -> Path:
+        """Store ``code`` for ``key``, completely or not at all; the file that has it.
 
         Raises:
             OutputError: it cannot be written.
+            OSError: the folder cannot be made.
         """
+        if self.folder.is_file():  # as wrong as a damaged entry, which is replaced too
+            self.folder.unlink()
+        self.folder.mkdir(parents=True, exist_ok=True)
         digest = self._digest(key)
-        payload = dumps(data)
         path = self._path(digest)
         if path.is_dir() and not path.is_symlink():
+            import shutil  # not needed to load
+
             shutil.rmtree(path)
         elif path.is_symlink() or not path.is_file():  # `replacing` follows links, and keeps pipes
             path.unlink(missing_ok=True)
         # Not flushed to the disk: what a power cut tears is noticed.
         with replacing(path) as (temporary,):
-            temporary.write_bytes(_header(digest, payload) + payload)
+            temporary.write_bytes(_header(digest, code) + code.binary)
         self._remove_torn()
+        return path
 
-    def flush(self) -> None:
-        """Forget the code for all keys; numba calls it when a function is compiled anew."""
-        # With the length of the digest, since the name of another function may go on with a dot.
-        for path in self._folder.glob(f"{self._name}.{'[0-9a-f]' * _DIGITS}{SUFFIX}"):
-            path.unlink(missing_ok=True)
+    def path(self, key: object) -> Path:
+        """Where the code for ``key`` is, or would be."""
+        return self._path(self._digest(key))
 
     def _remove_torn(self) -> None:
         """Remove what writers that were killed left under temporary names.
 
         Should one of them be alive after all, it only cannot store what is stored now.
         """
-        for path in self._folder.glob(f".{self._name}.{'[0-9a-f]' * _DIGITS}{SUFFIX}.*.tmp"):
+        for path in self.folder.glob(f".{self._name}.{'[0-9a-f]' * _DIGITS}{SUFFIX}.*.tmp"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > _WRITING_SECONDS:
                     path.unlink()
@@ -121,24 +135,29 @@ class EntryFiles:
         return hashlib.sha256(repr((self._stamp, self._name, key)).encode()).digest()
 
     def _path(self, digest: bytes) -> Path:
-        return self._folder / f"{self._name}.{digest.hex()[:_DIGITS]}{SUFFIX}"
+        return self.folder / f"{self._name}.{digest.hex()[:_DIGITS]}{SUFFIX}"
 
 
 def is_whole(path: Path) -> bool:
     """Whether a file is one that could be loaded for some key. Nothing of it is loaded."""
     try:
-        _payload(path, None)
+        _code(path, None, of_anyone=False)
     except (OSError, UnusableError):
         return False
     return True
 
 
-def _header(key: bytes, payload: bytes) -> bytes:
-    return _HEADER.pack(_MAGIC, key, len(payload), hashlib.sha256(payload).digest())
+def _header(key: bytes, code: Code) -> bytes:
+    form = code.form.encode().ljust(8)
+    return _HEADER.pack(_MAGIC, key, form, len(code.binary), _checksum(form, code.binary))
 
 
-def _payload(path: Path, key: bytes | None) -> bytes:
-    """The payload of a file once all of the file has been checked; ``key`` None: of any key."""
+def _checksum(form: bytes, binary: bytes) -> bytes:
+    return hashlib.sha256(form + binary).digest()
+
+
+def _code(path: Path, key: bytes | None, of_anyone: bool) -> Code:
+    """The code in a file once all of the file has been checked; ``key`` None: of any key."""
     # A pipe must not be waited for.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -146,13 +165,13 @@ def _payload(path: Path, key: bytes | None) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise UnusableError(f"{path.name} is not a regular file")
         # What the superuser stored for all is good: who can write as root needs no cache for that.
-        if hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
+        if not of_anyone and hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
             raise UnusableError(f"{path.name} belongs to user {status.st_uid}")
         with os.fdopen(handle, "rb", closefd=False) as file:
             head = file.read(_HEADER.size)
             if len(head) < _HEADER.size:
                 raise UnusableError(f"{path.name} is cut off after {len(head)} bytes")
-            magic, found, length, digest = _HEADER.unpack(head)
+            magic, found, form, length, digest = _HEADER.unpack(head)
             if magic != _MAGIC:
                 raise UnusableError(f"{path.name} is damaged or of another version")
             if key not in (None, found):
@@ -163,9 +182,12 @@ def _payload(path: Path, key: bytes | None) -> bytes:
                     f"{path.name} is damaged or cut off: it has {status.st_size} bytes, expected "
                     f"{_HEADER.size + length}"
                 )
-            payload = file.read(length)
+            binary = file.read(length)
     finally:
         os.close(handle)
-    if hashlib.sha256(payload).digest() != digest:
+    if _checksum(form, binary) != digest:
         raise UnusableError(f"{path.name} is damaged: its content has another digest")
-    return payload
+    for known in get_args(Form):
+        if form == known.encode().ljust(8):
+            return Code(known, binary)
+    raise UnusableError(f"{path.name} is of another version")

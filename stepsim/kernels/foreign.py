@@ -8,10 +8,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from numba.core.errors import NumbaError
-
 from stepsim.errors import UserCodeError
-from stepsim.kernels.jit import COMPILED_GROUPS
+from stepsim.kernels.cache_key import COMPILED_GROUPS
 from stepsim.plugins import Plugin, sources, usable
 
 __all__ = ["plugin_refusal"]
@@ -23,8 +21,11 @@ _FRAMES = ("Failed in ", "During:", "- During:", "File ", "<source")
 _SHOWN = 300
 
 
-def plugin_refusal(error: NumbaError) -> UserCodeError | None:
-    """An error that names the package and kernel at fault; None when no plugin is compiled."""
+def plugin_refusal(error: Exception) -> UserCodeError | None:
+    """What to say instead of numba's error: the package and kernel at fault.
+
+    None when no plugin is compiled.
+    """
     text = _COLOR.sub("", str(error))
     lines = [line.strip() for line in text.splitlines()]
     told = [line for line in lines if line and not line.startswith(_FRAMES)] or [text]

@@ -2,21 +2,39 @@
 
 Numba optimizes every compiled function on its own and makes machine code of it, with all that it
 calls; the entry point then goes through the same again. Kernels have no other caller than the
-entry, so that they are kept as they are until then. There, every function but the entry is made
-known to be private: LLVM drops what is inlined everywhere and arguments that a function does not
-use, which makes calls cheap.
+entry, so that they are kept as they are until then. There, every function but the one that C calls
+is made known to be private: LLVM drops what is inlined everywhere and arguments that a function
+does not use, which makes calls cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from llvmlite import binding as llvm
+from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import PassManager
+from numba.core.typed_passes import (
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import (
+    FixupArgs,
+    GenericRewrites,
+    InlineInlinables,
+    IRProcessing,
+    ReconstructSSA,
+    TranslateByteCode,
+)
 
-__all__ = ["ApartCompiler", "ColdCompiler", "EntryCompiler", "HelperCompiler"]
+__all__ = ["COMPILERS", "emitted", "whole_module"]
 
 
 class _NoEnvironment:
@@ -47,6 +65,9 @@ class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalize_dynamic_globals()
         self._finalized = True
 
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Nothing: all is optimized with the entry."""
+
     def get_pointer_to_function(self, name: str) -> int:
         return 0  # there is no wrapper for Python
 
@@ -58,7 +79,7 @@ class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
         # For functions that are not ours, as those of a test: they do not link what we call.
         module = self.own_module().clone()
         for called in _called_by(self):
-            module.link_in(called, preserve=True)
+            module.link_in(_module_of(called), preserve=True)
         return module
 
 
@@ -74,27 +95,8 @@ class _ColdLibrary(_HelperLibrary):
     _attributes = ("noinline", "cold")
 
 
-class _EntryLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of the entry point and of every kernel that it calls, however deep."""
-
-    def finalize(self) -> None:
-        self._raise_if_finalized()
-        for module in _called_by(self):
-            self._final_module.link_in(module, preserve=True)
-        for function in self._final_module.functions:
-            if function.linkage == llvm.Linkage.linkonce_odr:
-                function.linkage = llvm.Linkage.internal
-        self._optimize_final_module()
-        self._final_module.verify()
-        self._finalize_final_module()
-
-    def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
-
-
 def _called_by(library: Any) -> Iterator[Any]:
-    """The modules of all that a library calls, however deep, each once."""
+    """What a library calls, however deep, each once."""
     seen = {library}
     rest = list(library._linking_libraries)
     while rest:
@@ -104,9 +106,21 @@ def _called_by(library: Any) -> Iterator[Any]:
         seen.add(called)
         if isinstance(called, _HelperLibrary):
             rest.extend(called._linking_libraries)
-            yield called.own_module()
-        else:
-            yield called._get_module_for_linking()
+        yield called
+
+
+def _module_of(library: Any) -> Any:
+    if isinstance(library, _HelperLibrary):
+        return library.own_module()
+    return library._get_module_for_linking()
+
+
+_PASSES: Final = (
+    TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites, InlineInlinables, ReconstructSSA,
+    NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
+)  # fmt: skip
+"""What kernels need of numba's passes: they have no closures, contexts or expressions of arrays,
+and LLVM removes branches that are never taken."""
 
 
 class _Compiler(Compiler):  # type: ignore[misc]
@@ -116,7 +130,11 @@ class _Compiler(Compiler):  # type: ignore[misc]
         state = self.state
         state.library = self._library_class(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        return super().define_pipelines()
+        pipeline = PassManager("kernel")
+        for step in _PASSES:
+            pipeline.add_pass(step, step.__name__)
+        pipeline.finalize()
+        return [pipeline]
 
 
 class HelperCompiler(_Compiler):
@@ -137,7 +155,46 @@ class ColdCompiler(_Compiler):
     _library_class = _ColdLibrary
 
 
-class EntryCompiler(_Compiler):
-    """Compiles what is called from Python."""
+COMPILERS: Final[Mapping[str, type[Compiler]]] = {
+    "helper": HelperCompiler,
+    "apart": ApartCompiler,
+    "cold": ColdCompiler,
+}
+"""By the name that a kernel has for it."""
 
-    _library_class = _EntryLibrary
+
+def whole_module(codegen: Any, library: Any, source: str, name: str) -> tuple[Any, bool]:
+    """All code of an entry point, optimized, and whether it has addresses of this process.
+
+    Args:
+        library: the code of the function that numba compiled.
+        source: of the function that calls it, in LLVM's language.
+        name: of that function, the only one to be seen from outside.
+    """
+    module = llvm.parse_assembly(source)
+    module.data_layout = codegen._data_layout
+    addresses: set[str] = set()
+    for called in [library, *_called_by(library)]:
+        module.link_in(_module_of(called), preserve=True)
+        addresses.update(called._dynamic_globals)
+    for value in [*module.functions, *module.global_variables]:
+        # Addresses stay as numba made them, so that LLVM keeps those that are used, by name.
+        if not value.is_declaration and value.name not in {name, *addresses}:
+            value.linkage = llvm.Linkage.internal
+    passes, builder = codegen._module_pass_manager(slp_vectorize=False)
+    passes.run(module, builder)
+    module.verify()
+    # Those of functions that are only called are not used.
+    return module, any(variable.name in addresses for variable in module.global_variables)
+
+
+def emitted(codegen: Any, module: Any) -> bytes:
+    """The relocatable object of a module."""
+    options: dict[str, Any] = {"opt": int(config.OPT)}
+    codegen._customize_tm_options(options)
+    if sys.platform == "linux":  # of which a shared object can be made
+        options.pop("jit", None)
+        options.update(reloc="pic", codemodel="default")
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    binary: bytes = target.create_target_machine(**options).emit_object(module)
+    return binary

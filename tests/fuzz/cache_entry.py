@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 
 from stepsim.errors import StepSimError
-from stepsim.kernels.entries import SUFFIX, EntryFiles, UnusableError
+from stepsim.kernels.entries import SUFFIX, Code, EntryFiles, UnusableError
 from tests.fuzz.mutation import damaged_bytes
 from tests.fuzz.reading import outcome, scratch
 
 __all__ = ["one"]
 
 _KEYS = (("kernel", 1), ("kernel", 2))
-_STORED = {key: (bytes(range(256)) * 4, {"name": key}) for key in _KEYS}
+_STORED = {
+    _KEYS[0]: Code("shared", bytes(range(256)) * 4),
+    _KEYS[1]: Code("object", bytes(range(256)) * 4),
+}
 
 
 def one(rng: random.Random) -> str:
@@ -22,8 +25,8 @@ def one(rng: random.Random) -> str:
     for path in folder.iterdir():
         path.unlink()
     files = EntryFiles(folder, "twice", "stamp")
-    for key, data in _STORED.items():
-        files.save(key, data)
+    for key, code in _STORED.items():
+        files.save(key, code)
     # Each key has a file, in the order of neither.
     paths = sorted(folder.glob(f"*{SUFFIX}"))
     assert len(paths) == len(_KEYS)

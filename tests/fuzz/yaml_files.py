@@ -51,7 +51,7 @@ closure_slack: 0
 
 def _machine(path: Path) -> None:
     machine = load_machine(str(path))
-    again = Machine.model_validate(yaml.safe_load(machine.to_yaml()))
+    again = Machine(**yaml.safe_load(machine.to_yaml()))
     assert _same(again, machine), f"{machine} is written as {again}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import random
 import shutil
 import subprocess
@@ -13,39 +12,55 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba
+import numpy as np
 import pytest
 
-from stepsim.kernels import engine, entries
-from stepsim.kernels.entries import EntryFiles, UnusableError, is_whole
-from stepsim.kernels.jit import cache_directory, cached_entry, is_compiled
+from stepsim.kernels import engine, entries, entry_point
+from stepsim.kernels.cache_key import cache_directory
+from stepsim.kernels.entries import Code, EntryFiles, UnusableError, is_whole
+from stepsim.kernels.entry_point import EntryPoint, cached_entry
+from stepsim.kernels.settings import is_jit_disabled
 from stepsim.simulation import warm_up
 from tests.faults import Faults, MemoryFaults
 
 ROOT = Path(__file__).parents[2]
-HEADER_BITS = 8 * (24 + 32 + 8 + 32)
+HEADER_BITS = 8 * (24 + 32 + 8 + 8 + 32)
 FLIPS = 500
 
 needs_compiler = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
+    is_jit_disabled(), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
 )
 
 
-def twice(x: int) -> int:
-    return 2 * x
+class Numbers(NamedTuple):
+    words: Any
 
 
-def fresh_entry() -> Any:
-    """The entry point as a new process would make it, and its call compiled or loaded."""
-    entry = cached_entry(twice)
-    assert entry(21) == 42
+LAYOUT = Numbers(np.int64)
+
+
+def twice(numbers: Numbers) -> int:
+    return 2 * numbers.words[0]  # type: ignore[no-any-return]
+
+
+def fresh_entry() -> EntryPoint:
+    """The entry point as a new process would make it, compiled or loaded."""
+    entry = cached_entry(twice, LAYOUT)
+    assert entry(Numbers(np.array([21]))) == 42
     return entry
 
 
-def hits(entry: Any) -> int:
-    return sum(entry.stats.cache_hits.values())
+def is_loaded(entry: EntryPoint) -> bool:
+    """Whether the code was stored; if not, it was compiled."""
+    assert entry.origin is not None
+    assert entry.origin.how in ("cached", "compiled")
+    return entry.origin.how == "cached"
+
+
+def is_stored() -> bool:
+    return cached_entry(twice, LAYOUT).is_stored()
 
 
 @pytest.fixture
@@ -62,11 +77,11 @@ def stored(folder: Path) -> Path:
 
 @needs_compiler
 def test_second_entry_is_loaded(folder: Path) -> None:
-    assert not is_compiled()
-    assert hits(fresh_entry()) == 0
-    assert is_compiled()
+    assert not is_stored()
+    assert not is_loaded(fresh_entry())
+    assert is_stored()
     assert is_whole(stored(folder))
-    assert hits(fresh_entry()) == 1
+    assert is_loaded(fresh_entry())
 
 
 def _change(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -88,21 +103,35 @@ def _to_pipe(path: Path) -> None:
 
 
 def _to_other_key(path: Path) -> None:
-    EntryFiles(path.parent, "other", "stamp").save("key", (1, 2))
+    EntryFiles(path.parent, "other", "stamp").save("key", Code("shared", b"code"))
     (other,) = path.parent.glob("other*")
     other.replace(path)
 
 
-def _to_something_else(path: Path) -> None:
-    """A whole file with the right key, whose content numba cannot use."""
-    key: list[object] = []
-    entry = cached_entry(twice)
-    load = EntryFiles.load
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EntryFiles, "load", lambda files, k: key.append(k) or load(files, k))
-        entry(21)
-    entry._cache._cache_file.save(key[0], ("not", "code"))
+def _replaced(path: Path, code: Code) -> None:
+    """A whole file with the right key and other code."""
+    place = cached_entry(twice, LAYOUT).places[-1]
+    place.files.save(place.key, code)
+    assert place.files.path(place.key) == path
 
+
+def _without_the_function(path: Path) -> None:
+    source = path.with_name("empty.c")
+    source.write_text("int other;\n")
+    library = path.with_name("empty.so")
+    subprocess.run(["cc", "-shared", "-o", library, source], check=True)
+    _replaced(path, Code("shared", library.read_bytes()))
+    source.unlink()
+    library.unlink()
+
+
+WRONG_CODE = {
+    "no-library": partial(_replaced, code=Code("shared", b"not a library")),
+    "no-object": partial(_replaced, code=Code("object", b"not an object")),
+    "no-function": _without_the_function,
+}
+
+ONE, TWO = Code("shared", b"one"), Code("object", b"two")
 
 DAMAGE = {
     "empty": (_change(lambda data: b""), "cut off after 0 bytes"),
@@ -112,7 +141,7 @@ DAMAGE = {
     "other-version": (_change(lambda data: b"stepsim compiled code 0\n" + data[24:]), "version"),
     "scrambled": (_change(lambda data: bytes(b ^ 0x55 for b in data)), "of another version"),
     "other-key": (_to_other_key, "was compiled for something else"),
-    "other-content": (_to_something_else, ""),
+    **{name: (change, "") for name, change in WRONG_CODE.items()},
     "folder": (_to_folder, "is not a regular file"),
     "pipe": (_to_pipe, "is not a regular file"),
 }
@@ -126,9 +155,9 @@ def test_what_is_not_as_stored_is_compiled_again_and_replaced(
     fresh_entry()
     damage, reason = DAMAGE[kind]
     damage(stored(folder))
-    assert is_compiled() == (kind in ("other-key", "other-content"))
+    assert is_stored() == (kind in WRONG_CODE)
     with caplog.at_level(logging.WARNING, logger="stepsim"):
-        assert hits(fresh_entry()) == 0
+        assert not is_loaded(fresh_entry())
     (record,) = caplog.records
     assert record.name == "stepsim"
     text = record.getMessage()
@@ -136,7 +165,7 @@ def test_what_is_not_as_stored_is_compiled_again_and_replaced(
     assert text.endswith("; compiling it anew")
     assert reason in text
     caplog.clear()
-    assert hits(fresh_entry()) == 1
+    assert is_loaded(fresh_entry())
     assert not caplog.records
 
 
@@ -149,17 +178,17 @@ def test_what_another_user_stored_is_not_loaded(
         os, "fstat", lambda handle: os.stat_result((*real(handle)[:4], 4242, *real(handle)[5:]))
     )
     fresh_entry()
-    assert not is_compiled()
-    assert hits(fresh_entry()) == 0
+    assert not is_stored()
+    assert not is_loaded(fresh_entry())
     assert "belongs to user 4242; compiling it anew" in caplog.text
 
 
-def _refused(cache: Any, signature: Any, context: Any, caplog: Any) -> bool:
+def _is_refused(function: Any, layouts: tuple[Any, ...], caplog: Any) -> bool:
     """Whether a load is refused with one warning, before anything of the file is loaded."""
     caplog.clear()
     with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, logger="stepsim"):
-        patch.setattr(pickle, "loads", lambda data: pytest.fail("loaded before it was checked"))
-        return cache.load_overload(signature, context) is None and len(caplog.records) == 1
+        patch.setattr(entry_point, "loaded", lambda code: pytest.fail("loaded before checked"))
+        return cached_entry(function, *layouts)._found() is None and len(caplog.records) == 1
 
 
 def _flip(path: Path, bit: int) -> None:
@@ -177,19 +206,18 @@ def _flip(path: Path, bit: int) -> None:
 def test_every_flipped_bit_is_noticed(
     folder: Path, caplog: pytest.LogCaptureFixture, draws: int
 ) -> None:
-    entry = fresh_entry()
+    fresh_entry()
     path = stored(folder)
     data = path.read_bytes()
-    (signature,) = entry.signatures
     draw = random.Random(draws)
     bits = [*range(0, HEADER_BITS, 1 if draws == FLIPS else 7)]
     bits += [draw.randrange(8 * len(data)) for _ in range(draws)]
     for bit in bits:
         _flip(path, bit)
-        assert _refused(entry._cache, signature, entry.targetctx, caplog), bit
+        assert _is_refused(twice, (LAYOUT,), caplog), bit
         _flip(path, bit)
     assert path.read_bytes() == data
-    assert hits(fresh_entry()) == 1
+    assert is_loaded(fresh_entry())
 
 
 TINY_RUN = """
@@ -211,20 +239,19 @@ print(simulate_network(Network(units, (ChannelSpec("tiles", 2),))).cycles)
 def test_every_flipped_bit_of_the_engine_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warm_up()
-    (signature,) = engine.run.signatures
-    (source,) = Path(engine.run.stats.cache_path).glob("engine.*")
+    source = warm_up().path
+    assert source is not None
     folder = tmp_path / source.parent.name
     folder.mkdir()
     path = Path(shutil.copy(source, folder))
     size = path.stat().st_size
     monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
-    entry = cached_entry(engine.run.py_func)
-    assert entry._cache.load_overload(signature, entry.targetctx) is not None
+    layouts = (engine.LAYOUT, engine.BATCH_LAYOUT)
+    assert cached_entry(engine.run.py_func, *layouts)._found() is not None
     draw = random.Random(1)
     for bit in [draw.randrange(8 * size) for _ in range(FLIPS)]:
         _flip(path, bit)
-        assert _refused(entry._cache, signature, entry.targetctx, caplog), bit
+        assert _is_refused(engine.run.py_func, layouts, caplog), bit
         _flip(path, bit)
     _flip(path, draw.randrange(8 * size))
     for lines in (2, 1):  # the first compiles and stores, the second loads
@@ -243,7 +270,7 @@ def test_a_place_that_cannot_be_written_costs_only_the_compilation(
     blocked.write_text("not a folder")
     monkeypatch.setenv("STEPSIM_CACHE_DIR", str(blocked))
     with caplog.at_level(logging.WARNING, logger="stepsim"):
-        assert hits(fresh_entry()) == 0
+        assert not is_loaded(fresh_entry())
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 1
     assert messages[0].startswith(f"cannot store the compiled engine in {cache_directory()}: ")
@@ -257,41 +284,42 @@ def test_a_file_in_the_place_of_the_folder_is_replaced(
 ) -> None:
     folder.parent.mkdir()
     folder.write_text("not a folder")
-    assert hits(fresh_entry()) == 0
+    assert not is_loaded(fresh_entry())
     (record,) = caplog.records
     assert "a file is in the place of the folder; compiling it anew" in record.getMessage()
     caplog.clear()
-    assert hits(fresh_entry()) == 1
+    assert is_loaded(fresh_entry())
     assert not caplog.records
 
 
 def test_a_link_in_the_place_of_an_entry_is_replaced_and_not_followed(tmp_path: Path) -> None:
     files = EntryFiles(tmp_path / "cache", "name", "stamp")
     (tmp_path / "cache").mkdir()
-    files.save(1, "one")
+    files.save(1, ONE)
     path = stored(tmp_path / "cache")
     notes = tmp_path / "notes.txt"
     notes.write_text("mine")
     path.unlink()
     path.symlink_to(notes)
-    files.save(1, "one")
+    files.save(1, ONE)
     assert notes.read_text() == "mine"
     assert not path.is_symlink()
-    assert files.load(1) == "one"
+    assert files.load(1) == ONE
 
 
 @needs_compiler
 def test_every_call_and_line_that_fails_once_costs_only_a_compilation(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    entry = fresh_entry()
-    cache, context = entry._cache, entry.targetctx
-    (signature,) = entry.signatures
-    compiled = entry.overloads[signature]
+    code = cached_entry(twice, LAYOUT)
+    code.make_ready()
+    path = stored(folder)
+    binary = code.places[-1].files.load(code.places[-1].key)
+    assert binary is not None
 
     def store_and_load() -> None:
-        cache.save_overload(signature, compiled)
-        cache.load_overload(signature, context)
+        code._stored(binary)
+        code._found()
 
     with Faults(folder.parent) as clean:
         store_and_load()
@@ -304,33 +332,37 @@ def test_every_call_and_line_that_fails_once_costs_only_a_compilation(
     for before in ("there", "absent"):
         for fault, name in zip(disk + memory, clean.calls + lines.lines, strict=True):
             if before == "absent":
-                stored(folder).unlink()
+                path.unlink()
             caplog.clear()
             with fault():
                 store_and_load()
             assert len(caplog.records) <= 1, name
             warned += len(caplog.records)
             assert all(is_whole(path) for path in folder.iterdir()), name
-            cache.save_overload(signature, compiled)
-            assert cache.load_overload(signature, context) is not None
-            assert hits(fresh_entry()) == 1, name
+            assert code._stored(binary) == path, name
+            assert is_loaded(fresh_entry()), name
     assert warned > len(disk + memory)
 
 
 LITTLE_ROOM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-from stepsim.kernels.jit import cached_entry
+from typing import Any, NamedTuple
+import numpy as np
+from stepsim.kernels.entry_point import cached_entry
 
-def twice(x):
-    return 2 * x
+class Numbers(NamedTuple):
+    words: Any
 
-print(cached_entry(twice)(21))
+def twice(numbers):
+    return 2 * numbers.words[0]
+
+print(cached_entry(twice, Numbers(np.int64))(Numbers(np.array([21]))))
 """
 
 
 @needs_compiler
-@pytest.mark.parametrize("size", [0, 50, 2000])
+@pytest.mark.parametrize("size", [0, 50, 500])
 def test_a_disk_that_takes_no_more_costs_only_the_compilation(
     folder: Path, tmp_path: Path, size: int
 ) -> None:
@@ -348,16 +380,15 @@ def test_a_disk_that_takes_no_more_costs_only_the_compilation(
 
 def test_one_key_one_file(tmp_path: Path) -> None:
     files = EntryFiles(tmp_path, "name", "stamp")
-    files.save(1, "one")
-    files.save(2, "two")
-    assert (files.load(1), files.load(2), files.load(3)) == ("one", "two", None)
+    files.save(1, ONE)
+    files.save(2, TWO)
+    assert (files.load(1), files.load(2), files.load(3)) == (ONE, TWO, None)
     assert EntryFiles(tmp_path, "name", "other stamp").load(1) is None
     others = [EntryFiles(tmp_path, name, "stamp") for name in ("other", "name.other", "name.0")]
     for other in others:
-        other.save(1, "other")
-    files.flush()
-    assert files.load(1) is None
-    assert [other.load(1) for other in others] == ["other"] * 3
+        other.save(1, TWO)
+    assert files.load(1) == ONE
+    assert [other.load(1) for other in others] == [TWO] * 3
 
 
 def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None:
@@ -365,16 +396,16 @@ def test_what_killed_writers_left_is_removed_by_the_next(tmp_path: Path) -> None
     for path in (torn, under_way):
         path.write_bytes(b"half")
     os.utime(torn, (0, time.time() - 60))
-    EntryFiles(tmp_path, "other", "stamp").save(1, "other")
+    EntryFiles(tmp_path, "other", "stamp").save(1, TWO)
     assert torn.exists()
-    EntryFiles(tmp_path, "name", "stamp").save(1, "one")
+    EntryFiles(tmp_path, "name", "stamp").save(1, ONE)
     assert not torn.exists()
     assert under_way.exists()
 
 
 def test_a_size_beyond_memory_is_refused_unread(tmp_path: Path) -> None:
     files = EntryFiles(tmp_path, "name", "stamp")
-    files.save(1, "one")
+    files.save(1, ONE)
     os.truncate(stored(tmp_path), 1 << 42)
     with pytest.raises(UnusableError, match="it has 4398046511104 bytes, expected "):
         files.load(1)
@@ -383,12 +414,12 @@ def test_a_size_beyond_memory_is_refused_unread(tmp_path: Path) -> None:
 MANY_WRITERS = """
 import sys
 from pathlib import Path
-from stepsim.kernels.entries import EntryFiles
+from stepsim.kernels.entries import Code, EntryFiles
 
 files = EntryFiles(Path(sys.argv[1]), "name", "stamp")
 for number in range(30):
-    files.save("key", [sys.argv[2]] * 50_000)
-    letters = files.load("key")
+    files.save("key", Code("shared", sys.argv[2].encode() * 50_000))
+    letters = files.load("key").binary
     assert len(letters) == 50_000 and len(set(letters)) == 1
 """
 

@@ -9,20 +9,25 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 import pytest
 from numba.core import event
 
 import stepsim as st
 import stepsim.kernels
-from stepsim.kernels.jit import cache_directory, cached_entry, is_compiled, source_digest
+from stepsim.kernels import settings
+from stepsim.kernels.cache_key import cache_directory, source_digest
+from stepsim.kernels.entry_point import cached_entry
+from stepsim.kernels.settings import compiler_versions, is_jit_disabled
 
 KERNELS = Path(stepsim.kernels.__file__).parent
 SOURCES = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.py"))
 
 needs_compiler = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
+    is_jit_disabled(), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
 )
 
 
@@ -83,8 +88,23 @@ def test_moving_text_between_files_changes_the_digest(copied: Path) -> None:
 @pytest.mark.parametrize("package", ["numba", "llvmlite", "numpy"])
 def test_versions_change_the_digest(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = source_digest()
-    monkeypatch.setattr(sys.modules[package], "__version__", "0.0.1")
+    monkeypatch.setitem(compiler_versions(), package, "0.0.1")
     assert source_digest() != before
+
+
+def test_versions_are_those_of_the_packages() -> None:
+    code = (
+        "import sys; from stepsim.kernels.settings import compiler_versions as told;"
+        "print(told(), 'numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    versions = {name: sys.modules[name].__version__ for name in ("numba", "llvmlite", "numpy")}
+    assert done.stdout == f"{versions} False\n"
+
+
+def test_settings_are_the_same_before_and_after_numba_is_imported() -> None:
+    for name, (_, value) in settings._DEFAULTS.items():
+        assert repr(getattr(numba.config, name)) == value, name
 
 
 def test_place_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +123,12 @@ absolute = ctypes.CDLL(None).abs
 absolute.argtypes, absolute.restype = [ctypes.c_int], ctypes.c_int
 
 
-def calls_c(x: int) -> int:
-    return absolute(x)
+class Numbers(NamedTuple):
+    words: Any
+
+
+def calls_c(numbers: Numbers) -> int:
+    return absolute(numbers.words[0])
 
 
 @needs_compiler
@@ -113,14 +137,15 @@ def test_code_that_refers_to_the_process_is_not_stored(
 ) -> None:
     monkeypatch.setenv("STEPSIM_CACHE_DIR", str(tmp_path))
     with caplog.at_level(logging.WARNING, logger="stepsim"):
-        assert cached_entry(calls_c)(-3) == 3
+        entry = cached_entry(calls_c, Numbers(np.int64))
+        assert entry(Numbers(np.array([-3]))) == 3
     assert "it is not stored" in caplog.text
-    assert not is_compiled()
+    assert not entry.is_stored()
 
 
 TINY_RUN = """
 import stepsim
-from stepsim.kernels.jit import is_compiled
+from stepsim.kernels.engine import run
 from stepsim.lowering import ChannelSpec, Network, UnitSpec
 from stepsim.simulation import simulate_network
 
@@ -128,7 +153,7 @@ units = (
     UnitSpec("load", "OffChipLoad", (), (0,), {"tile": [1, 1], "view": [1], "par": 1, "bpe": 2}),
     UnitSpec("store", "OffChipStore", (0,), (), {"tile": [1, 1], "par": 1}),
 )
-cached = is_compiled()
+cached = run.is_stored()
 result = simulate_network(Network(units, (ChannelSpec("tiles", 2),)))
 print(stepsim.__file__, cached, result.cycles)
 """
@@ -167,6 +192,56 @@ def test_an_edit_in_another_kernel_file_is_never_missed(tmp_path: Path) -> None:
     assert run() == (False, 49)
     queues.write_text(text)
     assert run() == (True, 42)
+
+
+EDITED_AFTER_IMPORT = """
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+import numpy as np
+import stepsim.kernels
+from stepsim.kernels.entry_point import cached_entry
+
+class Numbers(NamedTuple):
+    words: Any
+
+def first(numbers):
+    return numbers.words[0]
+
+entry = cached_entry(first, Numbers(np.int64))
+source = Path(stepsim.kernels.__file__).with_name("queues.py")
+if sys.argv[1:] == ["edit"]:
+    source.write_text(source.read_text() + "\\n")
+assert entry(Numbers(np.array([7]))) == 7
+print(entry.origin.how, entry.origin.path is not None, entry.is_stored())
+"""
+
+
+@needs_compiler
+def test_what_was_imported_before_an_edit_is_not_stored(tmp_path: Path) -> None:
+    package = tmp_path / "stepsim"
+    shutil.copytree(KERNELS.parent, package, ignore=shutil.ignore_patterns("__pycache__", "built"))
+    script = tmp_path / "script.py"
+    script.write_text(EDITED_AFTER_IMPORT)
+    cache = tmp_path / "cache"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "STEPSIM_CACHE_DIR": str(cache)}
+
+    def run(*arguments: str) -> tuple[str, str]:
+        done = subprocess.run(
+            [sys.executable, script, *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.strip(), done.stderr
+
+    found, told = run("edit")
+    assert found == "compiled False False"
+    assert "sources of the kernels were changed since this process imported them" in told
+    assert not list(cache.glob("*/*"))
+    assert run() == ("compiled True True", "")
+    assert run() == ("cached True True", "")
+    # What is stored for the sources that were imported is that of the functions at hand.
+    assert run("edit") == ("cached True True", "")
+    assert run() == ("compiled True True", "")
 
 
 @pytest.mark.parametrize(("setting", "value"), [("BOUNDSCHECK", 1), ("OPT", 1)])

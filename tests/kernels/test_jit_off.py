@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         "test_differential.py::test_engine_agrees_with_the_interpreter",
         "test_differential.py::test_failures_and_deadlocks_agree",
+        "test_many_inputs.py::test_plans_are_those_of_a_scan",
         "test_memory.py",
     ],
 )

@@ -240,6 +240,7 @@ def last_of_one(un, state, its):
     scratch = state.scratch
     base = un.scratch
     at = base + KEPT_OPERANDS
+    result = at + OPERAND_WORDS
     recurring = scratch[base + KEPT_SIMPLE] != 0 and its.operands == 1
     cycles = scratch[base + KEPT_COMPUTE]
     if its.write_back != 0:
@@ -249,10 +250,10 @@ def last_of_one(un, state, its):
         scratch[at + 2],
         cycles,
         scratch[base + KEPT_FLOPS],
-        scratch[at + OPERAND_WORDS],
-        scratch[at + OPERAND_WORDS + 1],
-        scratch[at + OPERAND_WORDS + 2],
-        scratch[at + OPERAND_WORDS + 3] >= 0,
+        scratch[result],
+        scratch[result + 1],
+        scratch[result + 2],
+        scratch[result + 3] >= 0,
     )
 
 
