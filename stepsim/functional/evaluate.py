@@ -16,7 +16,7 @@ from stepsim.functional.decisions import Decisions
 from stepsim.functional.measure import Sizes, collapsed, regular_dims, sizes_of
 from stepsim.functional.network import Feed, Node, Reader, run_nodes
 from stepsim.functional.registry import evaluator_of
-from stepsim.functional.symbols import Symbols, broken_assumption, contradictions
+from stepsim.functional.symbols import Symbols, broken_assumption, contradictions, streams_of
 from stepsim.functional.tensors import Tensors, assembled
 from stepsim.functional.values import Array, Payload, Token, World
 from stepsim.graph import Operator, Program, Stream
@@ -199,7 +199,7 @@ def evaluate(
         if not isinstance(op, FeedbackSource)
     ]  # fmt: skip
     failures = run_nodes(nodes, ready)
-    symbols = Symbols(program, _measure(feeds), given)
+    symbols = Symbols(streams_of(program), _measure(feeds), given)
     broken, undecided = broken_assumption(program.assumptions, symbols)
     if broken is not None:
         raise broken from (failures[0] if failures else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Sizes", "collapsed", "regular_dims", "sizes_of"]
 
@@ -12,7 +13,7 @@ Sizes = list[int]
 """One size for every subtensor that the dim lies in, in stream order."""
 
 
-def sizes_of(levels: Sequence[int], rank: int) -> list[Sizes]:
+def sizes_of(levels: Sequence[int] | NDArray[np.integer], rank: int) -> list[Sizes]:
     """Sizes of every dim of a rank-N stream, outermost first.
 
     Dim k is counted between two stops above k; the outermost dim has one size.

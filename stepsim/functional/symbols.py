@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import sympy
-
 from stepsim.errors import AssumptionError
 from stepsim.functional.measure import Sizes, collapsed
 from stepsim.functional.values import TileValue, Token
@@ -14,7 +12,7 @@ from stepsim.graph import Assumption, Dim, Program, Stream
 from stepsim.graph.operator import Bindings
 from stepsim.graph.types import Tile
 
-__all__ = ["Symbols", "broken_assumption", "contradictions"]
+__all__ = ["Symbols", "broken_assumption", "contradictions", "streams_of"]
 
 Measure = Callable[[Stream], "tuple[list[Sizes], list[Token]] | None"]
 """Sizes of every dim, outermost first, and the tokens of a finished stream; else None."""
@@ -23,20 +21,16 @@ Measure = Callable[[Stream], "tuple[list[Sizes], list[Token]] | None"]
 class Symbols:
     """What each symbol stands for: one int, or the sizes of a ragged dim in stream order.
 
-    A symbol gets its value from the first stream that has it as a dim of its own; outputs come
-    before the shapes that readers were told.
+    A symbol gets its value from the first of the streams that has it as a dim of its own.
     """
 
-    def __init__(self, program: Program, measure: Measure, bindings: Bindings) -> None:
+    def __init__(self, streams: Iterable[Stream], measure: Measure, bindings: Bindings) -> None:
         self._values: dict[Any, int | Sizes] = {}
         for table, indices in bindings.items():
             counts = table.counts_of(indices)
             for index, dim in table.count.known().items():
                 self._learn(dim, [counts[index]])
-        handles = [s for op in program.operators for s in op.outputs]
-        made = {id(s) for s in handles}
-        handles += [s for op in program.operators for s in op.inputs if id(s) not in made]
-        for stream in handles:
+        for stream in streams:
             found = measure(stream) if _has_symbols(stream) else None
             if found is None:
                 continue
@@ -49,29 +43,36 @@ class Symbols:
         if dim.is_static or not sizes:
             return
         if dim.is_ragged:
-            self._put(dim.expr, sizes)
-            self._put(dim.total, sum(sizes))
-            self._put(dim.bound, max(sizes))
+            self._put(dim.size, sizes)
+            self._put(dim.sum, sum(sizes))
+            self._put(dim.most, max(sizes))
         else:
-            self._put(dim.expr, sizes[0])
+            self._put(dim.size, sizes[0])
 
     def _put(self, expr: Any, value: int | Sizes) -> None:
-        if not isinstance(expr, int) and expr.is_Symbol:
+        if not isinstance(expr, int) and expr.is_symbol:
             self._values.setdefault(expr, value)
 
     def value(self, dim: Dim) -> int | Sizes | None:
         """Measured value of a dim; None when it has a symbol that no stream shows."""
-        if isinstance(dim.expr, int):
-            return dim.expr
+        if isinstance(dim.size, int):
+            return dim.size
         if dim.is_ragged:
-            return self._values.get(dim.expr)
-        known: dict[Any, Any] = {}
-        for symbol in dim.expr.free_symbols:
+            return self._values.get(dim.size)
+        known: dict[Any, int] = {}
+        for symbol in dim.size.symbols():
             value = self._values.get(symbol)
             if not isinstance(value, int):
                 return None
-            known[symbol] = sympy.Integer(value)
-        return int(dim.expr.xreplace(known))
+            known[symbol] = value
+        return int(dim.size.value(known))
+
+
+def streams_of(program: Program) -> list[Stream]:
+    """All streams of a program; outputs come before the shapes that readers were told."""
+    streams = [s for op in program.operators for s in op.outputs]
+    made = {id(s) for s in streams}
+    return streams + [s for op in program.operators for s in op.inputs if id(s) not in made]
 
 
 def _has_symbols(stream: Stream) -> bool:

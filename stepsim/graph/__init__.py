@@ -1,11 +1,14 @@
 """What a program computes: operators, streams, symbolic shapes and symbolic metrics."""
 
-from stepsim.graph import fn, nn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from stepsim.deferred import names_of
+from stepsim.graph import fn
 from stepsim.graph.accumulation import Init
 from stepsim.graph.dims import Dim, Kind
 from stepsim.graph.feedback import Feedback, feedback
 from stepsim.graph.functions import Function, function
-from stepsim.graph.graph_file import load_graph
 from stepsim.graph.metrics import BoundMetrics, Metrics, OperatorMetrics
 from stepsim.graph.operator import Operator
 from stepsim.graph.ops.dealing import deinterleave, interleave, static_reassemble
@@ -48,6 +51,10 @@ from stepsim.graph.types import (
     TupleType,
     spec,
 )
+
+if TYPE_CHECKING:
+    from stepsim.graph import nn
+    from stepsim.graph.graph_file import load_graph
 
 __all__ = [
     "Ack",
@@ -122,3 +129,10 @@ __all__ = [
     "wire",
     "zip",
 ]
+
+_lookup = names_of(__name__, {"graph_file": ("load_graph",)})
+
+
+def __getattr__(name: str) -> Any:
+    """What few programs need: layers, and files of graphs."""
+    return import_module("stepsim.graph.nn") if name == "nn" else _lookup(name)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stepsim.arguments import counted, is_number, scalar, shown
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.dims import Dim, Namer, cardinality
+from stepsim.graph.dims import Dim, Namer, cardinality, fixed
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.inference import Setting, evaluated, result_types, state_of
 from stepsim.graph.limits import SIDE
@@ -336,7 +337,7 @@ def _start(
                     f"{Tile(dtype, *wanted)}"
                 )
     else:
-        held = [Dim(init.rows), Dim(init.cols)]
+        held = [fixed(init.rows), fixed(init.cols)]
         if adapts and not fn.shape.broadcast:
             for side, own in zip(wanted, held, strict=True):
                 if side != own:
@@ -355,13 +356,17 @@ def _own(fn: Function, i: int, elements: Sequence[Tile]) -> DType:
 
 
 def _default(fn: Function, sides: list[int], is_empty: bool) -> Init:
-    rows, cols = sides
+    return _usual(fn.start, *sides, is_empty)
+
+
+@lru_cache(maxsize=1024)
+def _usual(start: float, rows: int, cols: int, is_empty: bool) -> Init:
     if is_empty:
         return Init("empty", rows, cols)
     for kind, value in _KINDS.items():
-        if value == fn.start and kind != "empty":
+        if value == start and kind != "empty":
             return Init(kind, rows, cols)
-    return Init("full", rows, cols, None, fn.start)
+    return Init("full", rows, cols, None, start)
 
 
 def _packing(
@@ -387,9 +392,9 @@ def _packing(
 def _packed(side: Dim, stream: Stream, reduced: Sequence[Dim], namer: Namer) -> Dim:
     """Tile side after packing: int, symbol or a ragged tile dim (absorbing rule)."""
     if not (side.is_ragged or any(d.is_ragged for d in reduced)):
-        return Dim(product((side.expr, *(d.expr for d in reduced))))
+        return Dim(product((side.size, *(d.size for d in reduced))))
     kept = stream.shape[: len(stream.shape) - len(reduced)]
     total: Size | None = None
     if not side.is_ragged:
-        total = product((side.expr, cardinality(stream.shape)))
+        total = product((side.size, cardinality(stream.shape)))
     return namer.ragged("r", f"rows packed from {stream!r}", total=total, span=cardinality(kept))

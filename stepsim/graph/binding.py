@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph.dims import Dim
+from stepsim.graph.formula import light
 from stepsim.graph.handle import Counts, RepeatedCounts
 from stepsim.graph.routing_table import Routing
 from stepsim.graph.stream import Stream
@@ -21,25 +20,18 @@ from stepsim.graph.types import IndexSelector, MultiHot
 if TYPE_CHECKING:
     from stepsim.graph.program import Program
 
-__all__ = ["number_of", "substitution", "symbols_of"]
+__all__ = ["number_of", "substitution"]
 
 
-@lru_cache(maxsize=64)
-def symbols_of(expr: sympy.Expr) -> frozenset[sympy.Symbol]:
-    """Free symbols. Remembered, since a total has thousands of terms and is bound many times."""
-    return frozenset(expr.free_symbols)
-
-
-def number_of(expr: sympy.Expr, table: Mapping[sympy.Symbol, int]) -> int:
+def number_of(expr: Any, table: Mapping[Any, int]) -> int:
     """An expression as a number; ArgError for symbols that ``table`` does not hold."""
-    symbols = symbols_of(expr)
-    missing = sorted(str(s) for s in symbols if s not in table)
-    if missing:
+    size = light(expr)
+    if isinstance(size, int):
+        return size
+    if not size.symbols() <= table.keys():
+        missing = sorted(str(s) for s in size.symbols() if s not in table)
         raise ArgError(f"{', '.join(missing)} have no value; bind the objects that own them")
-    found = expr.xreplace({s: sympy.Integer(table[s]) for s in symbols})
-    if not found.is_Rational:
-        found = sympy.simplify(found)
-    return int(found)
+    return int(size.value(table))
 
 
 def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
@@ -58,7 +50,7 @@ def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
         elif isinstance(key, Dim) and key.is_ragged:
             _bind_ragged(program, key, value, table)
         else:
-            symbol = key.expr if isinstance(key, Dim) else key
+            symbol = key.size if isinstance(key, Dim) else light(key)
             if symbol not in program.namer.provenance:
                 known = ", ".join(str(s) for s in program.namer.provenance) or "none"
                 raise ArgError(
@@ -79,7 +71,7 @@ def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
         before = len(table)
         for left, right in pairs:
             for a, b in ((left, right), (right, left)):
-                if not isinstance(a, int) and a.is_Symbol and a not in table and _known(b, table):
+                if not isinstance(a, int) and a.is_symbol and a not in table and _known(b, table):
                     table[a] = _value(b, table)
         grown = len(table) > before
     for left, right in pairs:
@@ -94,7 +86,7 @@ def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
 
 
 def _known(expr: Any, table: Mapping[Any, int]) -> bool:
-    return isinstance(expr, int) or all(symbol in table for symbol in expr.free_symbols)
+    return isinstance(expr, int) or expr.symbols() <= table.keys()
 
 
 def _value(expr: Any, table: Mapping[Any, int]) -> int:
@@ -105,7 +97,7 @@ def _whole(value: Any, owner: str, position: int | None = None) -> int:
     """``value`` as an int when it is a whole number from 0."""
     if isinstance(value, np.generic):
         value = value.item()
-    whole = isinstance(value, Integral | sympy.Integer) and not isinstance(value, bool)
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < 0:
         at = "" if position is None else f" at position {position}"
         raise ArgError(
@@ -155,7 +147,7 @@ def _bind_routing(program: Program, routing: Any, value: Any, table: dict[Any, i
             f"({routing.rows}, {routing.k}), found shape {shape}"
         )
     for index, size in routing.count.known().items():
-        table[size.expr] = counts[index]
+        table[size.size] = counts[index]
 
 
 def _check_count(routing: Any, expert: int, count: int) -> None:
@@ -175,7 +167,7 @@ def _check_sum(routing: Any, total: int) -> None:
 
 def _check_counts(routing: Any, table: Mapping[Any, int]) -> None:
     """Counts may also be bound one by one."""
-    bound = {i: table[d.expr] for i, d in routing.count.known().items() if d.expr in table}
+    bound = {i: table[d.size] for i, d in routing.count.known().items() if d.size in table}
     for expert, count in bound.items():
         _check_count(routing, expert, count)
     if len(bound) == routing.experts:
@@ -194,7 +186,7 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
     if not isinstance(stream.type, MultiHot | IndexSelector):
         raise ArgError(f"cannot bind {stream!r}: it owns no symbols")
     given = _wholes(value, repr(stream), stream.type.width, "one count for each output")
-    elements = stream.elements()
+    elements = stream.cardinality()
     for index, count in enumerate(given):
         if isinstance(elements, int) and count > elements:
             raise ArgError(
@@ -210,8 +202,8 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
                 f"{stream!r}: count {given[index]} at position {index} contradicts {size}, which "
                 "the selector's values give"
             )
-        if not isinstance(size.expr, int) and size.expr.is_Symbol:
-            table[size.expr] = given[index]
+        if not isinstance(size.size, int) and size.size.is_symbol:
+            table[size.size] = given[index]
 
 
 def _once(stream: Stream, counts: Counts, given: list[int]) -> tuple[Counts, list[int]]:
@@ -232,15 +224,15 @@ def _bind_ragged(program: Program, size: Dim, value: Any, table: dict[Any, int])
     sizes = _wholes(
         value, f"ragged dim {size}", _positions(program, size), "one size for each outer position"
     )
-    for expr, number in ((size.total, sum(sizes)), (size.bound, max(sizes, default=0))):
-        if not isinstance(expr, int) and expr.is_Symbol:
+    for expr, number in ((size.sum, sum(sizes)), (size.most, max(sizes, default=0))):
+        if not isinstance(expr, int) and expr.is_symbol:
             table[expr] = number
 
 
 def _positions(program: Program, size: Dim) -> int | None:
     """How many sizes a ragged dim has, when a stream of constant length holds them."""
     for (operator, output), lengths in program.lengths().items():
-        if lengths.expr == size.expr:
-            elements = program.operators[operator].outputs[output].elements()
+        if lengths.size == size.size:
+            elements = program.operators[operator].outputs[output].cardinality()
             return elements if isinstance(elements, int) else None
     return None

@@ -11,14 +11,30 @@ import enum
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, SupportsIndex, TypeAlias, cast
-
-import sympy
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, KindError
+from stepsim.graph.atoms import Symbol
+from stepsim.graph.formula import Formula, is_expression, multiplied
 from stepsim.graph.limits import COUNT, SIZE
-from stepsim.graph.sizes import Size, ceil_div, plain, product, text
+from stepsim.graph.sizes import (
+    Expression,
+    Size,
+    at_least_one,
+    ceil_div,
+    divided,
+    expression,
+    fraction,
+    may_count,
+    plain,
+    primitive,
+    product,
+    text,
+)
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = [
     "Dim",
@@ -26,6 +42,7 @@ __all__ = [
     "Kind",
     "Namer",
     "cardinality",
+    "fixed",
     "flatten_dims",
     "format_dims",
     "total_over",
@@ -45,9 +62,9 @@ class Namer:
 
     def __init__(self) -> None:
         self._used: dict[str, int] = {}
-        self.provenance: dict[sympy.Symbol, str] = {}
+        self.provenance: dict[Size, str] = {}
 
-    def symbol(self, base: str, provenance: str) -> sympy.Symbol:
+    def symbol(self, base: str, provenance: str) -> Symbol:
         """A new non-negative integer symbol called ``base``, or ``base_2``, ... when taken."""
         count = self._used.get(base, 0) + 1
         self._used[base] = count
@@ -55,7 +72,7 @@ class Namer:
         if count > 1 and name in self._used:
             return self.symbol(name, provenance)
         self._used.setdefault(name, 1)
-        symbol = sympy.Symbol(name, integer=True, nonnegative=True)
+        symbol = Symbol(name)
         self.provenance[symbol] = provenance
         return symbol
 
@@ -91,39 +108,45 @@ class Dim:
     static : the sizes of a ragged dim are known before the run.
     parts : the dims this one was merged from, by input of an eager merge.
     span : number of stream elements that ``total`` sums over (ragged tile dims only).
+    size, sum, most, over : ``expr``, ``total``, ``bound`` and ``span`` as formulas, which the
+        package calculates with.
     """
 
-    __slots__ = ("_namer", "bound", "expr", "kind", "parts", "span", "static", "total")
+    __slots__ = ("_namer", "kind", "most", "over", "parts", "size", "static", "sum")
 
     _namer: Namer | None
-    expr: Size
+    size: Size
     kind: Kind
-    total: Size
-    bound: Size
+    sum: Size
+    most: Size
     static: bool
     parts: tuple[Dim, ...]
-    span: Size | None
+    over: Size | None
 
     def __init__(
         self,
-        expr: Size,
+        expr: Size | sympy.Expr,
         kind: Kind | None = None,
-        total: Size | None = None,
-        bound: Size | None = None,
+        total: Size | sympy.Expr | None = None,
+        bound: Size | sympy.Expr | None = None,
         static: bool = False,
         namer: Namer | None = None,
         parts: tuple[Dim, ...] = (),
-        span: Size | None = None,
+        span: Size | sympy.Expr | None = None,
     ) -> None:
-        if type(expr) is not int:
-            if not isinstance(expr, (int, sympy.Expr)) or isinstance(expr, bool):
-                raise ArgError(f"a dim is an int or a sympy expression, not {shown(expr)}")
-            expr = plain(expr)
-        fixed = isinstance(expr, int)
-        if isinstance(expr, int):
-            if not 0 <= expr <= SIZE.high:
-                raise ArgError(SIZE.refusal("a dim", expr))
-        elif not _may_count(expr):
+        if type(expr) is int:
+            size: Size = expr
+        elif isinstance(expr, Formula | int) and not isinstance(expr, bool):
+            size = expr
+        elif is_expression(expr):
+            size = plain(expr)
+        else:
+            raise ArgError(f"a dim is an int or a sympy expression, not {shown(expr)}")
+        fixed = isinstance(size, int)
+        if isinstance(size, int):
+            if not 0 <= size <= SIZE.high:
+                raise ArgError(SIZE.refusal("a dim", size))
+        elif not may_count(size):
             raise ArgError(f"a dim cannot be {expr}: it is a whole number from 0")
         if kind is None:
             kind = Kind.SR if fixed else Kind.DR
@@ -134,23 +157,43 @@ class Dim:
                 f"found {shown(kind)}"
             )
         put = object.__setattr__
-        put(self, "expr", expr)
+        put(self, "size", size)
         put(self, "kind", kind)
-        put(self, "total", expr if total is None else plain(total))
-        put(self, "bound", expr if bound is None else plain(bound))
+        put(self, "sum", size if total is None else plain(total))
+        put(self, "most", size if bound is None else plain(bound))
         put(self, "static", static or kind is Kind.SR)
         put(self, "_namer", namer)
         put(self, "parts", parts)
-        put(self, "span", span)
+        put(self, "over", None if span is None else plain(span))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Dim is immutable; cannot set {name}")
 
     def __reduce__(self) -> tuple[type[Dim], tuple[object, ...]]:
         return Dim, (
-            self.expr, self.kind, self.total, self.bound, self.static, self._namer, self.parts,
-            self.span,
+            self.size, self.kind, self.sum, self.most, self.static, self._namer, self.parts,
+            self.over,
         )  # fmt: skip
+
+    @property
+    def expr(self) -> Expression:
+        """The size: an int for static-regular dims, else a sympy expression."""
+        return expression(self.size)
+
+    @property
+    def total(self) -> Expression:
+        """Sum of the sizes over all outer positions of a ragged dim, else the size."""
+        return expression(self.sum)
+
+    @property
+    def bound(self) -> Expression:
+        """Largest size over all outer positions of a ragged dim, else the size."""
+        return expression(self.most)
+
+    @property
+    def span(self) -> Expression | None:
+        """Number of stream elements that ``total`` sums over, of ragged tile dims."""
+        return None if self.over is None else expression(self.over)
 
     @classmethod
     def of(cls, value: DimLike) -> Dim:
@@ -159,9 +202,9 @@ class Dim:
             return value
         if is_whole(value):
             return cls(int(cast(SupportsIndex, value)))
-        if not isinstance(value, sympy.Expr):
+        if not (isinstance(value, Formula) or is_expression(value)):
             raise ArgError(f"a dim is an int, a Dim or a sympy expression, not {shown(value)}")
-        return cls(value)
+        return cls(cast(Size, value))
 
     @property
     def is_static(self) -> bool:
@@ -175,29 +218,33 @@ class Dim:
 
     def is_one(self) -> bool:
         """Whether the size is the constant 1."""
-        return bool(self.kind is Kind.SR and self.expr == 1)
+        return bool(self.kind is Kind.SR and self.size == 1)
 
     def __int__(self) -> int:
         if self.kind is not Kind.SR:
             raise KindError(
                 f"dim {self} is {_KIND_TEXT[self.kind]}: it has no int value before a run"
             )
-        return int(self.expr)
+        return int(self.size)
 
     __index__ = __int__
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim):
-            return bool(self.expr == other.expr) and self.kind is other.kind
-        if isinstance(other, (int, sympy.Expr)):
-            return bool(self.expr == other)
+            if other is self:
+                return True
+            return bool(self.size == other.size) and self.kind is other.kind
+        if isinstance(other, int | Formula) or is_expression(other):
+            return bool(self.size == other)
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        # Equal to an expression of sympy, so hashed as it.
+        alike = isinstance(self.size, int | Symbol)
+        return hash(self.size if alike else self.expr)
 
     def __str__(self) -> str:
-        return f"~{text(self.expr)}" if self.kind is Kind.RG else text(self.expr)
+        return f"~{text(self.size)}" if self.kind is Kind.RG else text(self.size)
 
     def __repr__(self) -> str:
         return f"Dim({self}, {self.kind.name})"
@@ -220,12 +267,12 @@ class Dim:
             return self
         namer = _namer_of(self)
         total = (
-            namer.symbol(f"{self.expr}_total", f"sum of all sizes of {self} in {why}")
+            namer.symbol(f"{self.size}_total", f"sum of all sizes of {self} in {why}")
             if times is None
-            else product((self.total, times))
+            else product((self.sum, times))
         )
         parts = tuple(part.repeated(times, why) for part in self.parts)
-        return Dim(self.expr, self.kind, total, self.bound, self.static, namer, parts, self.span)
+        return Dim(self.size, self.kind, total, self.most, self.static, namer, parts, self.over)
 
     def counted_anew(self, span: Size, why: str) -> Dim:
         """A ragged tile side in a stream of ``span`` elements with each size any number of times.
@@ -235,8 +282,8 @@ class Dim:
         if not self.is_ragged:
             return self
         namer = _namer_of(self)
-        total = namer.symbol(f"{self.expr}_total", f"sum of all sizes of {self} in {why}")
-        return Dim(self.expr, self.kind, total, self.bound, self.static, namer, (), span)
+        total = namer.symbol(f"{self.size}_total", f"sum of all sizes of {self} in {why}")
+        return Dim(self.size, self.kind, total, self.most, self.static, namer, (), span)
 
     def ceil_div(self, chunk: int) -> Dim:
         """``ceil(self / chunk)``; ragged dims get a new symbol whose total is unknown."""
@@ -249,21 +296,15 @@ class Dim:
             return self
         if self.is_ragged:
             return _namer_of(self).ragged(
-                f"{self.expr}_c{chunk}",
+                f"{self.size}_c{chunk}",
                 f"ceil of {self} / {chunk}",
-                bound=ceil_div(self.bound, chunk),
+                bound=ceil_div(self.most, chunk),
                 static=self.static,
             )
-        return Dim(ceil_div(self.expr, chunk))
+        return Dim(ceil_div(self.size, chunk))
 
 
-@lru_cache(maxsize=1 << 14)
-def _may_count(expr: Any) -> bool:
-    """False for an expression that is known not to be a whole number from 0; sympy is slow."""
-    return not (expr.is_Number or expr.is_integer is False or expr.is_negative)
-
-
-DimLike: TypeAlias = Dim | Size | SupportsIndex
+DimLike: TypeAlias = "Dim | Size | sympy.Expr | SupportsIndex"
 """A Dim, an int (of numpy too) or a sympy expression."""
 
 _KIND_TEXT = {
@@ -280,6 +321,12 @@ def _namer_of(*dims: Dim) -> Namer:
     raise KindError("a ragged dim that belongs to no program cannot enter arithmetic")
 
 
+@lru_cache(maxsize=4096)
+def fixed(size: int) -> Dim:
+    """The dim of a known size. Dims are immutable, so that one serves all."""
+    return Dim(size)
+
+
 def _combine(a: Dim, b: Dim, op: str) -> Dim:
     if op == "mul":
         if a.is_one():
@@ -294,13 +341,13 @@ def _combine(a: Dim, b: Dim, op: str) -> Dim:
         if b == 0:
             return a
     if not (a.is_ragged or b.is_ragged):
-        return Dim(product((a.expr, b.expr)) if op == "mul" else a.expr + b.expr)
-    bound = product((a.bound, b.bound)) if op == "mul" else a.bound + b.bound
+        return Dim(product((a.size, b.size)) if op == "mul" else a.size + b.size)
+    bound = product((a.most, b.most)) if op == "mul" else a.most + b.most
     total: Size | None = None
     if op == "mul" and not (a.is_ragged and b.is_ragged):
-        total = product((a.total, b.total))
+        total = product((a.sum, b.sum))
     elif op == "add" and a.is_ragged and b.is_ragged:
-        total = a.total + b.total
+        total = a.sum + b.sum
     return _namer_of(a, b).ragged(
         "d", f"absorbed: {a} {'*' if op == 'mul' else '+'} {b}", total=total, bound=bound,
         static=a.static and b.static,
@@ -309,33 +356,36 @@ def _combine(a: Dim, b: Dim, op: str) -> Dim:
 
 def cardinality(shape: Sequence[Dim]) -> Size:
     """Number of elements of a stream: total of the innermost ragged dim times the dims below it."""
-    for position in range(len(shape) - 1, -1, -1):
-        if shape[position].is_ragged:
-            below = (d.expr for d in shape[position + 1 :])
-            return product((shape[position].total, *below))
-    return product(d.expr for d in shape)
+    sizes: list[Size] = []
+    for dim in reversed(shape):
+        if dim.kind is Kind.RG:
+            sizes.append(dim.sum)
+            break
+        sizes.append(dim.size)
+    return product(sizes)
 
 
-def total_over(side: Dim, count: Size) -> Size:
+def total_over(side: Dim, count: Size | Expression) -> Size:
     """Sum of a tile side over ``count`` elements of a stream.
 
     A ragged side knows its sum over ``span`` elements; a stream with a multiple of them repeats
     each as often.
     """
+    count = plain(count)
     if not side.is_ragged:
-        return product((side.expr, count))
-    if side.span is None or side.span == count:
-        return side.total
-    if isinstance(side.span, int) or isinstance(count, int):
-        return _quotient(side.total * count, side.span)
-    (a, x), (b, y) = count.primitive(), side.span.primitive()
-    return side.total * a / b if x == y else _quotient(side.total * count, side.span)
+        return product((side.size, count))
+    if side.over is None or side.over == count:
+        return side.sum
+    if isinstance(side.over, int) or isinstance(count, int):
+        return _quotient(side.sum * count, side.over)
+    (a, x), (b, y) = primitive(count), primitive(side.over)
+    return multiplied((side.sum, a / b)) if x == y else _quotient(side.sum * count, side.over)
 
 
 def _quotient(a: Size, b: Size) -> Size:
-    """``a / b``, never a float; 0 where both are 0."""
-    top, bottom = (sympy.sympify(a) / b).as_numer_denom()
-    return plain(top / sympy.Max(1, bottom) if bottom.free_symbols else top / bottom)
+    """``a / b``; 0 where both are 0."""
+    top, bottom = fraction(divided(a, max(1, b) if isinstance(b, int) else b))
+    return divided(top, bottom if isinstance(bottom, int) else at_least_one(bottom))
 
 
 def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:
@@ -348,12 +398,12 @@ def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:
     if len(keep) == 1 and not (outermost and keep[0].is_ragged):
         return keep[0]
     if not any(d.is_ragged for d in dims):
-        return Dim(product(d.expr for d in dims))
+        return Dim(product(d.size for d in dims))
     total = cardinality(dims)
     if outermost:
         return Dim(total, Kind.DR)
     return _namer_of(*dims).ragged(
-        "d", why, total=total, bound=math.prod(d.bound for d in dims),
+        "d", why, total=total, bound=math.prod(d.most for d in dims),
         static=all(d.static for d in dims),
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ def _output(op: Operator) -> str:
     if not op.outputs:
         return "-"
     first = op.outputs[0]
-    sizes = (str(d) if d.is_ragged else fold_sum(d.expr) for d in first.shape)
+    sizes = (str(d) if d.is_ragged else fold_sum(d.size) for d in first.shape)
     more = f" (+{len(op.outputs) - 1} outputs)" if len(op.outputs) > 1 else ""
     kind = shorten(f" of {first.type}", OUTPUT_COLUMNS // 2)
     shape = shorten(f"Stream[{', '.join(sizes)}]", OUTPUT_COLUMNS - len(kind))

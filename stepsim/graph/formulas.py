@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import sympy
+from typing import TYPE_CHECKING
 
-from stepsim.graph.sizes import Size
+from stepsim.graph.formula import light
+from stepsim.graph.sizes import Expression, Size
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["fold_sum", "shorten"]
 
 _FEWEST = 3
 
 
-def fold_sum(formula: Size) -> str:
+def fold_sum(formula: Size | Expression) -> str:
     """Write a sum with terms that differ only in their symbol as one ``sum``.
 
     ``2*n0 + 2*n1 + 2*n2 + 7`` becomes ``sum(2*n for n in n0..n2) + 7``.
     """
-    if isinstance(formula, int):
-        return str(formula)
+    size: Size = light(formula)
+    if isinstance(size, int) or len(tuple(size.terms())) == 1:
+        return str(size)
+    import sympy
+
     stand_in = sympy.Symbol("n", integer=True, nonnegative=True)
     groups: dict[sympy.Expr, list[tuple[sympy.Symbol, sympy.Expr]]] = {}
     rest: list[str] = []
-    for term in sympy.Add.make_args(formula):
+    for term in sympy.Add.make_args(size.sympy()):
         symbols = term.free_symbols
         if len(symbols) == 1:
             (symbol,) = symbols

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import RankError
 from stepsim.graph.dims import Dim, cardinality, format_dims
-from stepsim.graph.sizes import Size
+from stepsim.graph.sizes import Expression, Size, expression
 from stepsim.graph.types import ElementType
 
 if TYPE_CHECKING:
@@ -180,9 +180,13 @@ class StreamHandle:
             raise RankError(f"dim {index} does not exist: {self!r} has dims 0..{self.rank}")
         return self.shape[self.rank - int(index)]
 
-    def elements(self) -> Size:
-        """Number of elements, ``||stream||``."""
+    def cardinality(self) -> Size:
+        """Number of elements as the package calculates with it."""
         return cardinality(self.shape)
+
+    def elements(self) -> Expression:
+        """Number of elements, ``||stream||``: an int or a sympy expression."""
+        return expression(self.cardinality())
 
     def describe(self) -> str:
         """``Stream[n1, 1] of Tile[1x64 bf16]``."""

@@ -12,31 +12,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import sympy
 
 from stepsim.arguments import shown
 from stepsim.dtypes import DType, packed_bytes
 from stepsim.errors import ArgError, GraphError
-from stepsim.graph.binding import number_of, substitution, symbols_of
+from stepsim.graph.binding import number_of, substitution
 from stepsim.graph.dims import Dim
+from stepsim.graph.formula import Formula, light
 from stepsim.graph.formulas import fold_sum, shorten
 from stepsim.graph.handle import StreamHandle
-from stepsim.graph.sizes import Size, active, ceil_div, plain, product
+from stepsim.graph.sizes import (
+    Expression,
+    Size,
+    active,
+    ceil_div,
+    expression,
+    product,
+    sum_of,
+)
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
 if TYPE_CHECKING:
+    import sympy
+
     from stepsim.graph.operator import Operator
     from stepsim.graph.program import Program
 
-__all__ = ["COUNTINGS", "Accounting", "BoundMetrics", "Metrics", "OperatorMetrics", "measure"]
+__all__ = [
+    "COUNTINGS",
+    "Accounting",
+    "BoundMetrics",
+    "Metrics",
+    "OperatorMetrics",
+    "allocated_compute",
+    "measure",
+    "measured_bytes",
+]
 
 COUNTINGS = ("executed", "published", "published2", "paper")
 PUBLISHED_SCALAR_BYTES = 4
 
 _QUANTITIES = ("off_chip_traffic", "on_chip_memory", "flops")
+
+Quantities: TypeAlias = tuple[Size, Size, Size]
+"""Off-chip traffic, on-chip memory and FLOPs."""
 
 FORMULA_COLUMNS = 100
 """Widest formula in the repr of metrics."""
@@ -74,20 +97,20 @@ class Accounting:
     def type_bytes(self, element: ElementType) -> Size:
         """Bytes that one element needs on chip; ragged sizes count with their bound."""
         if isinstance(element, Tile):
-            return self.scalar_bytes(element.elements(), element.dtype)
+            return self.scalar_bytes(element.scalars(), element.dtype)
         if isinstance(element, MultiHot):
             return element.width
         if isinstance(element, IndexSelector):
             return 2 * element.active
         if isinstance(element, Buffer):
-            return product((*(d.bound for d in element.dims), self.type_bytes(element.tile)))
+            return product((*(d.most for d in element.dims), self.type_bytes(element.tile)))
         if isinstance(element, TupleType):
             return sum(self.type_bytes(p) for p in element.parts)
         return 1
 
     def stream_bytes(self, stream: StreamHandle) -> Size:
         """Bytes of all elements of a stream of tiles of static size."""
-        return product((stream.elements(), self.type_bytes(stream.type)))
+        return product((stream.cardinality(), self.type_bytes(stream.type)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,24 +118,37 @@ class OperatorMetrics:
     """One row of the table: what an operator contributes."""
 
     operator: Operator
-    off_chip_traffic: Size
-    on_chip_memory: Size
-    flops: Size
+    sizes: Quantities
+
+    @property
+    def off_chip_traffic(self) -> Expression:
+        """Bytes read from and written to off-chip memory."""
+        return expression(self.sizes[0])
+
+    @property
+    def on_chip_memory(self) -> Expression:
+        """Bytes held on chip."""
+        return expression(self.sizes[1])
+
+    @property
+    def flops(self) -> Expression:
+        """Every executed FLOP, padded rows included."""
+        return expression(self.sizes[2])
 
     def __repr__(self) -> str:
-        return f"<{self.operator.title()}: {_totals(self)}>"
+        return f"<{self.operator.title()}: {_totals(self.sizes)}>"
 
 
-def _totals(of: OperatorMetrics | Metrics | BoundMetrics) -> str:
+def _totals(sizes: Sequence[Size]) -> str:
     """The three quantities on one line, long formulas shortened."""
     traffic, memory, flops = (
         f"{size:,}" if isinstance(size, int) else shorten(fold_sum(size), FORMULA_COLUMNS)
-        for size in map(plain, (of.off_chip_traffic, of.on_chip_memory, of.flops))
+        for size in sizes
     )
     return f"off-chip traffic {traffic} bytes, on-chip memory {memory} bytes, FLOPs {flops}"
 
 
-def _check_traffic(traffic: Size, program: Program) -> None:
+def _check_traffic(traffic: Size | Expression, program: Program) -> None:
     if traffic == 0:
         raise ArgError(
             f"program '{program.name}' has no operational intensity: it has no off-chip traffic. "
@@ -120,15 +156,11 @@ def _check_traffic(traffic: Size, program: Program) -> None:
         )
 
 
-def _sum(terms: Iterable[Size]) -> sympy.Expr:
-    number = 0
-    rest: list[sympy.Expr] = []
-    for term in terms:
-        if isinstance(term, int):
-            number += term
-        else:
-            rest.append(term)
-    return sympy.Add(number, *rest)
+def _shown(size: Size) -> sympy.Expr:
+    """A total as users get it: always an expression."""
+    from stepsim.graph.sympy_forms import shown as shown_of
+
+    return shown_of(size)
 
 
 _NUMERIC: dict[str, Callable[..., Any]] = {
@@ -151,13 +183,26 @@ class Metrics:
     counting: str
     count_fifos: bool
     on_demand: bool
-    off_chip_traffic: sympy.Expr
-    on_chip_memory: sympy.Expr
-    flops: sympy.Expr
+    sizes: Quantities
     _rows: tuple[OperatorMetrics, ...]
 
+    @property
+    def off_chip_traffic(self) -> sympy.Expr:
+        """Bytes read from and written to off-chip memory."""
+        return _shown(self.sizes[0])
+
+    @property
+    def on_chip_memory(self) -> sympy.Expr:
+        """Bytes held on chip."""
+        return _shown(self.sizes[1])
+
+    @property
+    def flops(self) -> sympy.Expr:
+        """Every executed FLOP, padded rows included."""
+        return _shown(self.sizes[2])
+
     def __repr__(self) -> str:
-        return f"<Metrics of '{self.program.name}' ({self.counting}): {_totals(self)}>"
+        return f"<Metrics of '{self.program.name}' ({self.counting}): {_totals(self.sizes)}>"
 
     def table(self) -> tuple[OperatorMetrics, ...]:
         """Contribution of each operator, in program order."""
@@ -166,28 +211,24 @@ class Metrics:
     @property
     def operational_intensity(self) -> sympy.Expr:
         """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
-        _check_traffic(self.off_chip_traffic, self.program)
+        _check_traffic(self.sizes[0], self.program)
         return self.flops / self.off_chip_traffic
 
     @property
     def allocated_compute(self) -> int:
         """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations."""
-        total = 0
-        for op in self.program.operators:
-            if op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan"):
-                bandwidth = op.bandwidth()  # type: ignore[attr-defined]
-                if bandwidth is None:
-                    raise GraphError(
-                        f"{op.title()} has no compute bandwidth. Pass compute_bw= to the operator "
-                        f"or to Program ({op.source})"
-                    )
-                total += bandwidth
-        return total
+        return allocated_compute(self.program)
 
     def free_symbols(self) -> list[sympy.Symbol]:
         """Symbols of the three totals, by name."""
-        parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
-        return sorted({s for e in parts for s in symbols_of(e)}, key=str)
+        import sympy
+
+        made = {s.sympy() for s in self._symbols}
+        return sorted((s for s in made if isinstance(s, sympy.Symbol)), key=str)
+
+    @cached_property
+    def _symbols(self) -> set[Formula]:
+        return _symbols_of(self.sizes)
 
     def bind(self, values: Mapping[Any, Any] | None = None) -> BoundMetrics:
         """Numbers for given values of the symbols.
@@ -222,15 +263,8 @@ class Metrics:
                 f"found {shown(values)}"
             )
         table = substitution(self.program, values or {})
-        parts = (self.off_chip_traffic, self.on_chip_memory, self.flops)
-        missing = sorted({s for e in parts for s in symbols_of(e) if s not in table}, key=str)
-        if missing:
-            lines = "".join(f"\n  - {s}: {self.program.provenance(s)}" for s in missing)
-            raise ArgError(
-                f"program '{self.program.name}': {len(missing)} symbols have no value. Bind the "
-                f"object that owns them:{lines}"
-            )
-        return BoundMetrics(self, table, *(number_of(e, table) for e in parts))
+        _check_values(self.program, self._symbols, table)
+        return BoundMetrics(self, table, *(number_of(size, table) for size in self.sizes))
 
     def bind_trace(self, indices: Any) -> BoundMetrics:
         """Bind the only routing of the program to an index array ``[rows, k]``."""
@@ -252,6 +286,8 @@ class Metrics:
         ArgError : there is no such quantity, an argument is none, or the total depends on a symbol
             that is not among them.
         """
+        import sympy
+
         if not (isinstance(quantity, str) and quantity in _QUANTITIES):
             raise ArgError(f"unknown quantity {quantity!r:.200}; use {', '.join(_QUANTITIES)}")
         expr = getattr(self, quantity)
@@ -282,7 +318,8 @@ class BoundMetrics:
 
     def __repr__(self) -> str:
         of = self.symbolic
-        return f"<BoundMetrics of '{of.program.name}' ({of.counting}): {_totals(self)}>"
+        totals = _totals((self.off_chip_traffic, self.on_chip_memory, self.flops))
+        return f"<BoundMetrics of '{of.program.name}' ({of.counting}): {totals}>"
 
     @property
     def operational_intensity(self) -> float:
@@ -295,38 +332,95 @@ class BoundMetrics:
         """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations."""
         return self.symbolic.allocated_compute
 
-    def value(self, size: Dim | Size) -> int:
+    def value(self, size: Dim | Size | Expression) -> int:
         """A dim or expression of the program as a number; ArgError for anything else."""
-        expr = size.expr if isinstance(size, Dim) else size
-        if isinstance(expr, int) and not isinstance(expr, bool):
-            return expr
-        if not isinstance(expr, sympy.Expr) or (expr.is_number and not expr.is_Integer):
+        known: Any = size.size if isinstance(size, Dim) else light(size)
+        whole = isinstance(known, int) and not isinstance(known, bool)
+        if not (whole or (isinstance(known, Formula) and known.symbols())):
             raise ArgError(f"value: found {size!r:.200}, expected a dim or an expression of dims")
-        return number_of(expr, self.values)
+        return number_of(known, self.values)
 
 
 def measure(
     program: Program, *, counting: str, count_fifos: bool, on_demand: bool | None
 ) -> Metrics:
-    """Total the operators of a program; one ``Add`` per quantity."""
+    """Total the operators of a program; one sum per quantity."""
     if not isinstance(counting, str) or counting not in COUNTINGS:
         raise ArgError(f"unknown counting {shown(counting)}; use one of {', '.join(COUNTINGS)}")
     account = Accounting(counting, count_fifos)
     if on_demand is None:
         on_demand = counting == "executed"
-    rows = []
-    for op in program.operators:
-        held = op.memory(account)
-        if on_demand and held != 0:
-            held = product((held, active(op.trigger())))
-        rows.append(OperatorMetrics(op, op.traffic(account), held, op.flops()))
+    rows = [
+        OperatorMetrics(op, (op.traffic(account), _held(op, account, on_demand), op.flops()))
+        for op in program.operators
+    ]
     return Metrics(
         program,
         counting,
         count_fifos,
         on_demand,
-        _sum(r.off_chip_traffic for r in rows),
-        _sum(r.on_chip_memory for r in rows),
-        _sum(r.flops for r in rows),
+        (
+            sum_of(r.sizes[0] for r in rows),
+            sum_of(r.sizes[1] for r in rows),
+            sum_of(r.sizes[2] for r in rows),
+        ),
         tuple(rows),
     )
+
+
+def _held(op: Operator, account: Accounting, on_demand: bool) -> Size:
+    held = op.memory(account)
+    return product((held, active(op.trigger()))) if on_demand and held != 0 else held
+
+
+def measured_bytes(
+    program: Program, values: Mapping[Any, Any], *, counting: str, on_demand: bool
+) -> tuple[int, int]:
+    """Off-chip traffic and on-chip memory as `Metrics.bind` has them, without the FLOPs.
+
+    Raises
+    ------
+    ArgError : as for `Metrics.bind`.
+    """
+    account = Accounting(counting, count_fifos=False)
+    table = substitution(program, values)
+    totals = (
+        sum_of(op.traffic(account) for op in program.operators),
+        sum_of(_held(op, account, on_demand) for op in program.operators),
+    )
+    _check_values(program, _symbols_of(totals), table)
+    return number_of(totals[0], table), number_of(totals[1], table)
+
+
+def allocated_compute(program: Program) -> int:
+    """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations.
+
+    Raises
+    ------
+    GraphError : one of them has no compute bandwidth.
+    """
+    total = 0
+    for op in program.operators:
+        if op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan"):
+            bandwidth = op.bandwidth()  # type: ignore[attr-defined]
+            if bandwidth is None:
+                raise GraphError(
+                    f"{op.title()} has no compute bandwidth. Pass compute_bw= to the operator "
+                    f"or to Program ({op.source})"
+                )
+            total += bandwidth
+    return total
+
+
+def _symbols_of(sizes: Iterable[Size]) -> set[Formula]:
+    return {s for size in sizes if isinstance(size, Formula) for s in size.symbols()}
+
+
+def _check_values(program: Program, symbols: Iterable[Formula], table: Mapping[Any, int]) -> None:
+    missing = sorted((s for s in symbols if s not in table), key=str)
+    if missing:
+        lines = "".join(f"\n  - {s}: {program.provenance(s)}" for s in missing)
+        raise ArgError(
+            f"program '{program.name}': {len(missing)} symbols have no value. Bind the "
+            f"object that owns them:{lines}"
+        )

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
 
 from stepsim.arguments import Range, flag, is_whole, label_of, shown
 from stepsim.errors import (
@@ -56,6 +56,8 @@ __all__ = [
 ]
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_ours: set[str] = set()
+"""Files of this package that were met; thousands of frames are looked at."""
 _LIBRARIES = (
     "<frozen",
     *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")},
@@ -119,7 +121,7 @@ class Operator:
 
     def trigger(self) -> Size:
         """Number of elements without which the operator never starts (on-demand allocation)."""
-        return self.inputs[0].elements() if self.inputs else 1
+        return self.inputs[0].cardinality() if self.inputs else 1
 
 
 @cache
@@ -128,8 +130,7 @@ def _own_fields(kind: type[Operator]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name not in base)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """What a constructor has inferred about one output."""
 
     shape: tuple[Dim, ...]
@@ -194,12 +195,18 @@ def user_frame() -> tuple[str, int]:
     if _UNLOCATED.get():
         return "", 0
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE):
+    while (path := frame.f_code.co_filename) in _ours or _is_ours(path):
         if frame.f_back is None:
             return "", 0
         frame = frame.f_back
-    path = frame.f_code.co_filename
     return ("", 0) if path.startswith(_LIBRARIES) else (path, frame.f_lineno)
+
+
+def _is_ours(path: str) -> bool:
+    if not path.startswith(_PACKAGE):
+        return False
+    _ours.add(path)
+    return True
 
 
 def source_line() -> str:
@@ -223,6 +230,11 @@ def streams_of(name: str, what: str, xs: object) -> tuple[Stream, ...]:
     return tuple(xs)
 
 
+@cache
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"in{i + 1}" for i in range(count))
+
+
 class Site:
     """One constructor call: checks in the order of the design, then registration."""
 
@@ -234,9 +246,11 @@ class Site:
         roles: Sequence[str] = (),
     ) -> None:
         self.name = name
-        self.label = label_of(f"{name}: label", label)
+        if label is not None:
+            label_of(f"{name}: label", label)
+        self.label = label
         self.inputs = tuple(inputs)
-        self.roles = tuple(roles) or tuple(f"in{i + 1}" for i in range(len(self.inputs)))
+        self.roles = tuple(roles) or _numbered(len(self.inputs))
         self._frame = user_frame()
         self.program: Program | None = None
         for role, stream in zip(self.roles, self.inputs, strict=False):

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
+from itertools import chain
+from operator import is_
 from pathlib import Path
-from typing import Any
-
-import sympy
+from typing import Any, TypeVar, cast
 
 from stepsim.arguments import flag, shown, text_of
 from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
 from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
+from stepsim.graph.formula import Formula, constant_of, light
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import weighed, weights_of
 from stepsim.graph.handle import Counts
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.metrics import Metrics, measure
 from stepsim.graph.operator import Operator, Output, source_line
-from stepsim.graph.sizes import Size
+from stepsim.graph.sizes import Expression, Size
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Tile
 
-__all__ = ["Assumption", "Program", "check_program"]
+__all__ = ["MOST_KEPT", "Assumption", "Program", "check_program"]
+
+_Made = TypeVar("_Made")
+
+MOST_KEPT = 4
+"""What is made of a program and kept with it; the image of a large one has megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,14 @@ class Program:
         self.routings: list[Any] = []
         self.namer = Namer()
         self.closed = False
-        self._equal: dict[Size, sympy.Expr] = {}
+        self._equal: dict[Size, Size] = {}
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
         self._counts: dict[tuple[int, int], Counts] = {}
-        self._flops: dict[int, sympy.Symbol] = {}
+        self._flops: dict[int, Size] = {}
         self._lengths: dict[tuple[int, int], Dim] = {}
         self._token: Token[Program | None] | None = None
+        self._kept: dict[Hashable, Any] = {}
+        self._values: tuple[Any, ...] = ()
         self.order: tuple[int, ...] | None = None
 
     # building
@@ -140,8 +148,7 @@ class Program:
         operator.id = len(self.operators)
         operator.program = self
         operator.outputs = tuple(
-            Stream(operator, number, out.shape, out.type, out.counts, out.padding)
-            for number, out in enumerate(outputs)
+            [Stream(operator, number, *output) for number, output in enumerate(outputs)]
         )
         self.operators.append(operator)
         for position, stream in enumerate(operator.inputs):
@@ -203,7 +210,7 @@ class Program:
         """Ragged dims by the stream that holds their sizes."""
         return self._lengths
 
-    def equalities(self) -> Mapping[Size, sympy.Expr]:
+    def equalities(self) -> Mapping[Size, Size]:
         """Expressions unified by the user, left to right."""
         return self._equal
 
@@ -255,29 +262,31 @@ class Program:
             if self.compare(a, b):
                 continue
             self.assumptions.append(Assumption(text, a, b, where))
-            x, y = self._canon(a.expr), self._canon(b.expr)
-            if isinstance(x, int) or (not isinstance(y, int) and not x.is_Symbol and y.is_Symbol):
+            x, y = self._canon(a.size), self._canon(b.size)
+            if isinstance(x, int) or (not isinstance(y, int) and not x.is_symbol and y.is_symbol):
                 x, y = y, x
-            self._equal[x] = sympy.sympify(y)
+            self._equal[x] = y
 
     def compare(self, a: Dim, b: Dim) -> bool | None:
         """True: proved equal, False: proved different, None: unknown."""
-        x, y = self._canon(a.expr), self._canon(b.expr)
+        x, y = self._canon(a.size), self._canon(b.size)
         if x == y:
             return True
         if isinstance(x, int) and isinstance(y, int):
             return False
         if Kind.RG in (a.kind, b.kind):
             return None
-        gap = x - y
-        return False if not isinstance(gap, int) and gap.is_number and gap != 0 else None
+        gap = constant_of(x - y)
+        if gap is None:
+            return None
+        return gap == 0
 
     def _canon(self, expr: Size) -> Size:
         while self._equal and not isinstance(expr, int):
-            changed = expr.xreplace(self._equal)
+            changed = expr.replaced(self._equal)
             if changed == expr:
                 break
-            expr = int(changed) if changed.is_Integer else changed
+            expr = changed
         return expr
 
     # finished programs
@@ -285,8 +294,9 @@ class Program:
     def check(self) -> None:
         """Raise one GraphError with every finding about dangling streams and feedback."""
         findings: list[str] = []
-        used = {key for key, readers in self._readers.items() if readers}
-        used |= {s.key for op in self.operators if (s := op.loops_back()) is not None}
+        used = self._readers.keys() | {
+            s.key for op in self.operators if (s := op.loops_back()) is not None
+        }
         for op in self.operators:
             if op.awaits_connection():
                 findings.append(
@@ -298,8 +308,8 @@ class Program:
                         f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"
                     )
                 tile = out.type
-                flat = isinstance(tile, Tile) and (tile.rows == 0 or tile.cols == 0)
-                if flat and out.elements() != 0:
+                flat = isinstance(tile, Tile) and 0 in (tile.rows.size, tile.cols.size)
+                if flat and out.cardinality() != 0:
                     findings.append(f"empty tiles in {out!r} ({op.source})")
         if findings:
             noun = "finding" if len(findings) == 1 else "findings"
@@ -352,14 +362,42 @@ class Program:
             )
         return rule(self)
 
-    def provenance(self, symbol: Size) -> str:
+    def provenance(self, symbol: Expression | Size) -> str:
         """Where a symbol of this program comes from."""
-        found = self.namer.provenance.get(symbol) if isinstance(symbol, sympy.Symbol) else None
+        size = light(symbol)
+        found = self.namer.provenance.get(size) if isinstance(size, Formula) else None
         return found or "not a symbol of this program"
 
     def fingerprint(self) -> str:
         """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
-        return fingerprint.fingerprint(self)
+        return self.kept("fingerprint", lambda: fingerprint.fingerprint(self))
+
+    def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What ``make`` makes of a finished program, made once and kept with it under a name.
+
+        What the user may still state behind the block, depths and assumptions, is part of the key,
+        so that nothing is kept longer than it holds. The last few things are kept, and none of them
+        once an attribute of an operator has another value.
+        """
+        if not self.closed:
+            return make()
+        # Looking at all values takes less than an operator that watches every assignment.
+        values = tuple(chain.from_iterable(map(dict.values, map(vars, self.operators))))
+        if len(values) != len(self._values) or not all(map(is_, values, self._values)):
+            self._kept = {}
+        self._values = values
+        key = (
+            name, self.name, self.compute_bw, self.par_dispatch, self.fifo_depth, self.order,
+            len(self.operators), tuple(self.flop_weights.items()), tuple(self.depths.items()),
+            tuple(stated.text for stated in self.assumptions),
+            tuple(t.indices if t.indices is None else t.indices.tobytes() for t in self.routings),
+        )  # fmt: skip
+        found = self._kept.get(key)
+        if found is None:
+            found = make()
+            last = list(self._kept.items())[1 - MOST_KEPT :]
+            self._kept = {**dict(last), key: found}
+        return cast(_Made, found)
 
     def to_dot(self) -> str:
         """Graphviz text."""
@@ -416,11 +454,13 @@ class Program:
     def __getstate__(self) -> Mapping[str, Any]:
         state = self.__dict__.copy()
         state["_token"] = None
+        state["_kept"] = {}
+        state["_values"] = ()
         return state
 
     def symbols_of(self, sizes: Sequence[Dim]) -> str:
         """Provenance lines of the symbols in some dims, for messages."""
-        found = {s for d in sizes if not isinstance(d.expr, int) for s in d.expr.free_symbols}
+        found = {s for d in sizes if not isinstance(d.size, int) for s in d.size.symbols()}
         return "; ".join(f"{s}: {self.provenance(s)}" for s in sorted(found, key=str)) or (
             f"no symbols in {format_dims(sizes)}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
@@ -36,11 +35,12 @@ def _spells(operator: Callable[..., Any]) -> Callable[[_Method], _Method]:
     """Give a method the documentation of the operator that it spells, so that help() says all."""
 
     def documented(method: _Method) -> _Method:
-        summary, _, rest = inspect.cleandoc(operator.__doc__ or "").partition("\n\n")
+        summary, _, rest = (operator.__doc__ or "").partition("\n\n")
         name = operator.__name__.rstrip("_")
+        # Indented as the rest, which help() takes away.
         method.__doc__ = (
-            f"{summary}\n\n``x.{method.__name__}(...)`` is ``st.{name}(...)`` with ``x`` as its "
-            f"first stream.\n\n{rest}"
+            f"{summary}\n\n    ``x.{method.__name__}(...)`` is ``st.{name}(...)`` with ``x`` as "
+            f"its first stream.\n\n{rest}"
         )
         method.operator = operator  # type: ignore[attr-defined]
         return method

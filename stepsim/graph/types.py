@@ -13,7 +13,7 @@ from stepsim.dtypes import DType, dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.dims import Dim, DimLike
 from stepsim.graph.limits import COUNT, SELECTED, SIZE, STREAMS
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.sizes import Expression, Size, expression, product
 
 __all__ = [
     "Ack",
@@ -70,9 +70,13 @@ class Tile:
         """A 1x1 tile of unsigned integers."""
         return self.dtype.is_address and self.rows.is_one() and self.cols.is_one()
 
-    def elements(self) -> Size:
+    def scalars(self) -> Size:
+        """Scalars per tile as the package calculates with them."""
+        return product((self.rows.most, self.cols.most))
+
+    def elements(self) -> Expression:
         """Scalars per tile; ragged sides count with their bound."""
-        return product((self.rows.bound, self.cols.bound))
+        return expression(self.scalars())
 
     def __str__(self) -> str:
         return f"Tile[{self.rows}x{self.cols} {self.dtype}]"

@@ -8,7 +8,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph import fn
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.metrics import Accounting, allocated_compute, measured_bytes
 from tests.graph.support import flags, numbers, scratch, tiles
 
 COUNTINGS = ("published", "published2", "paper")
@@ -409,3 +409,18 @@ def test_an_output_without_data_holds_no_memory():
     assert symbolic.bind({routing: [[0], [0]]}).on_chip_memory == 0
     many = symbolic.lambdify("on_chip_memory", symbolic.free_symbols())
     assert min(many(size) for size in range(4)) == 0
+
+
+@pytest.mark.parametrize("on_demand", [True, False])
+def test_bytes_alone_are_those_of_bound_metrics(on_demand: bool) -> None:
+    with st.Program("two experts", compute_bw=64) as program:
+        table = st.routing(st.spec(4, 1), experts=2)
+        x = st.linear_load(st.spec(4, 8), tile=(1, 8)).flatten(0, 1)
+        for part in st.partition(x, table.multihot()):
+            part.promote().accum(fn.pack_rows, rank=1).map(fn.silu).consume()
+    bound = program.metrics(counting="published", on_demand=on_demand).bind({table: [4, 0]})
+    found = measured_bytes(program, {table: [4, 0]}, counting="published", on_demand=on_demand)
+    assert found == (bound.off_chip_traffic, bound.on_chip_memory)
+    assert allocated_compute(program) == bound.allocated_compute == 128
+    with pytest.raises(ArgError, match="symbols have no value"):
+        measured_bytes(program, {}, counting="published", on_demand=on_demand)

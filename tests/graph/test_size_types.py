@@ -1,4 +1,4 @@
-"""The type checker knows what a size is: an int or a sympy expression, nothing else."""
+"""The type checker knows what a size is: an int, a formula or a sympy expression, nothing else."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ api = pytest.importorskip("mypy.api")
 CONFIG = Path(__file__).parents[2] / "pyproject.toml"
 CODE = """
 import sympy
-from stepsim.graph.dims import Dim
-from stepsim.graph.sizes import Size, ceil_div, product
+from stepsim.graph.atoms import Symbol
+from stepsim.graph.dims import Dim, DimLike
+from stepsim.graph.sizes import Expression, Size, ceil_div, product
 
-n = sympy.Symbol("n", integer=True, nonnegative=True)
-good: list[Size] = [3, n, n + 1, 2 * n, ceil_div(n, 4), product((3, n)), Dim(n).expr]
+n, m = sympy.Symbol("n", integer=True, nonnegative=True), Symbol("m")
+good: list[Expression] = [3, n, n + 1, 2 * n, m.sympy(), Dim(n).expr]
+own: list[Size] = [3, m, m + 1, 2 * m, ceil_div(m, 4), product((3, m)), Dim(n).size]
+alike: list[DimLike] = [*good, *own, Dim(n)]
 reveal_type(n + 1)
 a: Size = "3"
 b: Size = 3.5
@@ -23,10 +26,14 @@ ceil_div("3", 2)
 product(["n"])
 Dim.of("n")
 good[0].is_Symbol
+own[0].is_symbol
+own[1].is_Symbol
+wrong: list[Size] = [n]
 sympy.no_such_name
 """
-WRONG = {9: "assignment", 10: "assignment", 11: "arg-type", 12: "list-item", 13: "arg-type",
-         14: "union-attr", 15: "attr-defined"}  # fmt: skip
+WRONG = {12: "assignment", 13: "assignment", 14: "arg-type", 15: "list-item", 16: "arg-type",
+         17: "union-attr", 18: "union-attr", 19: "union-attr", 20: "list-item",
+         21: "attr-defined"}  # fmt: skip
 
 
 def test_only_ints_and_expressions_are_sizes(tmp_path: Path) -> None:

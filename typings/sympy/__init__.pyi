@@ -62,7 +62,11 @@ class _Associative(Protocol):
 Add: _Associative
 Mul: _Associative
 
-def Max(*args: _Operand, evaluate: bool = ...) -> Expr: ...
+class Max(Expr):
+    def __new__(cls, *args: _Operand, evaluate: bool = ...) -> Max: ...
+
+class Pow(Expr):
+    def __new__(cls, base: Expr, exponent: int) -> Pow: ...
 
 class _Singletons:
     One: Integer

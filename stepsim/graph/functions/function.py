@@ -120,8 +120,13 @@ class Function:
     def cost(self, operands: Sequence[Tile], results: Sequence[Tile]) -> Size:
         """FLOPs of one firing for tiles of these types."""
         tiles = (*operands, *results)
-        sizes = [side.expr for tile in tiles for side in (tile.rows, tile.cols)]
-        return self.flops.renamed(self.shape.sides).at(sizes)
+        sizes = [side.size for tile in tiles for side in (tile.rows, tile.cols)]
+        return self._by_side.at(sizes)
+
+    @cached_property
+    def _by_side(self) -> Polynomial:
+        """Its FLOPs in the sides of operands and results."""
+        return self.flops.renamed(self.shape.sides)
 
     def weighted(self, weight: int) -> Function:
         """The same with ``weight`` FLOPs per unit of its work."""

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepsim.errors import DimError, DTypeError
-from stepsim.graph.dims import Dim, Namer, total_over
+from stepsim.graph.dims import Dim, Namer, cardinality, total_over
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.sizes import Size, product, sum_of
 from stepsim.graph.types import DType, ElementType, Tile
 
 __all__ = ["U64_TILE", "Same", "Setting", "evaluated", "operand_tiles", "result_types", "state_of"]
 
 U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
 
-Same = Callable[[Dim, Dim, str], None]
-"""Checks two dims: (left, right, what they are); raises when they are not proved equal."""
+Same = Callable[[Dim, Dim, Callable[[], str]], None]
+"""Checks two dims: (left, right, what they are); raises when they are not proved equal.
+
+What they are is said by a function, because thousands of dims are checked and few are refused.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """Where a function is applied.
 
     Attributes
     ----------
     same : raises unless two dims are equal.
     namer : makes the symbols of new sides.
-    count : elements of the stream, over which ragged sides are summed.
+    shape : dims of the stream, over whose elements ragged sides are summed.
     """
 
     same: Same
     namer: Namer
-    count: Size
+    shape: tuple[Dim, ...]
+
+    @property
+    def elements(self) -> Size:
+        """Elements of the stream."""
+        return cardinality(self.shape)
 
 
 def operand_tiles(fn: Function, types: Sequence[ElementType]) -> list[Tile]:
@@ -90,19 +97,27 @@ def _result_types(fn: Function, tiles: Sequence[Tile], setting: Setting) -> tupl
     if fn.shape.broadcast:
         sides = [_broadcast(fn, tiles, side, setting.same) for side in ("rows", "cols")]
         return (Tile(_dtype(fn, 0, tiles), *sides),)
-    for side, least, what in zip(
-        (tiles[0].rows, tiles[0].cols), fn.least, ("rows", "columns"), strict=True
-    ):
-        if least and not side.is_static:
-            raise DimError(f"'{fn}' needs a known number of {what}, found {tiles[0]}")
-        if least and int(side) < least:
-            raise DimError(f"'{fn}' needs at least {least} {what}, found {tiles[0]}")
-    bound = _bound(fn, tiles, setting)
+    if fn.least != (0, 0):
+        _check_least(fn, tiles[0])
+    dims = _checked_sides(fn, tiles, setting)
     made = []
-    for j, result in enumerate(fn.shape.results):
-        rows, cols = (_evaluated(fn, side, bound, setting) for side in result)
+    for j, result in enumerate(fn.shape.made_of):
+        rows, cols = [
+            _evaluated(fn, side, _letters(fn, dims), setting) if number is None else dims[number]
+            for number, side in result
+        ]
         made.append(Tile(_dtype(fn, j, tiles), rows, cols))
     return tuple(made)
+
+
+def _check_least(fn: Function, tile: Tile) -> None:
+    for side, least, what in zip(
+        (tile.rows, tile.cols), fn.least, ("rows", "columns"), strict=True
+    ):
+        if least and not side.is_static:
+            raise DimError(f"'{fn}' needs a known number of {what}, found {tile}")
+        if least and int(side) < least:
+            raise DimError(f"'{fn}' needs at least {least} {what}, found {tile}")
 
 
 def evaluated(
@@ -110,6 +125,12 @@ def evaluated(
 ) -> Dim | None:
     """A side of a state as the elements have it; None when they do not tell."""
     first = 2 * fn.shape.states
+    if side.letter is not None:
+        number = fn.shape.sides.get(side.letter, -1) - first
+        if number < 0:
+            return None
+        tile = elements[number // 2]
+        return tile.cols if number % 2 else tile.rows
     dims = [dim for tile in elements for dim in (tile.rows, tile.cols)]
     sides = {v: n - first for v, n in fn.shape.sides.items() if n >= first}
     if any(letter not in sides for letter in side.variables()):
@@ -133,39 +154,58 @@ def _dtype(fn: Function, result: int, tiles: Sequence[Tile]) -> DType:
 
 def _broadcast(fn: Function, tiles: Sequence[Tile], side: str, same: Same) -> Dim:
     what = "rows" if side == "rows" else "columns"
-    first = _named(fn, 0, tiles[0])
+    first = 0
     found: Dim = getattr(tiles[0], side)
     for i, tile in enumerate(tiles[1:], 1):
         other: Dim = getattr(tile, side)
-        if not (found.is_one() or other.is_one()):
-            same(found, other, f"'{fn}': {what} of {first} and {_named(fn, i, tile)}")
         if found.is_one():
-            first, found = _named(fn, i, tile), other
+            first, found = i, other
+        elif found is not other and not other.is_one():
+            pair = (first, i)
+            same(found, other, lambda pair=pair: _both(fn, what, tiles, pair))  # type: ignore[misc]
     return found
 
 
-def _bound(fn: Function, tiles: Sequence[Tile], setting: Setting) -> dict[str, Dim]:
-    """What each letter stands for, once all sides are checked."""
+def _both(fn: Function, what: str, tiles: Sequence[Tile], pair: tuple[int, int]) -> str:
+    left, right = (_named(fn, i, tiles[i]) for i in pair)
+    return f"'{fn}': {what} of {left} and {right}"
+
+
+def _letters(fn: Function, dims: Sequence[Dim]) -> dict[str, Dim]:
+    """What each letter stands for."""
+    return {letter: dims[number] for letter, number in fn.shape.sides.items()}
+
+
+def _checked_sides(fn: Function, tiles: Sequence[Tile], setting: Setting) -> list[Dim]:
+    """Rows and columns of all operands, which must be equal where their letters are."""
     dims = [dim for tile in tiles for dim in (tile.rows, tile.cols)]
-    sides = fn.shape.sides
-    bound = {letter: dims[number] for letter, number in sides.items()}
-    for i, tile in enumerate(fn.shape.operands):
-        for j, side in enumerate(tile):
-            number = 2 * i + j
-            if side.letter is not None and sides[side.letter] == number:
-                continue
-            here = f"{('rows', 'columns')[j]} of {_named(fn, i, tiles[i])}"
-            if side.letter is None:
-                wanted = _evaluated(fn, side, bound, setting)
-                setting.same(dims[number], wanted, f"'{fn}': {here} and {side}")
-                continue
-            other = sides[side.letter]
-            owner = other // 2
-            there = f"{('rows', 'columns')[other % 2]} of {_named(fn, owner, tiles[owner])}"
-            left, right = (there, here) if other < number else (here, there)
-            pair = (dims[other], dims[number])
-            setting.same(*(pair if other < number else pair[::-1]), f"'{fn}': {left} and {right}")
-    return bound
+    for number, side, other in fn.shape.repeated:
+        if other is None:
+            wanted = _evaluated(fn, side, _letters(fn, dims), setting)
+            setting.same(
+                dims[number],
+                wanted,
+                lambda number=number, side=side: (  # type: ignore[misc]
+                    f"'{fn}': {_side(fn, number, tiles)} and {side}"
+                ),
+            )
+            continue
+        left, right = min(other, number), max(other, number)
+        if dims[left] is not dims[right]:
+            setting.same(
+                dims[left],
+                dims[right],
+                lambda left=left, right=right: (  # type: ignore[misc]
+                    f"'{fn}': {_side(fn, left, tiles)} and {_side(fn, right, tiles)}"
+                ),
+            )
+    return dims
+
+
+def _side(fn: Function, number: int, tiles: Sequence[Tile]) -> str:
+    """What to call a side of an operand."""
+    i, j = divmod(number, 2)
+    return f"{('rows', 'columns')[j]} of {_named(fn, i, tiles[i])}"
 
 
 def _evaluated(fn: Function, side: Polynomial, bound: dict[str, Dim], setting: Setting) -> Dim:
@@ -176,18 +216,12 @@ def _evaluated(fn: Function, side: Polynomial, bound: dict[str, Dim], setting: S
         return Dim(side.constant)
     dims = [(number, bound[letters[0]] if letters else Dim(1)) for number, letters in side.terms]
     if not any(dim.is_ragged for _, dim in dims):
-        return Dim(_plain_sum(product((number, dim.expr)) for number, dim in dims))
+        return Dim(sum_of(product((number, dim.size)) for number, dim in dims))
+    count = setting.elements
     return setting.namer.ragged(
         "r",
         f"{side} of {fn}",
-        total=_plain_sum(product((number, total_over(dim, setting.count))) for number, dim in dims),
-        bound=_plain_sum(product((number, dim.bound)) for number, dim in dims),
-        span=setting.count,
+        total=sum_of(product((number, total_over(dim, count))) for number, dim in dims),
+        bound=sum_of(product((number, dim.most)) for number, dim in dims),
+        span=count,
     )
-
-
-def _plain_sum(sizes: object) -> Size:
-    total: Size = 0
-    for size in sizes:  # type: ignore[attr-defined]
-        total = total + size
-    return total

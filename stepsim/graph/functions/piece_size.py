@@ -10,7 +10,7 @@ from functools import lru_cache
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import side_of
-from stepsim.graph.sizes import Size, ceil_div, plain
+from stepsim.graph.sizes import Size, ceil_div, divided
 
 __all__ = ["PIECE_WORDS", "PieceSize", "piece_size", "size_in_words"]
 
@@ -32,9 +32,9 @@ class PieceSize:
     exact: bool = False
 
     def at(self, values: Mapping[str, Size]) -> Size:
-        top = plain(self.top.at(values))
+        top = self.top.at(values)
         if self.exact and not isinstance(top, int):
-            return plain(top / self.divisor)
+            return divided(top, self.divisor)
         return ceil_div(top, self.divisor)
 
     def __str__(self) -> str:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import sympy
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.atoms import Symbol
+from stepsim.graph.formula import Formula, Number, Sum, bases_of, is_expression
+from stepsim.graph.sizes import Size, product, sum_of
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["ZERO", "Cost", "Polynomial", "cost_of"]
 
-Cost = int | sympy.Expr | Callable[..., Any]
+Cost: TypeAlias = "int | sympy.Expr | Callable[..., Any]"
 """A polynomial as users write it: a number, an expression, or a function of the letters."""
 
 
@@ -64,10 +69,9 @@ class Polynomial:
 
     def at(self, values: Mapping[Any, Size] | Sequence[Size]) -> Size:
         """The value for sizes of the variables."""
-        found: Size = 0
-        for number, variables in self.terms:
-            found = found + product((number, *(values[v] for v in variables)))
-        return found
+        return sum_of(
+            product((number, *(values[v] for v in variables))) for number, variables in self.terms
+        )
 
     def renamed(self, names: Mapping[Any, Any]) -> Polynomial:
         return Polynomial(tuple((n, tuple(names[v] for v in vs)) for n, vs in self.terms))
@@ -89,6 +93,7 @@ class Polynomial:
 
 ZERO = Polynomial()
 
+MAX_NUMBER = 2**62
 MAX_DEGREE = 16
 """Sides that a term may multiply: counts are below 2**62, so that more have no use."""
 
@@ -103,17 +108,34 @@ def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
     if is_whole(cost):
         if int(cost) < 0:  # type: ignore[call-overload]
             raise ArgError(f"{where} must not be negative, found {shown(cost)}")
-        cost = sympy.Integer(int(cost))  # type: ignore[call-overload]
+        if int(cost) >= MAX_NUMBER:  # type: ignore[call-overload]
+            raise ArgError(_too_large(where, int(cost)))  # type: ignore[call-overload]
+        return Polynomial.of(times=int(cost))  # type: ignore[call-overload]
     known = ", ".join(letters) or "none"
-    if callable(cost) and not isinstance(cost, sympy.Basic):
-        cost = _called(where, cost, letters, known)
+    if callable(cost) and not _is_basic(cost):
+        names = _parameters(where, cost, letters, known)
+        made: object = None
+        # What formulas cannot do sympy may, and it finds the words if not.
+        with contextlib.suppress(Exception):
+            made = cost(*map(Symbol, names))
+        if is_whole(made):
+            return cost_of(where, made, letters)
+        if (found := _multiplied_out(made, names)) is not None:
+            return found
+        cost = _called(where, cost, names)
         if is_whole(cost):
             return cost_of(where, cost, letters)
-    if not isinstance(cost, sympy.Expr):
+    if not is_expression(cost):
         raise ArgError(
             f"{where} must be an int, a sympy expression or a function of the letters of the shape "
             f"({known}), found {shown(cost)}"
         )
+    return _of_expression(where, cost, letters, known)
+
+
+def _of_expression(where: str, cost: Any, letters: Sequence[str], known: str) -> Polynomial:
+    import sympy
+
     for symbol in sorted(cost.free_symbols, key=str):
         if str(symbol) not in letters:
             raise ArgError(f"{where}: the shape has no letter {symbol}; it has {known}")
@@ -164,15 +186,87 @@ def _terms(where: str, cost: sympy.Expr, terms: Mapping[tuple[str, ...], Any]) -
                 f"{where}: {cost} has the negative coefficient {number}, and could be below 0 for "
                 "small tiles; leave the term out or count an upper bound"
             )
-        if number >= 2**62:
-            raise ArgError(
-                f"{where}: the coefficient {shown(int(number))} is too large, expected below 2**62"
-            )
+        if number >= MAX_NUMBER:
+            raise ArgError(_too_large(where, int(number)))
     return Polynomial(tuple((int(n), variables) for variables, n in terms.items() if n != 0))
 
 
-def _called(where: str, cost: Callable[..., Any], letters: Sequence[str], known: str) -> Any:
-    """What a function of letters says for symbols."""
+def _too_large(where: str, number: int) -> str:
+    return f"{where}: the coefficient {shown(number)} is too large, expected below 2**62"
+
+
+def _is_basic(cost: object) -> bool:
+    """Whether it is an object of sympy, of which some can be called."""
+    made = sys.modules.get("sympy.core.basic")
+    return made is not None and isinstance(cost, made.Basic)
+
+
+def _multiplied_out(made: object, names: Sequence[str]) -> Polynomial | None:
+    """The polynomial that a formula of letters is; None for all that sympy has to judge."""
+    letters = [Symbol(name) for name in sorted(names)]
+    if not isinstance(made, Formula) or _most(made, letters) > MAX_DEGREE:
+        return None
+    rows = sorted(_expanded(made, letters).items(), reverse=True)
+    if not all(isinstance(number, int) and 0 < number < MAX_NUMBER for _, number in rows):
+        return None
+    return Polynomial(
+        tuple(
+            (
+                int(number),
+                tuple(x.name for x, n in zip(letters, row, strict=True) for _ in range(n)),
+            )
+            for row, number in rows
+        )
+    )
+
+
+def _most(made: Formula, letters: Sequence[Symbol]) -> int:
+    """Most letters that a term multiplies; more than any may for what is no polynomial."""
+    return max(
+        sum(
+            MAX_DEGREE + 1 if power < 0 or not isinstance(base, Sum | Symbol)
+            else power * (_most(base, letters) if isinstance(base, Sum) else 1)
+            for base, power in bases_of(factors)
+        )
+        for factors, _ in made.terms()
+    )  # fmt: skip
+
+
+def _expanded(made: Formula, letters: Sequence[Symbol]) -> dict[tuple[int, ...], Number]:
+    """Powers of the letters to the number of their product."""
+    none = (0,) * len(letters)
+    found: dict[tuple[int, ...], Number] = {}
+    for factors, number in made.terms():
+        rows = {none: number}
+        for base, power in bases_of(factors):
+            at = letters.index(base) if isinstance(base, Symbol) else None
+            one = _expanded(base, letters) if at is None else _unit(at, len(letters))
+            for _ in range(power):
+                rows = _times(rows, one)
+        for row, n in rows.items():
+            found[row] = found.get(row, 0) + n
+    return {row: n for row, n in found.items() if n}
+
+
+def _unit(at: int, count: int) -> dict[tuple[int, ...], Number]:
+    return {tuple(int(i == at) for i in range(count)): 1}
+
+
+def _times(
+    a: Mapping[tuple[int, ...], Number], b: Mapping[tuple[int, ...], Number]
+) -> dict[tuple[int, ...], Number]:
+    found: dict[tuple[int, ...], Number] = {}
+    for x, n in a.items():
+        for y, m in b.items():
+            row = tuple(map(int.__add__, x, y))
+            found[row] = found.get(row, 0) + n * m
+    return found
+
+
+def _parameters(
+    where: str, cost: Callable[..., Any], letters: Sequence[str], known: str
+) -> list[str]:
+    """The letters that a function of letters takes."""
     try:
         names = list(inspect.signature(cost).parameters)
     except (TypeError, ValueError):
@@ -182,6 +276,13 @@ def _called(where: str, cost: Callable[..., Any], letters: Sequence[str], known:
     for name in names:
         if name not in letters:
             raise ArgError(f"{where}: the shape has no letter {name}; it has {known}")
+    return names
+
+
+def _called(where: str, cost: Callable[..., Any], names: Sequence[str]) -> Any:
+    """What a function of letters says for symbols of sympy."""
+    import sympy
+
     symbols = [sympy.Symbol(name, integer=True, nonnegative=True) for name in names]
     try:
         return cost(*symbols)

@@ -52,6 +52,30 @@ class Shape:
                     found.setdefault(side.letter, 2 * i + j)
         return found
 
+    @cached_property
+    def repeated(self) -> tuple[tuple[int, Polynomial, int | None], ...]:
+        """Sides of operands that must equal another one: number, side, number of the other.
+
+        None instead of the other where the side is more than a letter.
+        """
+        sides = self.sides
+        found = []
+        for i, tile in enumerate(self.operands):
+            for j, side in enumerate(tile):
+                other = None if side.letter is None else sides[side.letter]
+                if other != 2 * i + j:
+                    found.append((2 * i + j, side, other))
+        return tuple(found)
+
+    @cached_property
+    def made_of(self) -> tuple[tuple[tuple[int | None, Polynomial], ...], ...]:
+        """Sides of each result, with the number of the operands' side that it is, or None."""
+        sides = self.sides
+        return tuple(
+            tuple((None if side.letter is None else sides[side.letter], side) for side in result)
+            for result in self.results
+        )
+
     @property
     def letters(self) -> tuple[str, ...]:
         return tuple(self.sides)

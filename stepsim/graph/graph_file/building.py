@@ -177,7 +177,7 @@ class Building:
 
     def agree_counts(self, a: Stream, b: Stream) -> None:
         """Two streams have as many elements."""
-        left, right = Dim(a.elements()), Dim(b.elements())
+        left, right = Dim(a.cardinality()), Dim(b.cardinality())
         self.agree((left,), (right,))
 
     # sources

@@ -64,7 +64,7 @@ def put_type(message: Any, element: ElementType, numbers: Numbers, where: str) -
             if size.is_static:
                 setattr(put, f"{side}_static", int(size))
             else:
-                setattr(put, f"{side}_dynamic", str(size.expr))
+                setattr(put, f"{side}_dynamic", str(size.size))
 
 
 def tile_in(message: Any) -> Tile | None:

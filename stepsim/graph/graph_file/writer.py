@@ -220,4 +220,4 @@ def _put_shape(put: Any, unit: WiredUnit, wiring: Wiring) -> None:
         if dim.is_static and all(d == dim for d in dims):
             one.static = int(dim)
         else:
-            one.dynamic = str(dim.expr)
+            one.dynamic = str(dim.size)

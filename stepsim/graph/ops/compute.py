@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sympy
-
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, LoweringError, StepError
 from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.functions import Function
 from stepsim.graph.functions.function import Record
-from stepsim.graph.functions.inference import Setting
+from stepsim.graph.functions.inference import Same, Setting
 from stepsim.graph.functions.table import FAMILIES
 from stepsim.graph.limits import COMPUTE_BW
 from stepsim.graph.operator import Operator, Site
-from stepsim.graph.sizes import Size, plain, product
+from stepsim.graph.sizes import Size, degree, product
 from stepsim.graph.types import ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -71,10 +69,10 @@ class Compute(Operator):
 
     def operands(self) -> list[Tile]:
         """Tiles of the elements, those of tuples one by one."""
-        return [t for s in self.inputs for t in members(s.type) if isinstance(t, Tile)]
+        return [t for s in self.inputs for t in _tiles(s.type)]
 
     def results(self) -> list[Tile]:
-        return [t for t in members(self.outputs[0].type) if isinstance(t, Tile)]
+        return _tiles(self.outputs[0].type)
 
     def record(self) -> Record:
         """The function as the engine reads it, for the scalar types here."""
@@ -86,7 +84,7 @@ class Compute(Operator):
     def flops(self) -> Size:
         fn, results = self.function, self.results()
         states = results if fn.shape.states else []
-        found = flops_over(fn, (*states, *self.operands()), results, self.inputs[0].elements())
+        found = flops_over(fn, (*states, *self.operands()), results, self.inputs[0].cardinality())
         return self.program.flops_of(self) if found is None else found
 
 
@@ -97,23 +95,20 @@ def flops_over(
     elements = operands[fn.shape.states :]
     each = fn.cost(operands, results)
     # Those of the operands first: a result of few tiles may have the same sizes less often.
-    sides = dict.fromkeys(s for tile in (*elements, *results) for s in (tile.rows, tile.cols))
-    used = set() if isinstance(each, int) else each.free_symbols
-    ragged = [s for s in sides if s.is_ragged and s.expr in used]
-    if isinstance(each, int) or not ragged:
+    sides = [s for tile in (*elements, *results) for s in (tile.rows, tile.cols)]
+    if isinstance(each, int) or not any(s.is_ragged for s in sides):
+        return product((count, each))
+    used = each.symbols()
+    ragged = list(dict.fromkeys(s for s in sides if s.is_ragged and s.size in used))
+    if not ragged:
         return product((count, each))
     side = ragged[0]
-    rest, one = (plain(each.xreplace({side.expr: sympy.Integer(n)})) for n in range(2))
+    rest, one = (each.replaced({side.size: n}) for n in range(2))
     slope = one - rest
-    running = not any(side in (t.rows, t.cols) for t in elements) and side.span != count
-    if len(ragged) > 1 or not _linear(each, side) or running:
+    running = not any(side in (t.rows, t.cols) for t in elements) and side.over != count
+    if len(ragged) > 1 or degree(each, side.size) > 1 or running:
         return None
     return product((slope, total_over(side, count))) + product((rest, count))
-
-
-def _linear(each: sympy.Expr, side: Dim) -> bool:
-    """Whether a sum over all sizes of a side follows from the sum of the sizes."""
-    return sympy.Poly(each, sympy.sympify(side.expr)).degree() <= 1
 
 
 def members(element: ElementType) -> list[ElementType]:
@@ -121,6 +116,12 @@ def members(element: ElementType) -> list[ElementType]:
     if isinstance(element, TupleType):
         return [part for one in element.parts for part in members(one)]
     return [element]
+
+
+def _tiles(element: ElementType) -> list[Tile]:
+    if type(element) is Tile:
+        return [element]
+    return [part for part in members(element) if isinstance(part, Tile)]
 
 
 def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
@@ -133,22 +134,22 @@ def matmul_buffers(op: Compute, account: Accounting, *, in_bytes: bool) -> Size:
         return 0
     a, b = op.operands()[:2]
     inner = a.rows if op.fn.transposes[0] else a.cols
-    rows = product((MATMUL_ROWS, inner.bound))
+    rows = product((MATMUL_ROWS, inner.most))
     first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
     return first + account.type_bytes(b)
 
 
 def setting_of(site: Site, stream: Stream) -> Setting:
     """Where a function is applied to the elements of a stream."""
-    return Setting(_same_sizes(site), site.owner.namer, stream.elements())
+    return Setting(_same_sizes(site), site.owner.namer, stream.shape)
 
 
-def _same_sizes(site: Site) -> Callable[[Dim, Dim, str], None]:
-    def same(a: Dim, b: Dim, what: str) -> None:
+def _same_sizes(site: Site) -> Same:
+    def same(a: Dim, b: Dim, what: Callable[[], str]) -> None:
         verdict = site.owner.compare(a, b)
         if not verdict:
             state = "different" if verdict is False else "unknown"
-            raise DimError(f"{what} must be equal: {a} vs {b} ({state})")
+            raise DimError(f"{what()} must be equal: {a} vs {b} ({state})")
 
     return same
 

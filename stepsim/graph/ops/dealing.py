@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import sympy
-
 from stepsim.errors import ArgError, DimError
 from stepsim.graph.dims import Dim, format_dims
 from stepsim.graph.handle import blurred
@@ -15,7 +13,7 @@ from stepsim.graph.limits import STREAMS
 from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
 from stepsim.graph.ops.routing import Switch, merged_inputs, switch_costs
 from stepsim.graph.ops.shares import joined_dims, joined_type, share_of_type
-from stepsim.graph.sizes import CeilDiv, Size, ceil_div, plain, product
+from stepsim.graph.sizes import CeilDiv, Size, ceil_div, divided, product
 
 if TYPE_CHECKING:
     from stepsim.graph.metrics import Accounting
@@ -151,14 +149,14 @@ def _collected(site: Site, counts: Sequence[Dim]) -> Dim:
             "an input that ends early ends the operator; use reassemble() with a selector",
         )
         return Dim(total)
-    if isinstance(first.expr, CeilDiv) and first.expr.args[1] == n:
-        whole = plain(first.expr.args[0])
+    if isinstance(first.size, CeilDiv) and first.size.divisor == n:
+        whole = first.size.top
         dealt_dims = [Dim(ceil_div(whole - i, n)) for i in range(n)]
         if all(site.owner.compare(c, d) for c, d in zip(counts, dealt_dims, strict=True)):
             return Dim(whole)
     for role, count in zip(site.roles[1:], counts[1:], strict=True):
         site.same_dims((first,), (count,), site.roles[0], role)
-    return Dim(product((n, first.expr)))
+    return Dim(product((n, first.size)))
 
 
 def deinterleave(x: Stream, n: int, *, label: str | None = None) -> list[Stream]:
@@ -226,13 +224,13 @@ def _divided(site: Site, size: Dim, n: int) -> Dim:
         return Dim(int(size) // n)
     if size.is_ragged:
         return site.owner.namer.ragged(
-            f"{size.expr}_l{n}",
+            f"{size.size}_l{n}",
             f"{size} dealt to {n} lanes",
-            total=plain(sympy.sympify(size.total) / n),
-            bound=ceil_div(size.bound, n),
+            total=divided(size.sum, n),
+            bound=ceil_div(size.most, n),
             static=size.static,
         )
-    return Dim(ceil_div(size.expr, n))
+    return Dim(ceil_div(size.size, n))
 
 
 def interleave(xs: Sequence[Stream], *, label: str | None = None) -> Stream:

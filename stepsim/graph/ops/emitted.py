@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import sympy
-
 from stepsim.arguments import Range, shown
 from stepsim.errors import ArgError, DimError
 from stepsim.graph.dims import Dim, cardinality, total_over
@@ -15,7 +13,7 @@ from stepsim.graph.functions.piece_size import PIECE_WORDS, PieceSize, piece_siz
 from stepsim.graph.limits import COUNT, CYCLES, MAX_PIECES, TILE_SIDE
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.ops.pieces import float_tile, split_count
-from stepsim.graph.sizes import Size, plain, product
+from stepsim.graph.sizes import Size, divided, product
 from stepsim.graph.types import Tile
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ def _emit(site: Site, xs: Sequence[Stream], params: dict[str, Any]) -> Output:
             return site.owner.length_of(lengths[0])
         if word == "valid" and x.padding is not None:
             why = f"valid rows per tile of {x!r}"
-            return site.owner.namer.ragged("v", why, bound=own.rows.bound, span=x.elements())
+            return site.owner.namer.ragged("v", why, bound=own.rows.most, span=x.cardinality())
         return own.cols if word == "cols" else own.rows
 
     formulas: dict[str, Dim] = {}
@@ -93,7 +91,7 @@ def _formula(site: Site, x: Stream, entry: str, of_word: Callable[[str], Dim]) -
     if formula.exact:
         _require_divided(site, formula, words)
     if not any(d.is_ragged for d in words.values()):
-        value = formula.at({word: d.expr for word, d in words.items()})
+        value = formula.at({word: d.size for word, d in words.items()})
         site.require(
             not isinstance(value, int) or COUNT.holds(value),
             ArgError,
@@ -103,16 +101,16 @@ def _formula(site: Site, x: Stream, entry: str, of_word: Callable[[str], Dim]) -
     return site.owner.namer.ragged(
         "s",
         f"{entry} of the tiles of {x!r}",
-        total=_sum_over(formula, words, x.elements()),
-        bound=formula.at({word: d.bound for word, d in words.items()}),
+        total=_sum_over(formula, words, x.cardinality()),
+        bound=formula.at({word: d.most for word, d in words.items()}),
         static=all(d.static for d in words.values()),
-        span=x.elements(),
+        span=x.cardinality(),
     )
 
 
 def _require_divided(site: Site, formula: PieceSize, words: dict[str, Dim]) -> None:
     """An exact quotient is one for every tile: of sides that are known, as far as it is needed."""
-    known = {word: d.expr for word, d in words.items() if d.is_static}
+    known = {word: d.size for word, d in words.items() if d.is_static}
     rest: dict[tuple[str, ...], Size] = {}
     for number, variables in formula.top.terms:
         unknown = tuple(word for word in variables if word not in known)
@@ -139,10 +137,10 @@ def _sum_over(formula: PieceSize, words: dict[str, Dim], count: Size) -> Size | 
         ragged = [words[word] for word in variables if words[word].is_ragged]
         if len(ragged) > 1:
             return None
-        rest = product((number, *(words[w].expr for w in variables if not words[w].is_ragged)))
+        rest = product((number, *(words[w].size for w in variables if not words[w].is_ragged)))
         one = total_over(ragged[0], count) if ragged else count
         total = total + product((rest, one))
-    return plain(sympy.sympify(total) / formula.divisor)
+    return divided(total, formula.divisor)
 
 
 def _piece_dim(site: Site, x: Stream, above: Sequence[Dim], size: Dim) -> Dim:
@@ -151,9 +149,9 @@ def _piece_dim(site: Site, x: Stream, above: Sequence[Dim], size: Dim) -> Dim:
         return size
     total = None
     if not any(d.is_ragged for d in above):
-        total = product((total_over(size, x.elements()), *(d.expr for d in above)))
+        total = product((total_over(size, x.cardinality()), *(d.size for d in above)))
     return site.owner.namer.ragged(
-        str(size.expr), f"pieces of {site.title}", total=total, bound=size.bound
+        str(size.size), f"pieces of {site.title}", total=total, bound=size.most
     )
 
 

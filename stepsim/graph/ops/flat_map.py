@@ -209,14 +209,14 @@ def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
 def _valid_rows(site: Site, x: Stream, tile: Tile, count: Dim) -> Dim:
     """The innermost dim when padding is dropped from ``count`` rows."""
     known = x.padding
-    if isinstance(known, Padding) and x.rank == 0 and known.padded == count.expr:
+    if isinstance(known, Padding) and x.rank == 0 and known.padded == count.size:
         chunk = known.chunk_rows
         if not tile.rows.is_static or (isinstance(chunk, int) and int(tile.rows) % chunk == 0):
             return known.valid
     why = f"valid rows of {x!r}"
     if x.rank == 0:
         return Dim(site.owner.namer.symbol("v", why))
-    return site.owner.namer.ragged("v", why, bound=count.bound)
+    return site.owner.namer.ragged("v", why, bound=count.most)
 
 
 def _expert_addresses(site: Site, xs: Sequence[Stream], params: Params) -> Output:
@@ -345,8 +345,8 @@ def _last_tile(site: Site, xs: Sequence[Stream], params: Params) -> Output:
     (x,) = xs
     _integers(site, x, "in1")
     new = site.owner.length_of(x)
-    last = x.elements()
-    counts = FixedCounts(site.owner, [Dim(last), Dim(new.total - last)])
+    last = x.cardinality()
+    counts = FixedCounts(site.owner, [Dim(last), Dim(new.sum - last)])
     return Output((*x.shape, new), MultiHot(2, 1), counts)
 
 

@@ -54,8 +54,8 @@ class RowStat(Reduction):
         sums, finish = _STATS[self.stat]
         (x,), (out,) = self.operands(), self.results()
         parts = [
-            flops_over(sums, [out, x], [out], self.inputs[0].elements()),
-            flops_over(finish, [out], [out], self.outputs[0].elements()),
+            flops_over(sums, [out, x], [out], self.inputs[0].cardinality()),
+            flops_over(finish, [out], [out], self.outputs[0].cardinality()),
         ]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else self.program.flops_of(self)

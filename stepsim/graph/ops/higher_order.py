@@ -133,15 +133,13 @@ def map_(
     site.require(len(xs) > 0, ArgError, "map takes one stream or more, found 0")
     no_buffers(site, *xs)
     types, owners = spread(xs)
-    site.require(
-        len(types) == fn.arity,
-        ArgError,
-        f"'{fn}' takes {counted(fn.arity, 'operand')}, found {len(types)}",
-    )
+    if len(types) != fn.arity:
+        site.fail(ArgError, f"'{fn}' takes {counted(fn.arity, 'operand')}, found {len(types)}")
     for position, x in enumerate(xs[1:], 2):
-        site.same_dims(
-            xs[0].shape, x.shape, "in1", f"in{position}", hint=_count_hint(site, xs[0], x)
-        )
+        if x.shape != xs[0].shape:
+            site.same_dims(
+                xs[0].shape, x.shape, "in1", f"in{position}", hint=_count_hint(site, xs[0], x)
+            )
     tiles: list[Tile] = infer(site, lambda: operand_tiles(fn, types))
     outs = infer(site, lambda: result_types(fn, tiles, setting_of(site, xs[0])))
     op = Map(fn=fn, compute_bw=compute_bw, write_back=write_back)
@@ -194,7 +192,7 @@ def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
 def _count_hint(site: Site, a: Stream, b: Stream) -> str:
     """A pointed hint when both sides count what one selector output received."""
     names = [f"{s.shape[0]}" for s in (a, b)]
-    where = [site.owner.provenance(s.shape[0].expr) for s in (a, b)]
+    where = [site.owner.provenance(s.shape[0].size) for s in (a, b)]
     if a.shape[0] != b.shape[0] and all("output" in w or "to one expert" in w for w in where):
         return (
             f"do both count rows of the same selector output? Use program.assume_equal"

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import sympy
-
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, KindError, RankError
-from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.dims import Dim, fixed, format_dims
+from stepsim.graph.formula import is_expression
 from stepsim.graph.limits import COUNT, RANK, STEPS, WALK
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.offchip import Tensor, TileMover, dispatch_of, rows_cols, spec_of, tiling
@@ -170,22 +169,24 @@ def linear_load(
     tile_type, grid = tiling(site, given, tile, floats=True)
     view = tuple(grid) if shape is None else _walk(site, "shape", shape)
     if stride is None:
-        site.require(
-            shape is None or len(view) == len(grid),
-            ArgError,
-            f"shape {list(view)} needs a stride: the tile grid of {given} is {grid}",
-            "pass stride= with one step (in tiles) for each dim of shape",
-        )
+        if shape is not None and len(view) != len(grid):
+            site.fail(
+                ArgError,
+                f"shape {list(view)} needs a stride: the tile grid of {given} is {grid}",
+                "pass stride= with one step (in tiles) for each dim of shape",
+            )
         steps = tuple(math.prod(grid[i + 1 :]) for i in range(len(grid)))
     else:
         steps = _walk(site, "stride", stride)
-    site.require(
-        len(steps) == len(view) >= 1,
-        ArgError,
-        f"shape {list(view)} and stride {list(steps)} differ in length",
-        "give one step for each dim",
-    )
-    site.require(all(q >= 1 for q in view), ArgError, f"shape {list(view)} has a dim below 1")
+    # Thousands of loads are checked, so messages are made only for what is refused.
+    if not len(steps) == len(view) >= 1:
+        site.fail(
+            ArgError,
+            f"shape {list(view)} and stride {list(steps)} differ in length",
+            "give one step for each dim",
+        )
+    if min(view) < 1:
+        site.fail(ArgError, f"shape {list(view)} has a dim below 1")
     last = sum(s * (q - 1) for s, q in zip(steps, view, strict=True))
     tiles = math.prod(grid)
     if last >= tiles:
@@ -195,12 +196,12 @@ def linear_load(
             "shorten shape or stride",
         )
     count = math.prod(view)
-    site.require(
-        count <= COUNT.high,
-        ArgError,
-        f"a walk over {list(view)} has {shown(count)} tiles; 2**50 are the most",
-        "shorten shape",
-    )
+    if count > COUNT.high:
+        site.fail(
+            ArgError,
+            f"a walk over {list(view)} has {shown(count)} tiles; 2**50 are the most",
+            "shorten shape",
+        )
     trigger_rank = _trigger(site, ref, trigger_rank)
     lead = ref.shape[: len(ref.shape) - trigger_rank] if ref is not None else ()
     op = LinearLoad(
@@ -208,7 +209,7 @@ def linear_load(
         par_dispatch=par_dispatch, trigger_rank=trigger_rank, transposed=transposed, bypass=bypass,
     )  # fmt: skip
     sent = Tile(tile_type.dtype, tile_type.cols, tile_type.rows) if transposed else tile_type
-    return site.add(op, [Output((*lead, *(Dim(q) for q in view)), sent)])[0]
+    return site.add(op, [Output((*lead, *map(fixed, view)), sent)])[0]
 
 
 def _trigger(site: Site, ref: Stream | None, rank: int) -> int:
@@ -220,20 +221,22 @@ def _trigger(site: Site, ref: Stream | None, rank: int) -> int:
             "pass ref=, or leave out trigger_rank",
         )  # fmt: skip
         return rank
-    site.require(
-        0 <= rank <= ref.rank,
-        RankError,
-        f"trigger_rank {rank} does not fit ref {format_dims(ref.shape)} of rank {ref.rank}",
-        f"choose 0 <= trigger_rank <= {ref.rank}"
-        if ref.rank
-        else f"{format_dims(ref.shape)} has no inner dims; leave trigger_rank out",
-    )
+    if not 0 <= rank <= ref.rank:
+        site.fail(
+            RankError,
+            f"trigger_rank {rank} does not fit ref {format_dims(ref.shape)} of rank {ref.rank}",
+            f"choose 0 <= trigger_rank <= {ref.rank}"
+            if ref.rank
+            else f"{format_dims(ref.shape)} has no inner dims; leave trigger_rank out",
+        )
     return rank
 
 
 def _walk(site: Site, what: str, values: Sequence[Any]) -> tuple[int, ...]:
     """Dims or steps of a walk over tiles, which are constants."""
-    if isinstance(values, list | tuple) and any(isinstance(v, Dim | sympy.Expr) for v in values):
+    if isinstance(values, list | tuple) and any(
+        type(v) is not int and (isinstance(v, Dim) or is_expression(v)) for v in values
+    ):
         site.require(
             all(Dim.of(v).is_static for v in values),
             KindError,

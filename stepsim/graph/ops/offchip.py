@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stepsim.arguments import label_of, shown
 from stepsim.errors import ArgError, DimError, DTypeError, StepError
-from stepsim.graph.dims import Dim
+from stepsim.graph.dims import Dim, fixed
 from stepsim.graph.limits import (
     BASE,
     FIFO_DEPTH,
@@ -63,7 +64,7 @@ class TileMover(_OffChip):
     tile: Tile
 
     def traffic(self, account: Accounting) -> Size:
-        return product((self.outputs[0].elements(), account.load_bytes(self.tile)))
+        return product((self.outputs[0].cardinality(), account.load_bytes(self.tile)))
 
     def memory(self, account: Accounting) -> Size:
         return account.buffering * account.load_bytes(self.tile)
@@ -172,7 +173,12 @@ def tiling(
         )
     rows, cols = tensor.shape[-2:]
     grid = [*tensor.shape[:-2], rows // tile[0], cols // tile[1]]
-    return Tile(tensor.dtype, Dim(tile[0]), Dim(tile[1])), grid
+    return _tile(tensor.dtype, *tile), grid
+
+
+@lru_cache(maxsize=1024)
+def _tile(dtype: DType, rows: int, cols: int) -> Tile:
+    return Tile(dtype, fixed(rows), fixed(cols))
 
 
 def dispatch_of(site: Site, par_dispatch: int | None, base: int) -> tuple[int | None, int]:
@@ -406,7 +412,7 @@ def random_store(
         f"data carries {tile}, the tensor is {given}",
     )
     tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
-    left, right = addr.elements(), data.elements()
+    left, right = addr.cardinality(), data.cardinality()
     verdict = site.owner.compare(Dim(left), Dim(right))
     if not verdict:
         state = "different" if verdict is False else "unknown"

@@ -234,7 +234,7 @@ def streamify(
             f"affine reads need constant buffer dims, found {format_dims(kind.dims)}",
         )
         last = sum(s * (q - 1) for s, q in zip(stride, shape, strict=True))
-        held = int(product(d.expr for d in kind.dims))
+        held = int(product(d.size for d in kind.dims))
         site.require(
             last < held,
             ArgError,
@@ -300,5 +300,5 @@ def _read_once(
 def _read_again(site: Site, dims: Sequence[Dim], times: Sequence[Dim]) -> list[Dim]:
     """Dims of buffers, each read ``times`` times."""
     ragged = any(t.is_ragged for t in times)
-    each = None if ragged else product(t.expr for t in times)
+    each = None if ragged else product(t.size for t in times)
     return [d.repeated(each, site.title) for d in dims]

@@ -29,13 +29,13 @@ def split_count(site: Site, x: Stream, side: Dim) -> Dim:
     """``D_0 * side``: exact for an outermost dim, ragged when either is."""
     size = x.shape[-1]
     if not (size.is_ragged or side.is_ragged):
-        return Dim(product((size.expr, side.expr)))
-    count = x.elements()
+        return Dim(product((size.size, side.size)))
+    count = x.cardinality()
     total = total_over(side, count)
     if x.rank == 0:
         return Dim(total)
     return site.owner.namer.ragged(
-        "u", f"pieces of {site.title}", total=total, bound=product((size.bound, side.bound))
+        "u", f"pieces of {site.title}", total=total, bound=product((size.most, side.most))
     )
 
 
@@ -64,7 +64,7 @@ def _length(site: Site, x: Stream, side: Dim, chunk: int, pieces: Size, *, known
     if side.is_static and int(side) < chunk:
         return side
     bound = min(chunk, int(side)) if side.is_static else chunk
-    total = total_over(side, x.elements()) if known else None
+    total = total_over(side, x.cardinality()) if known else None
     why = f"sizes of the pieces of {site.title}"
     return site.owner.namer.ragged("s", why, total=total, bound=bound, span=pieces)
 
@@ -75,5 +75,5 @@ def _dropped(site: Site, x: Stream, side: Dim, chunk: int) -> Dim:
     if x.rank == 0:
         return Dim(site.owner.namer.symbol("v", why))
     each = side.ceil_div(chunk)
-    bound = product((x.shape[-1].bound, each.bound))
+    bound = product((x.shape[-1].most, each.most))
     return site.owner.namer.ragged("v", why, bound=bound)

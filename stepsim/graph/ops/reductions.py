@@ -183,7 +183,7 @@ def _uneven(site: Site, tiles: Sequence[Tile], out: Tile, span: Size) -> Tile:
 def _states(site: Site, out: Tile, span: Size) -> Tile:
     """States of tiles of different sizes, of which those of one row or column are broadcast."""
     sides = [
-        site.owner.namer.ragged("r", f"sizes of {site.title}", bound=side.bound, span=span)
+        site.owner.namer.ragged("r", f"sizes of {site.title}", bound=side.most, span=span)
         if side.is_ragged
         else side
         for side in (out.rows, out.cols)

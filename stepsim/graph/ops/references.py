@@ -109,7 +109,7 @@ def repeat_ref(x: Stream, ref: Stream, rank: int = 0, *, label: str | None = Non
     site.same_dims(x.shape, ref.shape[: len(x.shape)], "in", "ref", base=new + rank)
     shape = ref.shape[: len(x.shape) + new]
     grown = shape[len(x.shape) :]
-    times = None if any(d.is_ragged for d in grown) else product(d.expr for d in grown)
+    times = None if any(d.is_ragged for d in grown) else product(d.size for d in grown)
     return site.add(RepeatRef(rank=rank), [Output.repeated(x, shape, times)])[0]
 
 

@@ -191,7 +191,7 @@ def expand(
         keep = len(x.shape) - rank
         site.same_dims(x.shape[:keep], to.shape[:keep], "in", "ref", base=rank)
         grown = to.shape[keep:]
-        times = product(d.expr for d in grown) if not any(d.is_ragged for d in grown) else None
+        times = product(d.size for d in grown) if not any(d.is_ragged for d in grown) else None
         return site.add(ExpandRef(rank=rank), [Output.repeated(x, to.shape, times)])[0]
     site = Site("expand", (x,), label, ("in",))
     grown_to = _counts(site, "to", to)

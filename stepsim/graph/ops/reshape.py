@@ -192,23 +192,23 @@ def reshape(
         )
     position = x.rank - dim
     chunks = size.ceil_div(chunk)
-    lead = (Dim(active(size.expr)),) if add_outer else ()
+    lead = (Dim(active(size.size)),) if add_outer else ()
     shape = (*lead, *x.shape[:position], chunks, Dim(chunk), *x.shape[position + 1 :])
     out = Output.like(x, shape)
     tile = x.type
     if dim == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
         known: Padding | SplitPadding = SplitPadding()  # padded one by one, or before
         if x.rank == 0 and x.padding is None:
-            padded = product((chunks.expr, chunk, tile.rows.expr))
-            valid = Dim(product((size.expr, tile.rows.expr)))
-            known = Padding(valid, padded, product((chunk, tile.rows.expr)))
+            padded = product((chunks.size, chunk, tile.rows.size))
+            valid = Dim(product((size.size, tile.rows.size)))
+            known = Padding(valid, padded, product((chunk, tile.rows.size)))
         out = Output(out.shape, out.type, out.counts, known)
     op = (MaskedReshape if mask else Reshape)(
         chunk=chunk, dim=dim, pad=None if exact else pad, add_outer=add_outer, write_back=write_back
     )
     if not mask:
         return site.add(op, [out])[0]
-    real = Padding(Dim(x.elements()), cardinality(shape), chunk)
+    real = Padding(Dim(x.cardinality()), cardinality(shape), chunk)
     flags = Output(shape, Tile(DType.bool_, Dim(1), Dim(1)), None, real)
     made = site.add(op, [out, flags])
     return made[0], made[1]

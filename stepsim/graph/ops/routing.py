@@ -15,7 +15,7 @@ from stepsim.graph.handle import FixedCounts, Padding, SplitPadding, blurred
 from stepsim.graph.limits import RANK, STREAMS, SWITCH
 from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
 from stepsim.graph.ops.shares import joined_dims, joined_type, share_of_dim, share_of_type
-from stepsim.graph.sizes import Size, ceil_div, product
+from stepsim.graph.sizes import Size, ceil_div, product, sum_of
 from stepsim.graph.types import IndexSelector, MultiHot
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Reassemble(_Router):
         out = self.outputs[0]
         if self.write_back and not account.by_paper:
             kept = max(self.inputs[-1].rank - 1, 0)
-            total = product(d.bound for d in out.shape[kept:]) * account.type_bytes(out.type)
+            total = product(d.most for d in out.shape[kept:]) * account.type_bytes(out.type)
         if account.count_fifos:
             total += account.type_bytes(self.inputs[0].type) * len(self.inputs)
         return total
@@ -108,7 +108,7 @@ class EagerMerge(Operator):
         return each * (len(self.inputs) + 1)
 
     def trigger(self) -> Size:
-        return self.outputs[0].elements()
+        return self.outputs[0].cardinality()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -258,12 +258,12 @@ def merged_inputs(
     )
     want = xs[0].rank if rank is None else site.number(RANK, "rank", rank)
     for role, x in zip(site.roles, xs, strict=False):
-        site.require(
-            x.rank == want,
-            RankError,
-            f"{role} {format_dims(x.shape)} has rank {x.rank}, expected {want}",
-            "all inputs have the rank that is treated as a unit",
-        )
+        if x.rank != want:
+            site.fail(
+                RankError,
+                f"{role} {format_dims(x.shape)} has rank {x.rank}, expected {want}",
+                "all inputs have the rank that is treated as a unit",
+            )
         site.same_dims_regular(xs[0].shape[1:], x.shape[1:], site.roles[0], role)
     return want
 
@@ -337,7 +337,7 @@ def reassemble(
     if kind.hot is not None:
         hot = Dim(kind.hot)
     else:
-        total = sum((x.shape[0].total for x in xs[1:]), xs[0].shape[0].total)
+        total = sum_of(x.shape[0].sum for x in xs)
         hot = site.owner.namer.ragged(
             "h", f"chunks per selector of {site.title}", total=total, bound=len(xs)
         )
@@ -401,7 +401,7 @@ def eager_merge(
     site = Site("eager_merge", xs, label, roles)
     unit = merged_inputs(site, xs, rank, None)
     outer = [x.shape[0] for x in xs]
-    total = Dim(sum((d.total for d in outer[1:]), outer[0].total))
+    total = Dim(sum_of(d.sum for d in outer))
     element = joined_type(site, xs, mixed=True)
     inner = joined_dims(site, xs, unit)
     padding: SplitPadding | None = None
@@ -473,7 +473,7 @@ def parallelize(
     )
     made, top = [], x.shape[0]
     for i in range(n):
-        shape = (Dim(ceil_div(top.expr - i, n)), *(share_of_dim(site, d, i) for d in x.shape[1:]))
+        shape = (Dim(ceil_div(top.size - i, n)), *(share_of_dim(site, d, i) for d in x.shape[1:]))
         made.append(Output(shape, share_of_type(site, x.type, i, shape), None, blurred(x.padding)))
     op = Parallelize(rank=x.rank, switch_cycles=costs)
     return list(site.add(op, made))

@@ -75,7 +75,7 @@ class GeneralScan(Scan):
         return _tiles(self.outputs[0])
 
     def flops(self) -> Size:
-        count = self.inputs[0].elements()
+        count = self.inputs[0].cardinality()
         parts = [flops_over(self.function, [*self.states, *self.operands()], self.states, count)]
         if self.later is not None:
             parts.append(flops_over(self.later, self._later_operands(), self.shown(), count))
@@ -297,6 +297,6 @@ def _growing(site: Site, x: Stream, out: Tile, side: str) -> tuple[Dim, Dim]:
     """Tiles that grow with every element: a ragged side bounded by the full pack."""
     full = out.rows if side == "rows" else out.cols
     grown = site.owner.namer.ragged(
-        "r", f"{side} of {site.title}", bound=full.bound, span=x.elements()
+        "r", f"{side} of {site.title}", bound=full.most, span=x.cardinality()
     )
     return (grown, out.cols) if side == "rows" else (out.rows, grown)

@@ -50,7 +50,7 @@ class Shuffle(Operator):
 
     def memory(self, account: Accounting) -> Size:
         data = self.inputs[0]
-        group = product(d.bound for d in data.shape[len(data.shape) - self.rank :])
+        group = product(d.most for d in data.shape[len(data.shape) - self.rank :])
         held = product((group, account.type_bytes(data.type)))
         if not account.count_fifos:
             return held
@@ -133,14 +133,14 @@ def _selected(site: Site, x: Stream, mask: Stream, tile: Tile) -> Dim:
     total: Size | None = None
     if isinstance(kind, MultiHot | IndexSelector):
         counts = site.owner.counts_of(mask)
-        parts = [counts.of(i).expr for i in range(kind.width)]
+        parts = [counts.of(i).size for i in range(kind.width)]
         total = sum(parts[1:], parts[0])
-    elif isinstance(mask.padding, Padding) and mask.padding.padded == mask.elements():
-        total = mask.padding.valid.expr
+    elif isinstance(mask.padding, Padding) and mask.padding.padded == mask.cardinality():
+        total = mask.padding.valid.size
     why = f"rows selected by {mask!r}"
     if x.rank == 0:
         return Dim(total if total is not None else site.owner.namer.symbol("v", why))
-    bound = product((x.shape[-1].bound, tile.rows.bound))
+    bound = product((x.shape[-1].most, tile.rows.most))
     return site.owner.namer.ragged("v", why, total=total, bound=bound)
 
 
@@ -245,13 +245,13 @@ def _per_bucket(site: Site, x: Stream, selector: Stream, keep: int) -> Dim:
     kind: Any = selector.type
     sizes: Sequence[Size]
     if isinstance(kind, MultiHot) and kind.hot is not None:
-        sizes = [product((kind.hot, selector.elements()))]
+        sizes = [product((kind.hot, selector.cardinality()))]
     else:
         counts = site.owner.counts_of(selector)
-        sizes = [counts.of(i).expr for i in range(kind.width)]
+        sizes = [counts.of(i).size for i in range(kind.width)]
     return site.owner.namer.ragged(
         "k",
         f"items in each bucket of {site.title}",
         total=sum(sizes[1:], sizes[0]),
-        bound=x.shape[keep - 1].bound,
+        bound=x.shape[keep - 1].most,
     )

@@ -129,9 +129,10 @@ def flatten(x: Stream, lo: int, hi: int, *, label: str | None = None) -> Stream:
             f"flatten needs 0 <= lo < hi <= {x.rank}",
         )
     first, last = x.rank - hi, x.rank - lo + 1
-    merged = flatten_dims(
-        x.shape[first:last], outermost=first == 0, why=f"{site.title} of {format_dims(x.shape)}"
-    )
+    dims = x.shape[first:last]
+    # Where a size comes from is said of ragged ones alone.
+    why = f"{site.title} of {format_dims(x.shape)}" if any(d.is_ragged for d in dims) else ""
+    merged = flatten_dims(dims, outermost=first == 0, why=why)
     shape = (*x.shape[:first], merged, *x.shape[last:])
     return site.add(Flatten(lo=lo, hi=hi), [Output.like(x, shape)])[0]
 
@@ -184,7 +185,7 @@ def promote(x: Stream, *, label: str | None = None) -> Stream:
         return flatten(reshape(x, 1, add_outer=True, label=label), 0, 1, label=label)
     if top.is_static and int(top) > 0:
         return reshape(x, int(top), dim=x.rank, label=label)
-    return site.add(Promote(), [Output.like(x, (Dim(active(top.expr)), *x.shape))])[0]
+    return site.add(Promote(), [Output.like(x, (Dim(active(top.size)), *x.shape))])[0]
 
 
 def unsqueeze(x: Stream, dim: int, *, label: str | None = None) -> Stream:
@@ -234,7 +235,7 @@ def unsqueeze(x: Stream, dim: int, *, label: str | None = None) -> Stream:
             f"use 0..{x.rank + 1}",
         )
     at = x.rank + 1 - dim
-    one = Dim(active(x.shape[0].expr)) if dim > x.rank else Dim(1)
+    one = Dim(active(x.shape[0].size)) if dim > x.rank else Dim(1)
     shape = (*x.shape[:at], one, *x.shape[at:])
     return site.add(Unsqueeze(dim=dim), [Output.like(x, shape)])[0]
 

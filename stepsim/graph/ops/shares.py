@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stepsim.errors import DTypeError
 from stepsim.graph.dims import Dim, cardinality, total_over
 from stepsim.graph.operator import Site
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.sizes import Size, largest, product, sum_of
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def share_of_dim(site: Site, size: Dim, index: int, known: Sequence[Dim] = ()) -
     if known and size.parts and size.parts[index] in known:
         return size.parts[index]
     return site.owner.namer.ragged(
-        str(size.expr), f"{site.title}, output {index}, of {size}", bound=size.bound,
+        str(size.size), f"{site.title}, output {index}, of {size}", bound=size.most,
         static=size.static,
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def _share_of_side(site: Site, side: Dim, index: int, known: Sequence[Dim], coun
     if known and side.parts and side.parts[index] in known:
         return side.parts[index]
     return site.owner.namer.ragged(
-        str(side.expr), f"{site.title}, output {index}, of {side}", bound=side.bound, span=count
+        str(side.size), f"{site.title}, output {index}, of {side}", bound=side.most, span=count
     )
 
 
@@ -93,9 +93,9 @@ def joined_type(site: Site, xs: Sequence[Stream], *, mixed: bool) -> ElementType
         if len(buffers) == len(xs) and all(dims == inner[0] for dims in inner):
             outer = [b.dims[0] for b in buffers]
             if any(d.is_ragged for d in outer):
-                counts = [x.elements() for x in xs]
+                counts = [x.cardinality() for x in xs]
                 totals = [
-                    d.total if d.is_ragged else product((d.expr, n))
+                    d.sum if d.is_ragged else product((d.size, n))
                     for d, n in zip(outer, counts, strict=True)
                 ]
                 return replace(first, dims=(_joined(site, outer, totals), *inner[0]))
@@ -118,24 +118,17 @@ def _alike(sides: Sequence[Dim]) -> bool:
 def _joined_sides(site: Site, xs: Sequence[Stream], sides: Sequence[Dim]) -> Dim:
     if all(side == sides[0] for side in sides):
         return sides[0]
-    spans = [x.elements() for x in xs]
+    spans = [x.cardinality() for x in xs]
     totals = [total_over(side, span) for side, span in zip(sides, spans, strict=True)]
-    return _joined(site, sides, totals, sum(spans[1:], spans[0]))
+    return _joined(site, sides, totals, sum_of(spans))
 
 
 def _joined(
     site: Site, dims: Sequence[Dim], totals: Sequence[Size], span: Size | None = None
 ) -> Dim:
-    bounds = [d.bound for d in dims]
-    bound = bounds[0] if all(b == bounds[0] for b in bounds) else _largest(bounds)
+    bounds = [d.most for d in dims]
+    bound = bounds[0] if all(b == bounds[0] for b in bounds) else largest(bounds)
     return site.owner.namer.ragged(
-        "m", f"merged by {site.title}", total=sum(totals[1:], totals[0]), bound=bound,
+        "m", f"merged by {site.title}", total=sum_of(totals), bound=bound,
         parts=dims, span=span,
     )  # fmt: skip
-
-
-def _largest(sizes: Sequence[Size]) -> Size:
-    import sympy
-
-    # Unevaluated: comparing symbols pairwise decides nothing and takes seconds for many inputs.
-    return sympy.Max(*sizes, evaluate=False)

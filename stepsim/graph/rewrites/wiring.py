@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
 from stepsim.graph.feedback import FeedbackSource
 from stepsim.graph.program import Program, check_program
@@ -19,7 +20,7 @@ from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
-    from stepsim.graph.operator import Operator
+    from stepsim.graph.operator import Bindings, Operator
 
 __all__ = ["WiredFifo", "WiredUnit", "Wiring", "wire"]
 
@@ -115,22 +116,30 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
             f"program '{program.name}' is still open; leave its `with` block before lowering it"
         )
     given = check_bindings(program, bindings)
+    with without_collection():
+        return _wired(program, given)
+
+
+def _wired(program: Program, given: Bindings) -> Wiring:
     readers = readers_by_output(program)
     fifos: list[WiredFifo] = []
     inputs: dict[int, list[int]] = {op.id: [-1] * len(op.inputs) for op in program.operators}
+    names = {op.id: unit_name(op) for op in program.operators}
     by_stream: dict[tuple[int, int], int] = {}
     copies: list[WiredUnit] = []
     plain: list[tuple[Operator, tuple[int, ...]]] = []
 
+    depths = program.depths
+
     def fifo(name: str, stream: Stream) -> int:
-        fifos.append(WiredFifo(name, stream.depth, stream))
+        fifos.append(WiredFifo(name, depths.get(stream.key) if depths else None, stream))
         return len(fifos) - 1
 
     pending: list[tuple[str, Stream, int]] = []
     for op in construction_order(program):
         outputs = []
         for stream in op.outputs:
-            name = unit_name(op) + (f".{stream.output}" if len(op.outputs) > 1 else "")
+            name = f"{names[op.id]}.{stream.output}" if len(op.outputs) > 1 else names[op.id]
             index = fifo(name, stream)
             outputs.append(index)
             by_stream[stream.key] = index
@@ -154,7 +163,7 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
         )  # fmt: skip
     units = [
         WiredUnit(
-            unit_name(op), op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
+            names[op.id], op.unit_kind, op.unit_params(given), tuple(inputs[op.id]), outputs, op,
             op.source,
         )
         for op, outputs in plain
