@@ -20,10 +20,12 @@ def _build_and_total(tile: Any) -> None:
 
 def test_a_layer_of_128_experts(benchmark: BenchmarkFixture) -> None:
     def both() -> float:
-        begin = time.perf_counter()
+        begin = time.process_time()
         _build_and_total(32)
         _build_and_total("dynamic")
-        return (time.perf_counter() - begin) / 2
+        return (time.process_time() - begin) / 2
 
-    seconds = min(both(), benchmark.pedantic(both, rounds=2))
-    assert seconds < 2.0
+    seconds = min(both() for _ in range(5))
+    benchmark.pedantic(both, rounds=1)
+    print(f"\n{seconds:.3f} CPU seconds")
+    assert seconds < 0.2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
-from stepsim.kernels.catalog import UNIT, code_of
-from stepsim.kernels.declaration import UnitKind
+from stepsim.kernels.catalog import KINDS, UNIT
 from stepsim.kernels.layout import (
     CHANNEL,
     GLOBAL,
@@ -24,15 +25,21 @@ from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.lowering.function_records import EncodedFunction, encode_function
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
-from stepsim.lowering.registry import REGISTRY
-from stepsim.lowering.row import Row, element_bits
+from stepsim.lowering.row import element_bits
+from stepsim.lowering.source_tokens import SourceTokens
+from stepsim.lowering.unit_layout import in_order, layout_of
 
 __all__ = ["ImageBuilder", "build_image"]
 
 _FIRST_RING: Final = 16
 """Rings start with at most this many slots and grow with what is sent."""
 
-_MAX_PARAM: Final = 1 << 53
+_EMPTY: Final = (0,) * 8
+"""A slot that holds nothing yet."""
+
+_FIELDS: Final = ("private", "scratch", "kind", "port", "nin", "nout", "in0", "out0", "par")
+"""Fields of the record of a unit that encoding gives; the others start alike in all units."""
+
 _MAX_VALUE: Final = (1 << 63) - 1
 _MAX_LEVEL: Final = 1000
 _MAX_BUNDLE: Final = 1 << 16
@@ -45,10 +52,10 @@ class ImageBuilder:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._slots: list[tuple[int, ...]] = []
+        self.sources = SourceTokens(network, self._token, self._slots)
         self._params: list[int] = []
         self._selectors: dict[tuple[int, tuple[int, ...]], int] = {}
         self._private: dict[str, int] = {}
-        self._units = np.zeros(len(network.units), UNIT)
         self._scratch = 0
         self._functions: dict[tuple[int, ...], int] = {}
         self._encoded: dict[int, tuple[Mapping[str, Any], EncodedFunction]] = {}
@@ -66,7 +73,7 @@ class ImageBuilder:
         return self._selectors.setdefault(key, len(self._selectors))
 
     def add_tokens(self, spec: UnitSpec, tokens: Iterable[Mapping[str, Any]]) -> int:
-        """Append source tokens to the arena; index of the first."""
+        """Append tokens to the arena, side by side; index of the first."""
         rows = [self._token(spec, token) for token in tokens]
         first = len(self._slots)
         self._slots.extend(rows)
@@ -75,7 +82,7 @@ class ImageBuilder:
     def add_slots(self, count: int) -> int:
         """Append slots for tokens that the unit makes; index of the first."""
         first = len(self._slots)
-        self._slots.extend([(0,) * 8] * count)
+        self._slots.extend([_EMPTY] * count)
         return first
 
     def private_words(self, count: int) -> None:
@@ -96,7 +103,7 @@ class ImageBuilder:
 
     def set_private(self, spec: UnitSpec, slot: str, token: Mapping[str, Any]) -> None:
         """Fill a private slot of a unit."""
-        place = self._private[spec.name] + _row(spec).kind.private.index(slot)
+        place = self._private[spec.name] + layout_of(spec).row.kind.private.index(slot)
         self._slots[place] = self._token(spec, token)
 
     def _token(self, spec: UnitSpec, token: Mapping[str, Any]) -> tuple[int, ...]:
@@ -135,7 +142,7 @@ class ImageBuilder:
                 level += 1
             row = self._token(spec, {**tile, "level": level})
             block.append(row)
-        block.extend([(0,) * 8] * ((1 << order) - len(block)))
+        block.extend([_EMPTY] * ((1 << order) - len(block)))
         self._slots.extend(block)
         return first
 
@@ -158,11 +165,11 @@ class ImageBuilder:
         """The finished image; raises LoweringError for anything that does not fit."""
         network = self._network
         producers, consumers = self._endpoints()
-        readers = [u for u, s in enumerate(network.units) if _row(s).kind.port == "read"]
-        writers = [u for u, s in enumerate(network.units) if _row(s).kind.port == "write"]
+        sides = [layout_of(spec).row.kind.port for spec in network.units]
+        readers = [u for u, side in enumerate(sides) if side == "read"]
+        writers = [u for u, side in enumerate(sides) if side == "write"]
         port_of = {unit: port for port, unit in enumerate(readers + writers)}
-        for u, spec in enumerate(network.units):
-            self._encode(u, spec, port_of.get(u, -1))
+        units = self._records(port_of)
         selectors = self._selector_table()
         channels, arena_top = self._channels(producers, consumers)
         slots = np.zeros(arena_top, SLOT)
@@ -172,15 +179,15 @@ class ImageBuilder:
             for field, column in zip(fields, columns, strict=True):
                 slots[field][: len(self._slots)] = column
         ports = np.zeros(len(port_of), PORT)
-        for unit, port in port_of.items():
-            ports[port]["unit"] = unit
-            ports[port]["bundle"] = _bundle(network.units[unit])
+        ports["unit"] = list(port_of)
+        ports["bundle"] = [_bundle(network.units[unit]) for unit in port_of]
         table = self._memory_table([int(bundle) for bundle in ports["bundle"]])
         params = np.array(self._params or [0], np.int64)
         return Image(
-            units=self._units,
+            units=units,
             channels=channels,
             slots=slots,
+            tokens=self.sources.records(),
             params=params,
             scratch_words=max(self._scratch, 1),
             ports=ports,
@@ -190,76 +197,106 @@ class ImageBuilder:
             unit_names=tuple(s.name for s in network.units),
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
-            selectors=tuple(self._selectors),
+            selector_widths=tuple(width for width, _ in self._selectors),
         )
 
     def _endpoints(self) -> tuple[list[int], list[int]]:
         """Producer and consumer of every channel; each must have exactly one."""
         count = len(self._network.channels)
-        ends = {"producer": [-1] * count, "consumer": [-1] * count}
+        producers, consumers = [-1] * count, [-1] * count
         names: set[str] = set()
         for u, spec in enumerate(self._network.units):
             if spec.name in names:
                 raise LoweringError(f"two units are named '{spec.name}'; names must be unique")
             names.add(spec.name)
-            row = _row(spec)
-            for word, found in (("inputs", len(spec.inputs)), ("outputs", len(spec.outputs))):
-                expected = row.arity(word)
-                if expected is not None and expected != found:
-                    raise LoweringError(
-                        f"{spec.op} '{spec.name}': {found} {word}, expected {expected}"
-                    )
-            for role, used in (("producer", spec.outputs), ("consumer", spec.inputs)):
+            layout = layout_of(spec)
+            if not (
+                layout.inputs in (None, len(spec.inputs))
+                and layout.outputs in (None, len(spec.outputs))
+            ):
+                self._refuse_arity(spec)
+            for ends, used in ((producers, spec.outputs), (consumers, spec.inputs)):
                 for c in used:
-                    if not 0 <= c < count:
-                        raise LoweringError(
-                            f"{spec.op} '{spec.name}': there is no FIFO {c}; "
-                            f"the network has {count}, numbered from 0"
-                        )
-                    if ends[role][c] >= 0:
-                        other = self._network.units[ends[role][c]].name
-                        channel = self._network.channels[c].name
-                        raise LoweringError(
-                            f"FIFO '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
-                            "use a Broadcast or a merge"
-                        )
-                    ends[role][c] = u
-        for role, units in ends.items():
-            for c, unit in enumerate(units):
-                if unit < 0:
-                    raise LoweringError(f"FIFO '{self._network.channels[c].name}' has no {role}")
-        return ends["producer"], ends["consumer"]
+                    if not (0 <= c < count and ends[c] < 0):
+                        role = "producer" if ends is producers else "consumer"
+                        self._refuse_end(spec, role, c, ends)
+                    ends[c] = u
+        for role, ends in (("producer", producers), ("consumer", consumers)):
+            if -1 in ends:
+                name = self._network.channels[ends.index(-1)].name
+                raise LoweringError(f"FIFO '{name}' has no {role}")
+        return producers, consumers
 
-    def _encode(self, u: int, spec: UnitSpec, port: int) -> None:
-        row = _row(spec)
-        unit = self._units[u]
-        self._private[spec.name] = len(self._slots)
-        unit["private"] = len(self._slots)
-        unit["scratch"] = self._scratch
-        self._slots.extend([(0,) * 8] * len(row.kind.private))
+    @staticmethod
+    def _refuse_arity(spec: UnitSpec) -> NoReturn:
+        row = layout_of(spec).row
+        for word, found in (("inputs", len(spec.inputs)), ("outputs", len(spec.outputs))):
+            expected = row.arity(word)
+            if expected is not None and expected != found:
+                break
+        raise LoweringError(f"{spec.op} '{spec.name}': {found} {word}, expected {expected}")
+
+    def _refuse_end(self, spec: UnitSpec, role: str, c: int, ends: list[int]) -> NoReturn:
+        count = len(ends)
+        if not 0 <= c < count:
+            raise LoweringError(
+                f"{spec.op} '{spec.name}': there is no FIFO {c}; the network has {count}, "
+                "numbered from 0"
+            )
+        other, channel = self._network.units[ends[c]].name, self._network.channels[c].name
+        raise LoweringError(
+            f"FIFO '{channel}' has two {role}s, '{other}' and '{spec.name}'; "
+            "use a Broadcast or a merge"
+        )
+
+    def _encode(self, spec: UnitSpec, port: int) -> tuple[int, ...]:
+        """Append what a unit has in the other arrays; the fields of its record."""
+        layout = layout_of(spec)
+        kind = layout.row.kind
+        private, scratch = len(self._slots), self._scratch
+        if kind.private:
+            self._private[spec.name] = private
+            self._slots.extend([_EMPTY] * len(kind.private))
         if "tile" in spec.params:
-            rows, cols = (n if isinstance(n, int) else 1 for n in spec.params["tile"])
-            self._check_sides(spec, rows, cols)
+            rows, cols = spec.params["tile"]
+            self._check_sides(
+                spec, rows if isinstance(rows, int) else 1, cols if isinstance(cols, int) else 1
+            )
         try:
-            params = _in_order(spec, row.kind, row.encode(self, spec))
-            if row.kind.port is not None:
+            params = in_order(spec, layout, layout.row.encode(self, spec))
+            if kind.port is not None:
                 _bundle(spec)
         except KeyError as error:
             raise LoweringError(f"{spec.op} '{spec.name}': parameter {error} is missing") from error
-        unit["kind"] = code_of(row.kind)
-        for word, start in row.kind.words.items():
-            unit[word] = start
-        unit["port"] = port
-        unit["hpos"] = -1
-        unit["wait_channel"] = -1
-        unit["nin"], unit["nout"] = len(spec.inputs), len(spec.outputs)
-        unit["in0"] = len(self._params)
-        self._params.extend(spec.inputs)
-        unit["out0"] = len(self._params)
-        self._params.extend(spec.outputs)
-        unit["par"] = len(self._params)
-        self._params.extend(params)
-        self._scratch += row.kind.scratch_per_input * len(spec.inputs)
+        numbers = self._params
+        in0 = len(numbers)
+        numbers.extend(spec.inputs)
+        out0 = len(numbers)
+        numbers.extend(spec.outputs)
+        par = len(numbers)
+        numbers.extend(params)
+        self._scratch += kind.scratch_per_input * len(spec.inputs)
+        return (
+            private, scratch, layout.code, port, len(spec.inputs), len(spec.outputs), in0, out0,
+            par,
+        )  # fmt: skip
+
+    def _records(self, port_of: Mapping[int, int]) -> NDArray[np.void]:
+        """The records of the units; the units are encoded one by one."""
+        encoded = [
+            self._encode(spec, port_of.get(u, -1)) for u, spec in enumerate(self._network.units)
+        ]
+        units = np.zeros(len(encoded), UNIT)
+        columns = np.array(encoded, np.int64).reshape(-1, len(_FIELDS)).T
+        for name, column in zip(_FIELDS, columns, strict=True):
+            units[name] = column
+        units["hpos"] = -1
+        units["wait_channel"] = -1
+        for code in sorted(set(columns[_FIELDS.index("kind")].tolist())):
+            for word, start in KINDS[code].words.items():
+                if start:
+                    units[word][units["kind"] == code] = start
+        return units
 
     def _selector_table(self) -> int:
         """Append the selector lists to the parameters: entry per id, then count and indices."""
@@ -283,35 +320,32 @@ class ImageBuilder:
     def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
         specs = self._network.channels
         channels = np.zeros(len(specs), CHANNEL)
-        top = len(self._slots)
-        for c, spec in enumerate(specs):
-            capacity = INFINITY if spec.capacity is None else int(spec.capacity)
-            if capacity < 1:
-                raise LoweringError(
-                    f"FIFO '{spec.name}' has depth {capacity}; it needs at least 1 slot"
-                )
-            if spec.capacity is not None and capacity > _MAX_DEPTH:
-                raise LoweringError(
-                    f"FIFO '{spec.name}' has depth {capacity}; up to {_MAX_DEPTH} slots are "
-                    "supported, None is unbounded"
-                )
-            ring = 1
-            while ring < min(capacity, _FIRST_RING):
-                ring *= 2
-            channels[c]["start"] = top
-            channels[c]["mask"] = ring - 1
-            channels[c]["cap"] = capacity
-            channels[c]["grow_at"] = INFINITY if ring >= capacity else ring
-            channels[c]["producer"], channels[c]["consumer"] = producers[c], consumers[c]
-            top += ring
-        return channels, top
+        # A program has FIFOs of few depths.
+        rings = {depth: self._ring(depth) for depth in {spec.capacity for spec in specs}}
+        capacities = [INFINITY if spec.capacity is None else spec.capacity for spec in specs]
+        sizes = np.array([rings[spec.capacity] for spec in specs], np.int64)
+        ends = len(self._slots) + np.cumsum(sizes)
+        channels["start"] = ends - sizes
+        channels["mask"] = sizes - 1
+        channels["cap"] = capacities
+        channels["grow_at"] = np.where(sizes >= channels["cap"], INFINITY, sizes)
+        channels["producer"], channels["consumer"] = producers, consumers
+        return channels, int(ends[-1]) if specs else len(self._slots)
 
-
-def _row(spec: UnitSpec) -> Row:
-    try:
-        return REGISTRY[spec.op]
-    except KeyError:
-        raise LoweringError(f"unit '{spec.name}': unknown operator {spec.op!r}") from None
+    def _ring(self, depth: int | None) -> int:
+        """Slots that the ring of a FIFO of this depth starts with."""
+        if depth is not None and not 1 <= depth <= _MAX_DEPTH:
+            name = next(spec.name for spec in self._network.channels if spec.capacity == depth)
+            if depth < 1:
+                raise LoweringError(f"FIFO '{name}' has depth {depth}; it needs at least 1 slot")
+            raise LoweringError(
+                f"FIFO '{name}' has depth {depth}; up to {_MAX_DEPTH} slots are supported, None is "
+                "unbounded"
+            )
+        ring = 1
+        while ring < (_FIRST_RING if depth is None else min(depth, _FIRST_RING)):
+            ring *= 2
+        return ring
 
 
 def _bundle(spec: UnitSpec) -> int:
@@ -327,21 +361,6 @@ def _bundle(spec: UnitSpec) -> int:
             "per cycle are supported"
         )
     return bundle
-
-
-def _in_order(spec: UnitSpec, kind: UnitKind, values: Mapping[str, int | list[int]]) -> list[int]:
-    """The parameters of a unit in the order of its declaration."""
-    numbers: list[int] = []
-    for name in (parameter.removeprefix("*") for parameter in kind.parameters):
-        value = values[name]
-        found = [int(v) for v in value] if isinstance(value, list) else [int(value)]
-        for number in found:
-            if number < 0 and name not in kind.signed:
-                raise LoweringError(f"{spec.op} '{spec.name}': parameter {number} is negative")
-            if abs(number) >= _MAX_PARAM:
-                raise LoweringError(f"{spec.op} '{spec.name}': parameter {number} is too large")
-        numbers += found
-    return numbers
 
 
 def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTable) -> np.ndarray:
@@ -361,8 +380,8 @@ def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTabl
     values["memory_interval"] = timing.hbm_interval
     values["memory_delay"] = max(1, timing.hbm_startup + timing.hbm_latency)
     values["memory_model"] = memory.code_of(timing.memory_model)
-    values["memory_rows_at"] = table.rows_at
-    values["memory_rows"] = table.rows
+    values["memory_words"] = len(table.words)
+    values["memory_cache"] = table.cache
     return values
 
 
@@ -375,4 +394,5 @@ def build_image(network: Network) -> Image:
         For unknown operators or functions, dangling channels, and sizes that would overflow a
         field.
     """
-    return ImageBuilder(network).build()
+    with without_collection():
+        return ImageBuilder(network).build()

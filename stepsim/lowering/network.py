@@ -50,7 +50,14 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class UnitSpec:
-    """One unit: its kind, the channel indices it reads and writes, and the kind's parameters."""
+    """One unit: its kind, the channel indices it reads and writes, and the kind's parameters.
+
+    The parameter ``tokens`` of a source is a list of dicts: ``{"tile": [rows, cols, bytes, rd,
+    valid], "level": 0, "value": 0}``, or with ``"selector"`` and ``"width"``, or with ``"buffer"``
+    and ``"tiles"``. Tiles may also be given as a structured array with the columns ``rows``,
+    ``cols``, ``bytes`` (of an element), ``rd`` and ``valid``, and optionally ``level`` and
+    ``value``.
+    """
 
     name: str
     op: str

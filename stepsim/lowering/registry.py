@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stepsim.errors import LoweringError
 from stepsim.kernels.units import (
     buffers,
@@ -39,7 +42,7 @@ __all__ = ["REGISTRY"]
 def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> Encoder:
     def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         tokens = spec.params["tokens"]
-        first = builder.add_tokens(spec, tokens)
+        first = builder.sources.add(spec, tokens)
         tail = int(spec.params.get("tail", 0))
         clocks = times(spec.params, len(tokens))
         if mode != sources.STEP and len(clocks) != len(tokens):
@@ -64,11 +67,16 @@ def _selector_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         raise LoweringError(
             f"SelectGen '{spec.name}': {len(levels)} levels for {len(selectors)} selectors"
         )
+    # Equal rows are one object, which is encoded once.
+    known: dict[tuple[tuple[int, ...], int], dict[str, Any]] = {}
     tokens = [
-        {"selector": list(chosen), "width": width, "rd": 0, "level": level}
+        known.setdefault(
+            (row := tuple(chosen), level),
+            {"selector": row, "width": width, "rd": 0, "level": level},
+        )
         for chosen, level in zip(selectors, levels, strict=True)
     ]
-    return _source(sources.STEP, len(tokens), builder.add_tokens(spec, tokens))
+    return _source(sources.STEP, len(tokens), builder.sources.add(spec, tokens))
 
 
 def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
@@ -79,22 +87,22 @@ def _metadata_source(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
             f"MetadataGen '{spec.name}': {len(values)} values do not fill dims {list(dims)}"
         )
     top = len(dims) if spec.params.get("lead", True) else len(dims) - 1
-    tokens = [
-        {"tile": [1, 1, 8, 0, 1], "value": value, "level": min(_trailing_ends(i, dims), top)}
-        for i, value in enumerate(values)
-    ]
-    return _source(sources.COUNT, len(tokens), builder.add_tokens(spec, tokens))
+    count = len(values)
+    tile = {"rows": 1, "cols": 1, "bytes": 8, "rd": 0, "valid": 1}
+    columns = {name: np.broadcast_to(np.int64(number), count) for name, number in tile.items()}
+    columns["level"] = np.minimum(_trailing_ends(dims), top)
+    columns["value"] = np.asarray(values)
+    return _source(sources.COUNT, count, builder.sources.add_tiles(spec, columns, count))
 
 
-def _trailing_ends(index: int, dims: list[int]) -> int:
-    """Number of trailing dims for which element ``index`` (row-major) is the last."""
-    span, level = 1, 0
-    for dim in reversed(dims):
-        span *= dim
-        if (index + 1) % span:
-            break
-        level += 1
-    return level
+def _trailing_ends(dims: list[int]) -> NDArray[np.int64]:
+    """Number of trailing dims for which each element (row-major) is the last."""
+    places = np.arange(1, prod(dims) + 1)
+    spans = np.cumprod(dims[::-1], dtype=np.int64)
+    ends = np.zeros(len(places), np.int64)
+    for span in spans:
+        ends += places % span == 0
+    return ends
 
 
 def _rank(spec: UnitSpec, least: int) -> int:

@@ -133,7 +133,9 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
     file, attribute = split_target(text)
     if file is None:
         name, colon, attribute = text.partition(":")
-        if text not in workload_names() and _is_file((folder or Path()) / f"{name}.py"):
+        # To look for plugins takes longer than to build a small program.
+        known = text in BUILT_IN or text in workload_names()
+        if not known and _is_file((folder or Path()) / f"{name}.py"):
             near = f"{name}.py{colon}{attribute}"
             raise WorkloadError(f"unknown workload '{text}'; did you mean '{near}'?")
         _named(text)

@@ -27,6 +27,7 @@ from stepsim.graph import (
     spec,
 )
 from stepsim.graph import map as map_stream
+from stepsim.graph.metrics import allocated_compute, measured_bytes
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
@@ -71,18 +72,19 @@ class BuiltMoe(Built):
 
     def published(self, data: Data) -> Counted:
         """As plotted: a row costs ``14 D F + F`` FLOPs, the activation charged on D*F scalars."""
-        metrics = self.program.metrics(counting="published", on_demand=self.on_demand)
-        bound = metrics.bind(self.bindings(data))
+        traffic, memory = measured_bytes(
+            self.program, self.bindings(data), counting="published", on_demand=self.on_demand
+        )
         shape, routed = self.workload.model.moe, self.batch * self.workload.model.moe.active
         rows = sum(self._padded(count) for count in self.routing.counts_of(data.routing))
         each, shared = self._flops_per_row(shape.inner_dim), self._flops_per_row(shape.shared_inner)
         shared_rows = self._padded(self.batch)
         return Counted(
-            offchip_bytes=bound.off_chip_traffic,
-            onchip_bytes=bound.on_chip_memory,
+            offchip_bytes=traffic,
+            onchip_bytes=memory,
             flops=rows * each + shared_rows * shared,
             padded_flops=(rows - routed) * each + (shared_rows - self.batch) * shared,
-            allocated_flops_per_cycle=self.published_compute(bound.allocated_compute),
+            allocated_flops_per_cycle=self.published_compute(allocated_compute(self.program)),
         )
 
     def published_compute(self, total: int) -> int:
