@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         prepare,
         run_functional,
         simulate,
+        simulate_many,
     )
     from stepsim.trace_io import read_routing, synthetic_routing
     from stepsim.workloads import (
@@ -49,7 +50,7 @@ _ROOMS = {
     "stepsim.results": ("Result",),
     "stepsim.simulation": (
         "Case", "Limits", "Prepared", "Progress", "make_case", "prepare", "run_functional",
-        "simulate",
+        "simulate", "simulate_many",
     ),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
     "stepsim.workloads": (
@@ -87,6 +88,7 @@ __all__ = [
     "read_routing",
     "run_functional",
     "simulate",
+    "simulate_many",
     "synthetic_routing",
 ]
 

@@ -66,7 +66,12 @@ class Range:
     def pair(self, what: str, values: object) -> tuple[int, int]:
         """Two such numbers: rows and columns."""
         if type(values) is tuple and len(values) == 2:
-            return cast(tuple[int, int], self.list(what, values))
+            rows, cols = values
+            if (
+                type(rows) is type(cols) is int
+                and self.low <= min(values) <= max(values) <= self.high
+            ):
+                return rows, cols
         if not _is_list(values) or len(cast(Any, values)) != 2:
             raise ArgError(f"{what} must be two ints (rows, columns), found {shown(values)}")
         rows, cols = self.list(what, values)

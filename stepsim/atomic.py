@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -61,7 +60,7 @@ def renamed(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
             )
         if exists(place, OutputError) and not place.is_file():
             raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
-    token = secrets.token_hex(6)
+    token = os.urandom(6).hex()
     # Absolute, since Arrow takes the "a:b/c" of a relative path for an address.
     parts = [place.absolute().with_name(f".{place.name}.{token}.tmp") for place in places]
     try:

@@ -1,11 +1,9 @@
-"""What pydantic finds wrong with a document, in sentences: key, expected, found, and advice."""
+"""What is wrong with a document, in sentences: key, expected, found, and advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from stepsim.errors import did_you_mean
 
@@ -15,22 +13,25 @@ _Schema = Mapping[str, Any]
 
 
 def describe_problems(
-    error: ValidationError, model: type[BaseModel], lines: Mapping[str, int] | None = None
+    errors: Iterable[Mapping[str, Any]],
+    schema: Mapping[str, Any],
+    lines: Mapping[str, int] | None = None,
 ) -> list[str]:
     """One sentence for each wrong key, in the order of the lines where these are known.
 
     Parameters
     ----------
-    model : what the document was validated against.
+    errors : type, loc, input and msg of each problem, as pydantic has them.
+    schema : JSON Schema of what the document was validated against.
     lines : 1-based line of every key by its dotted path, as in ``grid.tile[2]``.
     """
     known = lines or {}
-    schema = _Schemas(model)
+    schemas = _Schemas(schema)
     problems: dict[str, str] = {}
-    for item in error.errors(include_url=False):
-        path, section, leaf = schema.place(item["loc"])
+    for item in errors:
+        path, section, leaf = schemas.place(item["loc"])
         # A union has a problem for each of its arms.
-        problems.setdefault(path, schema.sentence(item, path, section, leaf))
+        problems.setdefault(path, schemas.sentence(item, path, section, leaf))
     order = sorted(problems, key=lambda path: (known.get(path, 0), path))
     return [
         (f"line {known[path]}, " if path in known else "") + f"{path}: {problems[path]}"
@@ -38,17 +39,17 @@ def describe_problems(
     ]
 
 
-def expectations(model: type[BaseModel]) -> dict[str, str]:
-    """Dotted path of every value in the sections of a model, with what is expected there."""
-    schema = _Schemas(model)
-    return dict(schema.leaves(schema.root, ""))
+def expectations(schema: Mapping[str, Any]) -> dict[str, str]:
+    """Dotted path of every value in the sections of a schema, with what is expected there."""
+    schemas = _Schemas(schema)
+    return dict(schemas.leaves(schemas.root, ""))
 
 
 class _Schemas:
-    """The JSON schema of a model, with its references followed."""
+    """A JSON Schema, with its references followed."""
 
-    def __init__(self, model: type[BaseModel]) -> None:
-        self.root: _Schema = model.model_json_schema()
+    def __init__(self, schema: _Schema) -> None:
+        self.root = schema
         self._definitions = self.root.get("$defs", {})
 
     def place(self, location: Sequence[int | str]) -> tuple[str, _Schema, _Schema]:

@@ -1,12 +1,16 @@
-"""No room of the package has a circle of imports, not even one that hides inside functions."""
+"""No circle of imports, not even one inside functions; and nothing heavy that is not needed."""
 
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stepsim
@@ -114,3 +118,78 @@ def test_circles_are_found(tmp_path: Path) -> None:
     for name, text in sources.items():
         (root / f"{name}.py").write_text(text, encoding="utf-8")
     assert circles(import_graph(root)) == [["pack.a", "pack.b", "pack.c"]]
+
+
+UNUSED = {
+    "importlib.metadata", "llvmlite", "loky", "matplotlib", "numba", "numpy.ma", "pandas", "pooch",
+    "psutil", "pyarrow", "pydantic", "requests",
+    "stepsim.functional", "stepsim.graph.graph_file", "stepsim.sweep",
+}  # fmt: skip
+"""What neither a run nor a help text needs, once the engine is compiled."""
+
+SYMBOLS = {"sympy", "yaml"}
+"""What only a size that stays symbolic and a file of the user need."""
+
+COMMAND = """
+import sys
+from stepsim.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+SMALL = """
+import sys
+import stepsim as st
+with st.Program("small", compute_bw=1024) as program:
+    rows = st.linear_load(st.spec(64, 64), tile=(16, 64))
+    weight = st.linear_load(st.spec(64, 64), tile=(64, 64), ref=rows)
+    st.linear_store(st.map(st.fn.matmul, rows, weight.flatten(0, 1).flatten(0, 1)), "out")
+result = st.simulate(program)
+print(result)
+assert result.status == "ok"
+"""
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """Of processes that find a compiled engine and were told nothing about compilers."""
+    found = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    command = [sys.executable, "-m", "stepsim", "warmup"]
+    subprocess.run(command, env=found, capture_output=True, check=True)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "unused"),
+    [
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32"], UNUSED | SYMBOLS),
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED | SYMBOLS),
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--json"],
+         UNUSED | SYMBOLS | {"rich"}),
+        (COMMAND, ["inspect", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED),
+        (COMMAND, ["run", "moe", "--help"], UNUSED | SYMBOLS | {"numpy"}),
+        (COMMAND, ["--help"], UNUSED | SYMBOLS | {"numpy", "stepsim.workloads"}),
+        (COMMAND, ["machines"], UNUSED | SYMBOLS | {"numpy"}),
+        (SMALL, [], UNUSED | SYMBOLS | {
+            "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io",
+            "stepsim.workloads",
+        }),
+    ],
+    ids=["run", "run-dynamic", "run-json", "inspect", "run-help", "help", "machines", "python"],
+)  # fmt: skip
+def test_nothing_heavy_is_imported_without_need(
+    tmp_path: Path, environment: dict[str, str], code: str, arguments: list[str], unused: set[str]
+) -> None:
+    if "--tile" in arguments:
+        np.save(tmp_path / "routing.npy", np.tile(np.arange(2, dtype=np.int32), (64, 1)))
+        arguments = [*arguments, "--routing", str(tmp_path / "routing.npy")]
+    told = f"sys.stderr.write('imported: ' + ' '.join({unused!r} & sys.modules.keys()))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{told}", *arguments],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert done.stderr.rpartition("imported: ")[1:] == ("imported: ", "")

@@ -66,7 +66,7 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
         warm_up()
         heartbeat.phase("simulating")
         result = case.result(traces.data, limits=Limits(**limits), progress=heartbeat.progress)
-        busiest = busiest_units(result.units)
+        busiest = busiest_units(result.tables.unit_columns)
         record = _record(case, traces, result, busiest)
         if options.out is not None:
             heartbeat.phase("writing")

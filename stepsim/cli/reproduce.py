@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,6 +17,7 @@ from stepsim.cli.exit_codes import RUN_FAILED
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from stepsim.reproduce.pool import Pool
     from stepsim.reproduce.result import Reproduction
 
 __all__ = ["reproduce", "validate"]
@@ -62,11 +64,16 @@ def reproduce(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
+        from stepsim.report.saving import require_matplotlib
         from stepsim.reproduce.reproduction import reproduce as run
 
+        # All that the processes need is loaded before they are copied from this one.
+        require_matplotlib()
+    # The thread of a heartbeat must not be copied with it.
+    with _pool(jobs) as pool, Heartbeat() as heartbeat:
         result = run(
-            figures, out, data=data, fetch=fetch, jobs=_processes(jobs),
-            closure_slack=closure_slack, notice=heartbeat.phase,
+            figures, out, data=data, fetch=fetch, pool=pool, closure_slack=closure_slack,
+            notice=heartbeat.phase,
         )  # fmt: skip
     _show(result)
     note(f"wrote {out / 'report.md'}, and tables and pictures beside it")
@@ -94,12 +101,15 @@ def validate(
         heartbeat.phase("loading")
         from stepsim.reproduce.validation import write_validation
 
-        write_validation(out, data, fetch=fetch, jobs=_processes(jobs), notice=heartbeat.phase)
+    with _pool(jobs) as pool, Heartbeat() as heartbeat:
+        write_validation(out, data, fetch=fetch, pool=pool, notice=heartbeat.phase)
     note(f"wrote {out}")
 
 
-def _processes(jobs: int | None) -> int:
-    return jobs if jobs is not None else os.cpu_count() or 1
+def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
+    from stepsim.reproduce.pool import workers
+
+    return workers(jobs if jobs is not None else os.cpu_count() or 1, fork=True)
 
 
 def _show(result: Reproduction) -> None:

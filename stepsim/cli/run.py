@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepsim.cli.execution import RunOptions, run_choice
-from stepsim.cli.workload import workload_app
+from stepsim.cli.workload_group import workload_app
 
 __all__ = ["app"]
 

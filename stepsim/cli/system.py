@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import time
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -27,11 +25,17 @@ _PACKAGES = (
     "rich",
     "matplotlib",
 )
+_ENGINES = {
+    "installed": "carried by the wheel, for {level}: {file}",
+    "cached": "cached, for this processor: {file}",
+    "compiled": "none yet: the next run, or stepsim warmup, compiles it",
+    "python": "plain Python, because NUMBA_DISABLE_JIT is set",
+}
 _VARIABLES = ("STEPSIM_", "NUMBA_", "NO_COLOR", "XDG_CACHE_HOME")
 
 
 def environment() -> dict[str, Any]:
-    """What a bug report needs: versions (None for an absent package), plugins and settings."""
+    """What a bug report needs: versions (None for an absent package), plugins, engine, settings."""
     return {
         "stepsim": __version__,
         "model_version": MODEL_VERSION,
@@ -40,6 +44,7 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "plugins": _plugins(),
+        "engine": _engine(),
         "variables": {
             name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)
         },
@@ -47,7 +52,7 @@ def environment() -> dict[str, Any]:
 
 
 def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print versions, plugins and settings for bug reports."""
+    """Print versions, plugins, settings and the engine in use for bug reports."""
     found = environment()
     if json:
         print_json(found)
@@ -57,7 +62,9 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for key, value in found.items():
-        if isinstance(value, dict):
+        if key == "engine":
+            table.add_row(key, Text(_ENGINES[value["origin"]].format(**value)))
+        elif isinstance(value, dict):
             for name, entry in value.items():
                 table.add_row(name, Text("not installed" if entry is None else str(entry)))
         else:
@@ -66,16 +73,34 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
 
 
 def warmup() -> None:
-    """Compile the engine now, so that the next run starts immediately."""
+    """Load or compile the engine now, so that the next run starts immediately."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
-    start = time.perf_counter()
     with Heartbeat() as heartbeat:
         heartbeat.phase(LOADING_ENGINE)
         from stepsim.simulation import warm_up
 
-        warm_up()
-    note(f"engine ready after {time.perf_counter() - start:.1f} s")
+        origin = warm_up()
+    place = "" if origin.path is None else str(origin.path)
+    seconds = f"in {origin.seconds:.1f} s"
+    if origin.how == "compiled":
+        stored = f", stored in {place}" if place else ", not stored"
+        note(f"engine compiled for {origin.processor} {seconds}{stored}")
+    elif origin.how == "installed":
+        note(f"engine for {origin.processor} of this installation loaded {seconds} from {place}")
+    elif origin.how == "cached":
+        note(f"engine loaded from the cache {seconds}: {place}")
+    else:
+        note("engine runs as plain Python, because NUMBA_DISABLE_JIT is set; nothing to compile")
+
+
+def _engine() -> dict[str, str | None]:
+    """Where the next run has the engine from, the level of processors if known, and the file."""
+    from stepsim.simulation import engine_in_use
+
+    found = engine_in_use()
+    path = None if found.path is None else str(found.path)
+    return {"origin": found.how, "level": found.processor, "file": path}
 
 
 def _plugins() -> dict[str, str]:
@@ -91,6 +116,8 @@ def _plugins() -> dict[str, str]:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata  # slow to import
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from stepsim.cli.commands import ready
 from stepsim.cli.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
-from stepsim.workloads.loading import Source, find_workload, workload_names
+from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.parameters import (
     KV_LENGTHS,
     ROUTING,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.simulation.case import Case
 
-__all__ = ["Choice", "WorkloadGroup", "option_name", "workload_app"]
+__all__ = ["Choice", "command_of", "option_name"]
 
 _SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
 
@@ -94,46 +94,20 @@ class Choice:
             raise ArgError(error.told(option_name)) from None
 
 
-class WorkloadGroup(TyperGroup):
-    """A group with a command for every workload: ready-made, of a plugin, or of a user's file.
-
-    Subclasses say what a command does with the choice, and which other options it has.
-    """
-
-    options: type
-    perform: Callable[[Choice, Any], None]
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return workload_names()
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        source = find_workload(cmd_name)
-        workload = source.load()
-        return _command(source, workload, type(self).options, type(self).perform)
-
-
-def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None]) -> typer.Typer:
-    """The command that takes a workload and its parameters; ``text`` is its help."""
-    group = type("Group", (WorkloadGroup,), {"options": options, "perform": staticmethod(perform)})
-    app = typer.Typer(
-        cls=group,
-        help=text,
-        no_args_is_help=True,
-        subcommand_metavar="WORKLOAD|FILE.py[:NAME]|FILE.pb [ARGS]...",
-    )
-    # Without a callback typer would take a group for a single command.
-    app.callback()(lambda: None)
-    return app
-
-
 def option_name(parameter: str) -> str:
     """What a parameter is called on the command line."""
     return "--" + parameter.replace("_", "-")
 
 
-def _command(
-    source: Source, workload: type[Workload], options: type, perform: Callable[[Choice, Any], None]
-) -> Any:
+def command_of(name: str, options: type, perform: Callable[[Choice, Any], None]) -> Any:
+    """The command of a workload; for the other parameters see `workload_app`.
+
+    Raises
+    ------
+    WorkloadError : there is no such workload, or the command line cannot offer it.
+    """
+    source = find_workload(name)
+    workload = source.load()
     known = fields_of(workload)
     sources = [_SOURCES[one.name] for one in workload.inputs]
     groups = [_options_of(known.values()), *sources, MachineChoice, options]
@@ -155,7 +129,7 @@ def _command(
     run.__doc__ = _help(workload)
     app = typer.Typer(add_completion=False)
     app.command(name=source.text)(takes(*groups)(run))
-    return typer.main.get_command(app)
+    return ready(typer.main.get_command(app))
 
 
 def _help(workload: type[Workload]) -> str:

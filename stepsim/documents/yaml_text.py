@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -64,7 +65,7 @@ class _Yaml(Reader):
         import yaml
 
         try:
-            node = _composer(self)(self.text).get_single_node()
+            node = _composer()(self.text, self).get_single_node()
         except self.error:
             raise
         except yaml.MarkedYAMLError as problem:
@@ -190,8 +191,12 @@ class _YamlValue(_Yaml):
 _TAG = "tag:yaml.org,2002:"
 
 
-def _composer(reader: _Yaml) -> type[yaml.SafeLoader]:
-    """Nodes of a document, given up as soon as it is too deep or too long."""
+@cache
+def _composer() -> Callable[[str, _Yaml], yaml.SafeLoader]:
+    """Nodes of a document, given up as soon as it is too deep or too long.
+
+    The composer of libyaml is faster, but has neither these limits nor the same messages.
+    """
     import yaml
 
     class Composer(yaml.SafeLoader):
@@ -200,15 +205,19 @@ def _composer(reader: _Yaml) -> type[yaml.SafeLoader]:
             first: [(tag, pattern) for tag, pattern in pairs if tag not in _UNTYPED]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
-        depth = 0
+
+        def __init__(self, text: str, reader: _Yaml) -> None:
+            super().__init__(text)
+            self.document = reader
+            self.depth = 0
 
         def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
             event = self.peek_event()  # type: ignore[no-untyped-call]
             place = event.start_mark.line + 1, event.start_mark.column + 1
-            reader.count(*place)
+            self.document.count(*place)
             self.depth += 1
             if isinstance(event, yaml.CollectionStartEvent):
-                reader.check_depth(self.depth, *place)
+                self.document.check_depth(self.depth, *place)
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node

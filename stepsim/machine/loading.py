@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import shown
-from stepsim.documents import Document, load_yaml, parse_yaml, parse_yaml_value
 from stepsim.errors import MachineError, did_you_mean
 from stepsim.machine.model import Machine
+from stepsim.machine.presets import PRESETS
+from stepsim.machine.section import check, json_schema, keys, made
 from stepsim.wording import describe_problems, expectations
+
+if TYPE_CHECKING:
+    from stepsim.documents import Document
 
 __all__ = ["known_keys", "list_machines", "load_machine", "parse_overrides"]
 
@@ -62,12 +62,12 @@ def load_machine(
 
 def list_machines() -> tuple[str, ...]:
     """Names of the built-in machines, sorted."""
-    return tuple(sorted(_presets()))
+    return tuple(sorted(PRESETS))
 
 
 def known_keys() -> dict[str, str]:
     """Dotted path of every settable value, with what is expected there."""
-    return expectations(Machine)
+    return expectations(json_schema(Machine))
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, str]:
@@ -96,19 +96,16 @@ def parse_overrides(items: Iterable[str]) -> dict[str, str]:
 def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
     if isinstance(machine, Machine):
         return f"machine '{machine.name}'", machine.to_dict(), {}
-    presets = _presets()
-    if isinstance(machine, str) and machine in presets:
-        where = f"machine '{machine}'"
-        document = parse_yaml(presets[machine], where, MachineError)
-    else:
-        path = Path(machine)
-        if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
-            raise MachineError(
-                f"unknown machine '{machine}'{did_you_mean(machine, sorted(presets))} "
-                f"Known machines: {', '.join(sorted(presets))}; or give the path of a YAML file."
-            )
-        where = f"machine file {path}"
-        document = _read(path, where)
+    if isinstance(machine, str) and machine in PRESETS:
+        return f"machine '{machine}'", PRESETS[machine], {}
+    path = Path(machine)
+    if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
+        raise MachineError(
+            f"unknown machine '{machine}'{did_you_mean(machine, list_machines())} "
+            f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file."
+        )
+    where = f"machine file {path}"
+    document = _read(path, where)
     return where, document.data, document.lines
 
 
@@ -116,22 +113,25 @@ def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise MachineError(
-            f"{where}: expected a mapping with the keys {', '.join(Machine.model_fields)}, "
+            f"{where}: expected a mapping with the keys {', '.join(keys(Machine))}, "
             f"found {found}. Start from 'stepsim machines --show sda-1024'."
         )
-    try:
-        return Machine.model_validate(data)
-    except ValidationError as error:
-        problems = describe_problems(error, Machine, lines)
-        if len(problems) == 1:
-            raise MachineError(f"{where}, {problems[0]}") from None
-        listing = "".join(f"\n  {problem}" for problem in problems)
-        raise MachineError(f"{where}: {len(problems)} problems{listing}") from None
+    wrong: list[dict[str, Any]] = []
+    checked = check(Machine, data, (), wrong)
+    if not wrong:
+        return made(Machine, checked)
+    problems = describe_problems(wrong, json_schema(Machine), lines)
+    if len(problems) == 1:
+        raise MachineError(f"{where}, {problems[0]}")
+    listing = "".join(f"\n  {problem}" for problem in problems)
+    raise MachineError(f"{where}: {len(problems)} problems{listing}")
 
 
 def _override(data: Any, key: Any, value: Any) -> None:
     _check_override_key(key)
     if isinstance(value, str):
+        from stepsim.documents import parse_yaml_value
+
         value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
     section, _, leaf = key.rpartition(".")
     if isinstance(data, dict):
@@ -168,14 +168,6 @@ def _exists(path: Path) -> bool:
 def _read(path: Path, where: str) -> Document:
     if not _exists(path):
         raise MachineError(f"{where}: no such file. Known machines: {', '.join(list_machines())}.")
+    from stepsim.documents import load_yaml
+
     return load_yaml(path, "machine file", MachineError, "See 'stepsim machines --show sda-1024'.")
-
-
-@functools.cache
-def _presets() -> dict[str, str]:
-    folder = resources.files("stepsim.machine") / "presets"
-    return {
-        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
-    }

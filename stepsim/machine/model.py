@@ -7,14 +7,18 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from stepsim.arguments import shown
-from stepsim.errors import MachineError
-from stepsim.wording import describe_problems
+from stepsim.machine.section import (
+    Section,
+    choice,
+    integer,
+    json_schema,
+    nullable,
+    setting,
+    text,
+)
 
 __all__ = ["DEFAULT_FIFO_DEPTH", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
 
@@ -25,78 +29,52 @@ _ONCHIP_2026 = 512
 """On-chip bytes per cycle of the public simulator of 2026, a constant of its whole machine."""
 
 # Upper limits keep every product of a run inside 64-bit integers.
-_Bytes = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
-_Cycles = Annotated[int, Field(strict=True, ge=0, le=1 << 20)]
-_PositiveCycles = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
-_Depth = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
-_Text = Annotated[str, Field(strict=True, min_length=1)]
+_MOST = 1 << 20
+_BYTES = _DEPTH = integer(1, _MOST)
+_CYCLES = integer(0, _MOST)
 
 
-class _Section(BaseModel):
-    """Raises MachineError when it is made of wrong values, or changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def __init__(self, *given: Any, **values: Any) -> None:
-        name = type(self).__name__
-        if given:
-            raise MachineError(
-                f"{name}: expected keywords ({', '.join(type(self).model_fields)}), found "
-                f"{shown(given[0])} without one"
-            )
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            problems = describe_problems(error, type(self))
-            raise MachineError(f"{name}: " + "; ".join(problems)) from None
-
-    # Pydantic then makes the sections of a document itself, and its errors name the whole path.
-    __init__.__dict__["__pydantic_base_init__"] = True
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise MachineError(
-            f"{type(self).__name__}: {shown(name)} cannot be set, a machine does not change; make "
-            "another with load_machine(machine, overrides={...})"
-        )
-
-
-class Hbm(_Section):
+@dataclass(init=False, unsafe_hash=True)
+class Hbm(Section):
     """Off-chip memory as independent channels with a fixed rhythm (STeP paper, section 4)."""
 
-    model: _Text = Field(
+    model: str = setting(
+        text(),
+        "memory model; 'interleaved' deals the requests of every operator to the channels in turn, "
+        "'published' is that of the STeP paper, 'uncontended' gives every operator a memory of its "
+        "own, plugins may add others",
         default="interleaved",
-        description="memory model; 'interleaved' deals the requests of every operator to the "
-        "channels in turn, 'published' is that of the STeP paper, 'uncontended' gives every "
-        "operator a memory of its own, plugins may add others",
     )
-    request_bytes: _Bytes = Field(description="bytes moved by one request")
-    channels: Annotated[int, Field(strict=True, ge=1, le=1 << 16)] = Field(
-        description="number of independent channels"
+    request_bytes: int = setting(_BYTES, "bytes moved by one request")
+    channels: int = setting(integer(1, 1 << 16), "number of independent channels")
+    latency: int = setting(_CYCLES, "cycles from service to response of one request")
+    interval: int = setting(
+        integer(1, _MOST), "cycles between the starts of two requests on the same channel"
     )
-    latency: _Cycles = Field(description="cycles from service to response of one request")
-    interval: _PositiveCycles = Field(
-        description="cycles between the starts of two requests on the same channel"
-    )
-    startup: _Cycles = Field(description="cycles added to the latency of every request")
+    startup: int = setting(_CYCLES, "cycles added to the latency of every request")
 
 
-class OnChip(_Section):
+@dataclass(init=False, unsafe_hash=True)
+class OnChip(Section):
     """On-chip memory, seen by each operand of an operator on its own."""
 
-    bytes_per_cycle: _Bytes = Field(description="bandwidth of one on-chip memory unit")
+    bytes_per_cycle: int = setting(_BYTES, "bandwidth of one on-chip memory unit")
 
 
-class Fifo(_Section):
+@dataclass(init=False, unsafe_hash=True)
+class Fifo(Section):
     """The FIFOs between operators."""
 
-    depth: _Depth | None = Field(
+    depth: int | None = setting(
+        nullable(_DEPTH),
+        "tokens a FIFO holds when a run gives no depth; null leaves it to the program, else "
+        f"{DEFAULT_FIFO_DEPTH}",
         default=None,
-        description="tokens a FIFO holds when a run gives no depth; null leaves it to the program, "
-        f"else {DEFAULT_FIFO_DEPTH}",
     )
 
 
-class Machine(_Section):
+@dataclass(init=False, unsafe_hash=True)
+class Machine(Section):
     """A validated target machine. Build one with `load_machine`.
 
     Raises
@@ -104,34 +82,35 @@ class Machine(_Section):
     MachineError : an unknown, missing, mistyped or out-of-range value.
     """
 
-    name: _Text = Field(description="short name, shown in results")
-    description: Annotated[str, Field(strict=True)] = Field(
-        default="", description="what the machine describes"
-    )
-    model: Literal["step-2025", "step-2026"] = Field(
-        default="step-2025",
-        description="timing rules of the operators: those of the published artifact, or of the "
-        "public simulator since, which leaves onchip.bytes_per_cycle at "
+    name: str = setting(text(), "short name, shown in results")
+    description: str = setting(text(empty=True), "what the machine describes", default="")
+    model: str = setting(
+        choice("step-2025", "step-2026"),
+        "timing rules of the operators: those of the published artifact, or of the public "
+        "simulator since, which leaves onchip.bytes_per_cycle at "
         f"{_ONCHIP_2026} where a file names none",
+        default="step-2025",
     )
-    hbm: Hbm = Field(description="off-chip memory")
-    onchip: OnChip = Field(description="on-chip memory")
-    fifo: Fifo = Field(default=Fifo(), description="FIFOs between operators")
-    closure_slack: Annotated[int, Field(strict=True, ge=0, le=16)] = Field(
+    hbm: Hbm = setting(Hbm, "off-chip memory")
+    onchip: OnChip = setting(OnChip, "on-chip memory")
+    fifo: Fifo = setting(Fifo, "FIFOs between operators", default_factory=Fifo)
+    closure_slack: int = setting(
+        integer(0, 16),
+        "cycles how much earlier the end of a stream is noticed; 0 is canonical",
         default=0,
-        description="cycles how much earlier the end of a stream is noticed; 0 is canonical",
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _as_the_model_has_it(cls, data: Any) -> Any:
+    def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Only the model of 2026 has an on-chip bandwidth of its own; others are named."""
-        if not isinstance(data, Mapping) or data.get("model") != "step-2026":
-            return data
-        onchip = data.get("onchip", {})
+        model = values.get("model")
+        # What is no text may not be comparable.
+        if not (isinstance(model, str) and model == "step-2026"):
+            return values
+        onchip = values.get("onchip", {})
         if isinstance(onchip, Mapping) and "bytes_per_cycle" not in onchip:
-            return {**data, "onchip": {**onchip, "bytes_per_cycle": _ONCHIP_2026}}
-        return data
+            return {**values, "onchip": {**onchip, "bytes_per_cycle": _ONCHIP_2026}}
+        return values
 
     @property
     def peak_bandwidth(self) -> float:
@@ -155,12 +134,10 @@ class Machine(_Section):
             "for any number",
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Every value, defaults included, as plain dicts; `load_machine` reads it back."""
-        return self.model_dump()
-
     def to_yaml(self) -> str:
         """The text of a machine file that `load_machine` reads back as an equal machine."""
+        import yaml
+
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
     def summary(self) -> str:
@@ -179,7 +156,7 @@ class Machine(_Section):
 
 def machine_json_schema() -> dict[str, Any]:
     """JSON Schema of a machine file, for editors and other validators."""
-    schema = Machine.model_json_schema()
+    schema = json_schema(Machine)
     # Which values must be named depends on the model, which one list of keys cannot say.
     schema["required"].remove("onchip")
     del schema["$defs"]["OnChip"]["required"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
 
 __all__ = ["BusyUnit", "busiest_units"]
 
@@ -26,8 +26,17 @@ class BusyUnit:
     longest_wait: str | None
 
 
-def busiest_units(units: pa.Table, count: int = 5) -> tuple[BusyUnit, ...]:
-    """The ``count`` units of a result that worked longest; ties go by position."""
-    rows = units.select([field.name for field in fields(BusyUnit)]).to_pylist()
-    rows.sort(key=lambda row: -row["busy"])
-    return tuple(BusyUnit(**row) for row in rows[:count])
+def busiest_units(units: Mapping[str, Any], count: int = 5) -> tuple[BusyUnit, ...]:
+    """The ``count`` units that worked longest; ties go by position.
+
+    ``units`` are the columns of a result's table, by name: sequences or arrays.
+    """
+    order = np.argsort(-np.asarray(units["busy"]), kind="stable")[:count].tolist()
+    names = [field.name for field in fields(BusyUnit)]
+    return tuple(
+        BusyUnit(**{name: _plain(units[name][index]) for name in names}) for index in order
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

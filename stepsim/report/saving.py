@@ -28,8 +28,10 @@ _FOOT = 0.16
 
 
 def require_matplotlib() -> None:
-    """Raises OutputError when matplotlib is not installed."""
+    """Load what drawing needs. Raises OutputError when matplotlib is not installed."""
     try:
+        import matplotlib.backends.backend_agg
+        import matplotlib.backends.backend_svg
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise OutputError(
@@ -78,6 +80,7 @@ def render(
     with mpl.rc_context(dict(look)):
         picture = draw()
         FigureCanvasAgg(picture)
+        _lay_out(picture)
         box = _add_foot(picture, foot) if foot else "tight" if fit else None
         files = {}
         for kind in kinds:
@@ -85,6 +88,14 @@ def render(
             picture.savefig(stream, format=kind, metadata=_METADATA[kind], bbox_inches=box)
             files[kind] = stream.getvalue()
     return files
+
+
+def _lay_out(picture: Figure) -> None:
+    """Place what is drawn, once for all formats: saving would do it again, twice for each."""
+    engine = picture.get_layout_engine()
+    if engine is not None:
+        engine.execute(picture)
+        picture.set_layout_engine(None)
 
 
 def _add_foot(picture: Figure, text: str) -> Bbox:

@@ -7,10 +7,15 @@ column ``counting`` says, and where there is none, as executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
+from stepsim.deferred import deferred
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["COLUMNS", "COUNTED", "COUNTINGS", "MEASURES", "SCHEMA_VERSION", "field", "schema"]
 
@@ -20,7 +25,7 @@ SCHEMA_VERSION: Final = "2"
 COUNTINGS: Final = ("executed", "published", "paper")
 """How bytes and FLOPs can be counted."""
 
-_INT, _LONG, _REAL, _TEXT = pa.int32(), pa.int64(), pa.float64(), pa.string()
+_INT, _LONG, _REAL, _TEXT = "int32", "int64", "float64", "string"
 
 _MEASURES: Final = (
     ("cycles", _LONG, "cycles", "length of the run"),
@@ -179,15 +184,36 @@ _OTHERS: Final = (
 )
 
 
-def field(name: str, kind: pa.DataType, unit: str, definition: str) -> pa.Field:
+def field(name: str, kind: pa.DataType | str, unit: str, definition: str) -> pa.Field:
     """A column of a table, with its unit and definition in the metadata."""
+    if isinstance(kind, str):
+        kind = pa.type_for_alias(kind)
     return pa.field(name, kind, metadata={"unit": unit, "definition": definition})
 
 
-COLUMNS: Final[Mapping[str, pa.Field]] = {
-    name: field(name, kind, unit, definition)
-    for name, kind, unit, definition in (*_MEASURES, *_OTHERS)
-}
+class _Columns(Mapping[str, "pa.Field"]):
+    """Fields that are made when they are asked for, as runs without tables need none."""
+
+    def __init__(self) -> None:
+        self._declared = {name: rest for name, *rest in (*_MEASURES, *_OTHERS)}
+        self._made: dict[str, pa.Field] = {}
+
+    def __getitem__(self, name: str) -> pa.Field:
+        if name not in self._made:
+            self._made[name] = field(name, *self._declared[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+COLUMNS: Final[Mapping[str, pa.Field]] = _Columns()
 """Field of each name. Whatever is nested stands as JSON text."""
 
 

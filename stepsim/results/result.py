@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from stepsim.arguments import shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.results import schema
 from stepsim.results.diagnosis import Diagnosis
-from stepsim.results.schema import RUN_SCHEMA
-from stepsim.results.writing import write_tables
+from stepsim.results.tables import Tables
 
 if TYPE_CHECKING:
     from os import PathLike
+
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["Result", "utilization"]
 
@@ -50,9 +53,7 @@ class Result:
         there was no selector.
     engine_steps : unit firings executed, the cost of the run in machine-independent terms.
     wall_seconds : time of the simulation alone.
-    units, fifos : Arrow tables (schemas in :mod:`stepsim.results.schema`). The stall breakdown of
-        a unit, ``busy + wait_input + wait_output + wait_memory + before + after``, adds up to
-        ``cycles``.
+    tables : units and FIFOs, as the properties ``units`` and ``fifos`` give them.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     peak_bytes : off-chip bytes that the machine can move in a run of this length, ``channels x
         request_bytes x ceil(cycles / interval)``; None where every operator has a memory of its
@@ -74,13 +75,26 @@ class Result:
     undelivered_tokens: int
     engine_steps: int
     wall_seconds: float
-    units: pa.Table
-    fifos: pa.Table
+    tables: Tables
     peak_bandwidth: float
     peak_bytes: int | None
     provenance: Mapping[str, Any]
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> pa.Table:
+        """Arrow table of the units (schema in :mod:`stepsim.results.schema`).
+
+        The stall breakdown of a unit, ``busy + wait_input + wait_output + wait_memory + before +
+        after``, adds up to ``cycles``.
+        """
+        return self.tables.units
+
+    @property
+    def fifos(self) -> pa.Table:
+        """Arrow table of the FIFOs (schema in :mod:`stepsim.results.schema`)."""
+        return self.tables.fifos
 
     @property
     def bandwidth_utilization(self) -> float | None:
@@ -130,7 +144,7 @@ class Result:
             "wall_seconds": self.wall_seconds,
             "provenance": json.dumps(self.provenance, sort_keys=True, default=str),
         }
-        return pa.Table.from_pylist([row], schema=RUN_SCHEMA)
+        return pa.Table.from_pylist([row], schema=schema.RUN_SCHEMA)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -150,6 +164,8 @@ class Result:
         OutputError
             When the place cannot be written; nothing new is left behind.
         """
+        from stepsim.results.writing import write_tables
+
         write_tables(path, {"": self.to_arrow(), "units": self.units, "fifos": self.fifos})
 
     def __repr__(self) -> str:

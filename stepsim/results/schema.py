@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.results.columns import schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    FIFOS_SCHEMA: pa.Schema
+    RUN_SCHEMA: pa.Schema
+    UNITS_SCHEMA: pa.Schema
 
 __all__ = ["FIFOS_SCHEMA", "RUN_SCHEMA", "UNITS_SCHEMA"]
 
@@ -14,16 +21,10 @@ _UNITS: Final = (
     "requests", "offchip_bytes", "flops",
 )  # fmt: skip
 
-UNITS_SCHEMA: Final = schema(
-    "units", _UNITS, required=set(_UNITS) - {"longest_wait", "longest_wait_cycles"}
-)
-
 _FIFOS: Final = (
     "fifo", "name", "producer", "consumer", "depth", "sent", "received", "producer_wait",
     "consumer_wait",
 )  # fmt: skip
-
-FIFOS_SCHEMA: Final = schema("fifos", _FIFOS, required=set(_FIFOS) - {"depth"})
 
 _RUN: Final = (
     "program", "status", "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops",
@@ -31,4 +32,19 @@ _RUN: Final = (
     "wall_seconds", "provenance",
 )  # fmt: skip
 
-RUN_SCHEMA: Final = schema("run", _RUN, required=set(_RUN) - {"bandwidth_utilization"})
+_TABLES: Final = {
+    "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth"}),
+    "RUN_SCHEMA": ("run", _RUN, {"bandwidth_utilization"}),
+    "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles"}),
+}
+"""Name of the table, its columns, and those of them that may be null."""
+
+
+def __getattr__(name: str) -> Any:
+    """Make a schema when it is first asked for, as runs without tables need none."""
+    if name not in _TABLES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    table, columns, nullable = _TABLES[name]
+    made = schema(table, columns, required=set(columns) - nullable)
+    globals()[name] = made
+    return made

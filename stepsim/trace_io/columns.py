@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from stepsim.deferred import deferred
 from stepsim.errors import TraceError
 from stepsim.trace_io.validate import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa = deferred("pyarrow")
+    pc = deferred("pyarrow.compute")
 
 __all__ = [
     "Lists",

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.data import locate
+from stepsim.deferred import deferred
 from stepsim.documents import parse_json
 from stepsim.errors import TraceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = deferred("pyarrow")
+    pq = deferred("pyarrow.parquet")
 
 __all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
 

@@ -14,17 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.rows import LABELS, Key, TokenRows, Tokens, grouped, token_columns
 from stepsim.trace_io.sources.arrow import Piece, Pieces, empty_table
 from stepsim.trace_io.sources.numpy import Array
 from stepsim.trace_io.table import RoutingTable
 from stepsim.trace_io.validate import Known, Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["ArrowParts", "Labels", "RoutingPart", "Span", "array_parts", "check_window"]
 

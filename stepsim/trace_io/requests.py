@@ -6,13 +6,13 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from stepsim.data import locate
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import Lists, count_column, list_column
 from stepsim.trace_io.files import detect_format
@@ -26,6 +26,11 @@ from stepsim.trace_io.sources.arrow import (
     table_pieces,
 )
 from stepsim.trace_io.writer import ParquetStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = [
     "OWN_REQUESTS",

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from stepsim.deferred import deferred
 from stepsim.trace_io.columns import Lists, index_column, list_column, name_column
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.sources.arrow import check_single
 from stepsim.trace_io.validate import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["LABELS", "Key", "TokenRows", "Tokens", "grouped", "token_columns"]
 

@@ -7,10 +7,15 @@ file explains itself to any Arrow reader.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from stepsim.deferred import deferred
 from stepsim.errors import TraceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = [
     "NAME_KEY",

@@ -7,16 +7,21 @@ import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.trace_io.schema import SCHEMA_VERSION, routing_schema
 from stepsim.trace_io.validate import Known, Place, check_experts, check_weights
 from stepsim.trace_io.writer import ParquetStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["RoutingTable", "write_routing"]
 

@@ -149,7 +149,8 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
     Raises:
         TraceError: the dtype is not an integer.
     """
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    # Naming masked arrays imports them.
+    if type(values) is not np.ndarray and np.ma.is_masked(values):
         raise TraceError(
             f"{source}: {what} are masked at {int(np.ma.getmaskarray(values).sum())} places, "
             "expected a value everywhere; drop these rows first"

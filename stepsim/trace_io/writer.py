@@ -7,13 +7,18 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from stepsim.atomic import replacing
+from stepsim.deferred import deferred
 from stepsim.trace_io.origin import with_origin
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = deferred("pyarrow")
+    pq = deferred("pyarrow.parquet")
 
 __all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
 

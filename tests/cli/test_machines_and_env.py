@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,11 +122,11 @@ def test_machine_mistakes(cli: Cli, arguments, message: str) -> None:
 
 
 def test_env_reports_versions_and_variables(cli: Cli, monkeypatch) -> None:
-    monkeypatch.setenv("STEPSIM_CACHE_DIR", "/somewhere")
+    monkeypatch.setenv("STEPSIM_DATA_DIR", "/somewhere")
     found = cli("env", "--json").json()
     assert found["stepsim"] == __version__
     assert found["model_version"] == MODEL_VERSION
-    assert found["variables"]["STEPSIM_CACHE_DIR"] == "/somewhere"
+    assert found["variables"]["STEPSIM_DATA_DIR"] == "/somewhere"
     assert all(found["packages"][name] for name in ("numba", "numpy", "pyarrow", "sympy"))
     text = cli("env").out
     assert __version__ in text
@@ -137,3 +139,43 @@ def test_env_says_what_is_not_installed(cli: Cli, monkeypatch) -> None:
     monkeypatch.setattr(system, "_PACKAGES", ("no-such-package",))
     assert cli("env", "--json").json()["packages"] == {"no-such-package": None}
     assert "not installed" in cli("env").out
+
+
+def test_env_names_the_engine_in_use(cli: Cli) -> None:
+    cli("warmup")
+    found = cli("env", "--json").json()["engine"]
+    assert (found["origin"], found["level"]) == ("cached", None)
+    assert found["file"].endswith(".kernel")
+    assert Path(found["file"]).is_file()
+    assert "cached, for this processor: " in cli("env").out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "origin", "text"),
+    [
+        ("STEPSIM_CACHE_DIR", "{}", "compiled", "compiles it"),
+        ("NUMBA_DISABLE_JIT", "1", "python", "plain Python, because NUMBA_DISABLE_JIT is set"),
+    ],
+)
+def test_env_says_that_no_engine_is_there(tmp_path: Path, name, value, origin, text) -> None:
+    environment = os.environ | {name: value.format(tmp_path)}
+    command = [sys.executable, "-m", "stepsim", "env"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert text in shown.stdout
+    asked = subprocess.run(
+        [*command, "--json"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert json.loads(asked.stdout)["engine"] == {"origin": origin, "level": None, "file": None}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_env_names_the_level_of_an_engine_of_the_wheel(cli: Cli, monkeypatch) -> None:
+    from stepsim import simulation
+    from stepsim.kernels.entry_point import Origin
+
+    there = Origin("installed", Path("/there/engine.kernel"), "x86-64-v3")
+    monkeypatch.setattr(simulation, "engine_in_use", lambda: there)
+    assert cli("env", "--json").json()["engine"] == {
+        "origin": "installed", "level": "x86-64-v3", "file": "/there/engine.kernel",
+    }  # fmt: skip
+    assert "carried by the wheel, for x86-64-v3: /there/engine.kernel" in cli("env").out

@@ -32,6 +32,7 @@ def test_a_figure_on_synthetic_traces(cli: Cli, tmp_path: Path) -> None:
         (["8", "--jobs", 0], "error: jobs: expected a whole number from 1, found 0"),
         (["8", "--data", "/nowhere"], "error: /nowhere: is not a folder"),
         (["8", "--closure-slack", -1], "--closure-slack"),
+        (["8", "--closure-slack", 17], "--closure-slack"),
         ([], "Missing argument"),
     ],
 )

@@ -211,7 +211,7 @@ def test_machine_error_is_a_stepsim_error() -> None:
     assert issubclass(MachineError, StepSimError)
 
 
-@pytest.mark.parametrize("base", ["sda-1024", Machine.model_validate(load_machine().to_dict())])
+@pytest.mark.parametrize("base", ["sda-1024", Machine(**load_machine().to_dict())])
 def test_overrides_change_only_what_they_name(base: str | Machine) -> None:
     overrides = parse_overrides(["hbm.channels=16", " fifo.depth = 2 "])
     assert overrides == {"hbm.channels": "16", "fifo.depth": "2"}

@@ -56,7 +56,7 @@ def test_yaml_and_dict_read_back_equal(name: str, tmp_path) -> None:
     path = tmp_path / "machine.yaml"
     path.write_text(machine.to_yaml(), encoding="utf-8")
     assert load_machine(path) == machine
-    assert Machine.model_validate(machine.to_dict()) == machine
+    assert Machine(**machine.to_dict()) == machine
     assert json.loads(json.dumps(machine.to_dict())) == machine.to_dict()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 from rich.console import Console
 
 from stepsim.report.busiest import BusyUnit, busiest_units
@@ -65,22 +65,20 @@ def test_what_is_not_known_is_not_shown_as_a_number() -> None:
     assert row(text, "engine") == ["engine", "steps", "5,000,000"]
 
 
-def units(*busy: int) -> pa.Table:
+def units(*busy: int) -> dict[str, Any]:
     count = len(busy)
-    return pa.table(
-        {
-            "name": [f"u{i}" for i in range(count)],
-            "operator": ["Map"] * count,
-            "busy": busy,
-            "wait_memory": [0] * count,
-            "wait_input": [200] * count,
-            "wait_output": [50] * count,
-            "before": [20] * count,
-            "after": [30] * count,
-            "longest_wait": ["u9 on 'tiles'", None, *[None] * (count - 2)],
-            "other": [1] * count,
-        }
-    )
+    return {
+        "name": [f"u{i}" for i in range(count)],
+        "operator": ["Map"] * count,
+        "busy": np.array(busy),
+        "wait_memory": [0] * count,
+        "wait_input": [200] * count,
+        "wait_output": [50] * count,
+        "before": [20] * count,
+        "after": [30] * count,
+        "longest_wait": ["u9 on 'tiles'", None, *[None] * (count - 2)],
+        "other": [1] * count,
+    }
 
 
 def test_busiest_units_are_sorted_and_ties_keep_their_order() -> None:

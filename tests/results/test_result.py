@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from stepsim import Result
 from stepsim.errors import ArgError, OutputError
+from stepsim.kernels import driver
 from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network
@@ -29,6 +34,34 @@ def stuck() -> Result:
 
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_results_do_not_hold_the_memory_of_their_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Any] = []
+    working = driver.working
+
+    def watched(*args: Any, **options: Any) -> Any:
+        made = working(*args, **options)
+        held.append(weakref.ref(made.words))
+        return made
+
+    monkeypatch.setattr(driver, "working", watched)
+    made = simulate(centered(8))
+    gc.collect()
+    assert [one() for one in held] == [None]
+    assert made.units.num_rows > 0
+    assert made.fifos.num_rows > 0
+
+
+def test_columns_of_units_cannot_be_written(result: Result) -> None:
+    """The table is made of the same memory."""
+    columns = result.tables.unit_columns
+    arrays = [column for column in columns.values() if isinstance(column, np.ndarray)]
+    assert len(arrays) > 5
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 7
+    assert result.units == simulate(centered(8)).units
 
 
 def test_parquet_round_trip(result: Result, tmp_path: Path) -> None:

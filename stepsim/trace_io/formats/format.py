@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.job import ImportJob
@@ -19,6 +18,11 @@ from stepsim.trace_io.sources.json_lines import first_records
 from stepsim.trace_io.sources.numpy import archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields
 from stepsim.trace_io.table import RoutingTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["IMPORT_OPTIONS", "Content", "Format"]
 

@@ -18,13 +18,12 @@ Sources: https://huggingface.co/docs/datasets/about_dataset_features (``List``, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import is_list, plain
 from stepsim.trace_io.decode_steps import refuse_decode_steps
@@ -36,6 +35,13 @@ from stepsim.trace_io.rows import TokenRows, token_columns
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.sources.arrow import ARROW_KINDS, check_single, read_batches, read_schema
 from stepsim.trace_io.table import RoutingTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa = deferred("pyarrow")
+    pc = deferred("pyarrow.compute")
 
 __all__ = ["FORMAT", "depth"]
 

@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.ipc
-import pyarrow.parquet as pq
-
+from stepsim.deferred import deferred
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import check_expansion, damaged
 from stepsim.trace_io.sources.ipc_sizes import check_ipc_sizes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = deferred("pyarrow")
+    pq = deferred("pyarrow.parquet")
 
 __all__ = [
     "ARROW_KINDS",

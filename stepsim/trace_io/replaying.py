@@ -15,15 +15,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.decode_steps import DECODE_STEPS
 from stepsim.trace_io.requests import RequestTrace
 from stepsim.trace_io.schema import NAME_KEY, VERSION_KEY, described
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["REPLAY_SCHEMA_VERSION", "DecodeStep", "replay", "replay_rows", "replay_schema"]
 

@@ -1,0 +1,140 @@
+"""The commands by name; the module of one is imported when it is run or listed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["CommandGroup", "ready"]
+
+_COMMANDS: Final = {
+    "machines": "machines:machines",
+    "env": "system:env",
+    "warmup": "system:warmup",
+    "demo": "demo:demo",
+    "reproduce": "reproduce:reproduce",
+    "validate": "reproduce:validate",
+    "sweep": "sweep:sweep",
+    "pareto": "analysis:pareto",
+    "compare": "analysis:compare",
+    "query": "analysis:query",
+    "run": "run:app",
+    "inspect": "inspect:app",
+    "trace": "trace:app",
+    "data": "data:app",
+}
+"""Module and attribute of every command, in the order of the help."""
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+
+class CommandGroup(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"commands": _Commands()})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _take_plain_values(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+class _Commands(Mapping[str, Any]):
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _load(name, _COMMANDS[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+def _load(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"stepsim.cli.{module}"), attribute)
+    around = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    # Without a callback typer would take a group for a single command.
+    around.callback()(lambda: None)
+    if isinstance(found, typer.Typer):
+        around.add_typer(found, name=name)
+    else:
+        around.command(name=name)(found)
+    group: Any = typer.main.get_command(around)
+    return ready(group.commands[name])
+
+
+def ready(command: Any) -> Any:
+    """The command, with those inside it, whose plain values need no validation library.
+
+    typer converts every value with pydantic, which takes longer to import than a small run takes.
+    """
+    parse = command.parse_args
+
+    def parse_args(ctx: Any, args: list[str]) -> Any:
+        # Not before, since the option of help is made with the context.
+        _take_plain_values(command.get_params(ctx))
+        return parse(ctx, args)
+
+    command.parse_args = parse_args
+    for inner in getattr(command, "commands", {}).values():
+        ready(inner)
+    return command
+
+
+def _take_plain_values(parameters: Iterable[Any]) -> None:
+    for parameter in parameters:
+        # Releases of typer without descriptors use no validation library.
+        if hasattr(parameter, "type_descriptor"):
+            parameter.get_runtime_param = _Values(parameter)
+
+
+class _Values:
+    """Takes values that are what they should be, and leaves all others, with errors, to typer."""
+
+    def __init__(self, parameter: Any) -> None:
+        self._otherwise = parameter.get_runtime_param
+        self._about = parameter.type_descriptor.parameter_info
+        self._kind = parameter.type_descriptor.annotation
+
+    def __call__(self) -> _Values:
+        return self
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if isinstance(value, list | tuple):
+            if self._kind == list[str] and all(isinstance(one, str) for one in value):
+                return list(value)
+        elif isinstance(value, str):
+            if self._kind is str or value in get_args(self._kind):
+                return value
+            if self._kind is int and _INTEGER.fullmatch(value) and self._is_in_range(int(value)):
+                return int(value)
+            if self._kind is Path and self._is_plain_path(value):
+                return Path(value)
+        return self._otherwise().coerce(value, param=param, ctx=ctx)
+
+    def _is_in_range(self, number: int) -> bool:
+        least, most = self._about.min, self._about.max
+        return (least is None or least <= number) and (most is None or number <= most)
+
+    def _is_plain_path(self, text: str) -> bool:
+        about = self._about
+        special = about.exists or about.writable or about.resolve_path or about.allow_dash
+        anything = about.file_okay and about.dir_okay and about.path_type is None
+        if special or not anything or about.parser is not None:
+            return False
+        return not os.path.lexists(text) or os.access(text, os.R_OK)

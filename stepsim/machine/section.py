@@ -1,0 +1,239 @@
+"""Sections of a description: declared once, with the JSON Schema by which values are checked.
+
+This is the small part of a validation library that machines need. Such a library takes longer to
+import than a run on a small machine takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, field, fields
+from typing import Any, TypeVar
+
+from stepsim.arguments import shown
+from stepsim.errors import MachineError
+from stepsim.wording import describe_problems
+
+__all__ = [
+    "Section", "choice", "integer", "json_schema", "nullable", "setting", "text",
+]  # fmt: skip
+
+Schema = dict[str, Any]
+Problem = dict[str, Any]
+_S = TypeVar("_S", bound="Section")
+
+
+def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
+    """Declare a value of a section.
+
+    Parameters
+    ----------
+    kind : its JSON Schema, or the section that it is.
+    about : what it is, for messages and the schema.
+    default : ``default`` or ``default_factory``, for one that need not be given.
+    """
+    return field(metadata={"kind": kind, "about": about}, **default)
+
+
+def integer(least: int, most: int) -> Schema:
+    """An integer of a range; true, false and 1.0 are none."""
+    return {"maximum": most, "minimum": least, "type": "integer"}
+
+
+def text(*, empty: bool = False) -> Schema:
+    """A text."""
+    return {"type": "string"} if empty else {"minLength": 1, "type": "string"}
+
+
+def choice(*words: str) -> Schema:
+    """One of these texts."""
+    return {"enum": list(words), "type": "string"}
+
+
+def nullable(kind: Schema) -> Schema:
+    """A value or None."""
+    return {"anyOf": [kind, {"type": "null"}]}
+
+
+class Section:
+    """Base of sections, which are dataclasses; every value of an instance has been checked.
+
+    Raises MachineError when it is made of wrong values, or changed.
+    """
+
+    def __init__(self, *given: Any, **values: Any) -> None:
+        name = type(self).__name__
+        if given:
+            raise MachineError(
+                f"{name}: expected keywords ({', '.join(keys(type(self)))}), found "
+                f"{shown(given[0])} without one"
+            )
+        found: list[Problem] = []
+        checked = check(type(self), values, (), found)
+        if found:
+            problems = describe_problems(found, json_schema(type(self)))
+            raise MachineError(f"{name}: " + "; ".join(problems))
+        vars(self).update(checked)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise MachineError(
+            f"{type(self).__name__}: {shown(name)} cannot be set, a machine does not change; make "
+            "another with load_machine(machine, overrides={...})"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        setattr(self, name, None)  # refused as well
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every value, defaults included, as plain dicts."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """The values, with those that follow from others; sections override it."""
+        return values
+
+
+def keys(section: type[Section]) -> list[str]:
+    """Names of the values of a section."""
+    return [each.name for each in _declared(section)]
+
+
+def check(
+    section: type[Section], values: Mapping[Any, Any], where: tuple[Any, ...], found: list[Problem]
+) -> dict[str, Any]:
+    """The values of a section, with its defaults; adds what is wrong to ``found``.
+
+    Problems have the form of pydantic's: type, loc, input and msg.
+    """
+    values = section.completed(values)
+    checked: dict[str, Any] = {}
+    for each in _declared(section):
+        if each.name in values:
+            checked[each.name] = _checked(
+                each.metadata["kind"], values[each.name], (*where, each.name), found
+            )
+        elif each.default is not MISSING:
+            checked[each.name] = each.default
+        elif each.default_factory is not MISSING:
+            checked[each.name] = each.default_factory()
+        else:
+            found.append(_problem("missing", (*where, each.name), dict(values)))
+    for key, value in values.items():
+        if not isinstance(key, str):
+            place = key if isinstance(key, int) else str(key)
+            found.append(_problem("invalid_key", (*where, place), key, "Keys should be strings"))
+        elif key not in checked and not any(key == each.name for each in _declared(section)):
+            found.append(_problem("extra_forbidden", (*where, key), value))
+    return checked
+
+
+def made(section: type[_S], checked: dict[str, Any]) -> _S:
+    """An instance of values that `check` has returned without a problem."""
+    instance = object.__new__(section)
+    vars(instance).update(checked)
+    return instance
+
+
+def json_schema(section: type[Section]) -> Schema:
+    """JSON Schema of a section, with those of its sections as definitions."""
+    inner = {
+        each.metadata["kind"].__name__: _object(each.metadata["kind"])
+        for each in _declared(section)
+        if isinstance(each.metadata["kind"], type)
+    }
+    return ({"$defs": dict(sorted(inner.items()))} if inner else {}) | _object(section)
+
+
+def _object(section: type[Section]) -> Schema:
+    required = [
+        each.name
+        for each in _declared(section)
+        if each.default is MISSING and each.default_factory is MISSING
+    ]
+    return {
+        "additionalProperties": False,
+        "description": _docstring(section),
+        "properties": {each.name: _property(each) for each in _declared(section)},
+        **({"required": required} if required else {}),
+        "title": section.__name__,
+        "type": "object",
+    }
+
+
+def _property(each: Field[Any]) -> Schema:
+    kind = each.metadata["kind"]
+    default: Schema = {}
+    if each.default is not MISSING:
+        default = {"default": each.default}
+    elif each.default_factory is not MISSING:
+        default = {"default": each.default_factory().to_dict()}
+    about = {"description": each.metadata["about"]}
+    if isinstance(kind, type):
+        shape = {"$ref": f"#/$defs/{kind.__name__}"}
+    else:
+        shape = {**kind, "title": each.name.replace("_", " ").title()}
+    return dict(sorted({**shape, **default, **about}.items()))
+
+
+def _docstring(section: type[Section]) -> str:
+    from inspect import cleandoc
+
+    return cleandoc(section.__doc__ or "")
+
+
+def _declared(section: type[Section]) -> tuple[Field[Any], ...]:
+    return fields(section)  # type: ignore[arg-type]
+
+
+def _checked(
+    kind: Schema | type[Section], value: Any, where: tuple[Any, ...], found: list[Problem]
+) -> Any:
+    if isinstance(kind, type):
+        if isinstance(value, kind):
+            return value
+        if isinstance(value, Mapping):
+            before = len(found)
+            values = check(kind, value, where, found)
+            return made(kind, values) if len(found) == before else None
+        found.append(_problem("wrong_type", where, value))
+        return None
+    for arm in kind.get("anyOf", (kind,)):
+        if _fits(arm, value):
+            return _plain(value)
+    found.append(_problem("wrong_value", where, value))
+    return None
+
+
+def _fits(kind: Schema, value: Any) -> bool:
+    if kind["type"] == "null":
+        return value is None
+    if kind["type"] == "integer":
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole and kind["minimum"] <= value <= kind["maximum"]
+    return (
+        isinstance(value, str)
+        and len(value) >= kind.get("minLength", 0)
+        and value in kind.get("enum", (value,))
+        and _is_text(value)
+    )
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written: half of a surrogate pair cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """The value as an int or str of no other class."""
+    if isinstance(value, int):
+        return int(value)
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _problem(kind: str, where: tuple[Any, ...], value: Any, message: str = "") -> Problem:
+    return {"type": kind, "loc": where, "input": value, "msg": message}

@@ -1,0 +1,78 @@
+"""The tables of a run, made from its columns when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepsim.deferred import deferred
+from stepsim.results import schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
+
+__all__ = ["Tables"]
+
+Columns = Mapping[str, Any]
+
+
+class Tables:
+    """The units and FIFOs of a run as columns by name, and as Arrow tables.
+
+    Most runs are read for their totals alone; they need neither the names of thousands of units
+    nor Arrow.
+
+    Parameters
+    ----------
+    units, fifos : functions that give the columns of `UNITS_SCHEMA` and `FIFOS_SCHEMA`.
+    """
+
+    def __init__(self, units: Callable[[], Columns], fifos: Callable[[], Columns]) -> None:
+        self._units = units
+        self._fifos = fifos
+
+    @cached_property
+    def unit_columns(self) -> Columns:
+        """The stall breakdown of every unit, by column; arrays that cannot be written."""
+        columns = self._units()
+        for column in columns.values():
+            # The Arrow table is made of the same memory.
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return columns
+
+    @cached_property
+    def units(self) -> pa.Table:
+        """The same as an Arrow table."""
+        return _table(self.unit_columns, schema.UNITS_SCHEMA)
+
+    @cached_property
+    def fifos(self) -> pa.Table:
+        """Tokens and waits of every FIFO, as an Arrow table."""
+        return _table(self._fifos(), schema.FIFOS_SCHEMA)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tables):
+            return NotImplemented
+        return bool(self.units == other.units and self.fifos == other.fifos)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_units": self._units, "_fifos": self._fifos}
+
+
+def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+    arrays = [
+        pa.array(
+            np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column,
+            type=schema.field(name).type,
+        )
+        for name, column in columns.items()
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
