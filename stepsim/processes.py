@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,13 @@ def _signals_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows, which has no hangups
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    held = [signal.SIGINT, signal.SIGHUP]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
     try:
+        # The process that clears up after the others would start with the first of them, after
+        # which Python lets SIGINT through.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, held)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

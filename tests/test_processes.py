@@ -41,6 +41,21 @@ def test_the_module_is_loaded_before_the_first_work() -> None:
         processes.stop()
 
 
+_HELD = "sorted(map(int, __import__('signal').pthread_sigmask(0, [])))"
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
+@pytest.mark.parametrize("_", range(2))  # nothing clears up after processes before the first ones
+def test_what_a_terminal_sends_to_all_does_not_reach_them(_: int) -> None:
+    processes = WorkerProcesses(2, "json")
+    try:
+        for _ in range(4):
+            assert {signal.SIGINT, signal.SIGHUP} <= set(processes.submit(eval, _HELD).result(60))
+    finally:
+        processes.stop()
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def test_processes_that_cannot_start_are_told_from_those_that_die(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from stepsim.collection import without_collection
 from stepsim.report.saving import render
 from stepsim.report.style import OPEN
 from stepsim.reproduce.choice import Chosen
@@ -18,7 +19,7 @@ def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
     A line below it says how bytes and FLOPs are counted. The same rows give the same bytes.
     """
     chosen, rows = task
-    with chosen.user_code("draw"):
+    with chosen.user_code("draw"), without_collection():
         return render(
             partial(chosen.figure.draw, rows), ("png", "svg"), OPEN,
             foot=f"counting: {countings(rows)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +98,7 @@ class Inputs:
         assert k is not None
         assert run.batch is not None
         if self.folder is None:
-            return synthetic_routing(run.batch, experts, k, seed=_SEED).experts
+            return _synthetic_routing(run.batch, experts, k)
         path = self.path(run.routing)
         table = read_routing(path, experts=experts, k=k)
         if table.tokens != run.batch:
@@ -117,11 +118,7 @@ class Inputs:
         most = run.parameters.get("max_length")
         longest = None if most is None else most - 1
         if self.folder is None and not run.folder:
-            trace = _REQUESTS[run.lengths]
-            return synthetic_kv_lengths(
-                trace.requests, seed=_SEED + trace.first, spread=_SPREADS[trace.kv_class],
-                maximum=longest,
-            )  # fmt: skip
+            return _synthetic_lengths(run.lengths, longest)
         path = own_trace(run, run.lengths) if run.folder else self.path(run.lengths)
         every = read_kv_lengths(path, maximum=longest)
         if len(every) < (run.batch or 0):
@@ -130,3 +127,17 @@ class Inputs:
                 "right file in its place, or choose a smaller batch"
             )
         return every
+
+
+# Runs of a figure share their traces.
+@cache
+def _synthetic_routing(tokens: int, experts: int, k: int) -> npt.NDArray[Any]:
+    return synthetic_routing(tokens, experts, k, seed=_SEED).experts
+
+
+@cache
+def _synthetic_lengths(name: str, longest: int | None) -> npt.NDArray[np.int64]:
+    trace = _REQUESTS[name]
+    return synthetic_kv_lengths(
+        trace.requests, seed=_SEED + trace.first, spread=_SPREADS[trace.kv_class], maximum=longest
+    )

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, as_completed
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from stepsim.errors import StepSimError
-from stepsim.processes import WorkerProcesses
+from stepsim.collection import rare_collection
+from stepsim.errors import ArgError, StepSimError
+from stepsim.forked import Died, ForkedProcesses, can_fork
 from stepsim.simulation import ensure_compiled
+
+if TYPE_CHECKING:
+    from stepsim.processes import WorkerProcesses
 
 __all__ = ["Pool", "workers"]
 
@@ -21,10 +25,23 @@ Outcome = TypeVar("Outcome")
 
 
 class Pool:
-    """Where work is done: in the worker processes, or here when there is none."""
+    """Where work is done: in the worker processes, or here when there is none.
 
-    def __init__(self, processes: WorkerProcesses | None) -> None:
+    Attributes
+    ----------
+    jobs : number of processes that work.
+    """
+
+    def __init__(
+        self, jobs: int = 1, processes: WorkerProcesses | ForkedProcesses | None = None
+    ) -> None:
+        self.jobs = jobs
         self._processes = processes
+
+    def make_ready(self) -> None:
+        """Compile the engine if it is not on disk, from where every process loads it."""
+        if self._processes is not None:
+            ensure_compiled()
 
     def map(
         self,
@@ -43,32 +60,54 @@ class Pool:
         notice = done or (lambda task: None)
         if self._processes is None:
             outcomes = []
-            for task in tasks:
-                outcomes.append(work(task))
-                notice(task)
+            with rare_collection():
+                for task in tasks:
+                    outcomes.append(work(task))
+                    notice(task)
             return outcomes
-        futures = [self._processes.submit(work, task) for task in tasks]
-        which = dict(zip(futures, tasks, strict=True))
         try:
+            if isinstance(self._processes, ForkedProcesses):
+                return self._processes.map(work, tasks, notice)
+            futures = [self._processes.submit(work, task) for task in tasks]
+            which = dict(zip(futures, tasks, strict=True))
             for future in as_completed(futures):
                 future.result()
                 notice(which[future])
-        except BrokenExecutor as error:
+            return [future.result() for future in futures]
+        except (BrokenExecutor, Died) as error:
             raise StepSimError(
                 "a worker process was killed, most likely because memory ran out; use fewer jobs"
             ) from error
-        return [future.result() for future in futures]
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[Pool]:
-    """``jobs`` processes; for one, this process itself."""
+def workers(jobs: int, *, fork: bool = False) -> Iterator[Pool]:
+    """``jobs`` processes; for one, this process itself.
+
+    With ``fork`` they are copies of this process where that is safe, which saves them to load what
+    it has loaded. Only who knows all of this process may ask for it, so that no library that a
+    script uses beside us is copied in the midst of its work.
+
+    Raises
+    ------
+    ArgError : ``jobs`` is below 1.
+    """
+    if jobs < 1:
+        raise ArgError(f"jobs: expected a whole number from 1, found {jobs}")
     if jobs == 1:
-        yield Pool(None)
+        yield Pool()
         return
-    processes = WorkerProcesses(jobs, "stepsim.reproduce")
+    processes: WorkerProcesses | ForkedProcesses
+    if fork and can_fork():
+        # Loaded by the first run with assumptions, which each process has sooner or later.
+        import stepsim.simulation.assumptions  # noqa: F401
+
+        processes = ForkedProcesses(jobs)
+    else:
+        from stepsim.processes import WorkerProcesses
+
+        processes = WorkerProcesses(jobs, "stepsim.reproduce")
     try:
-        ensure_compiled()
-        yield Pool(processes)
+        yield Pool(jobs, processes)
     finally:
         processes.stop()

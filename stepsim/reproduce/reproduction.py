@@ -50,6 +50,7 @@ def reproduce(
     data: Path | None = None,
     fetch: bool = False,
     jobs: int = 1,
+    pool: Pool | None = None,
     closure_slack: int = 0,
     notice: Notice = lambda text: None,
 ) -> Reproduction:
@@ -69,6 +70,7 @@ def reproduce(
     fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch what is
         missing there.
     jobs : processes. No number depends on it.
+    pool : processes that are there, in place of as many new ones as ``jobs`` says.
     closure_slack : of the machines; 0 is canonical.
     notice : hears what is going on.
 
@@ -81,10 +83,14 @@ def reproduce(
     TraceError : a file of ``data`` is missing or cannot be used.
     OutputError : the folder cannot be written, or matplotlib is missing.
     """
+    if pool is None:
+        with workers(jobs) as pool:
+            return reproduce(
+                figures, out, data=data, fetch=fetch, pool=pool, closure_slack=closure_slack,
+                notice=notice,
+            )  # fmt: skip
     begin = time.perf_counter()
     chosen = choose_figures(list(figures))
-    if jobs < 1:
-        raise ArgError(f"jobs: expected a whole number from 1, found {jobs}")
     require_matplotlib()
     if (data is not None or fetch) and all(one.is_own for one in chosen):
         raise ArgError(
@@ -96,32 +102,30 @@ def reproduce(
     inputs = fetch_inputs(data, runs, notice) if fetch else check_inputs(data, runs)
     known = None if inputs.folder is None else published()
     make_folder(out)
-    notice("loading the engine (compiled on first use)")
-    with workers(jobs) as pool:
-        outcomes = make_runs(pool, runs, inputs, notice)
-        compared = known is not None
-        tables = {
-            one: _Table(
-                out / one.figure.stem,
-                one.schema(ps, compared=compared),
-                sum(outcomes[run].seconds for run in {p.run for p in ps}),
-            )
-            for one, ps in points.items()
-        }
-        rows = {
-            one: point_rows(one.figure, ps, outcomes, None if one.is_own else known)
-            for one, ps in points.items()
-        }
-        # Before code of a figure sees them: if it raises, what was simulated is kept.
-        for one, table in tables.items():
-            table.write(rows[one], one)
-        for one, own in rows.items():
-            summary = _summary(one, own, known)
-            if summary:
-                own += summary
-                tables[one].write(own, one)
-        notice("drawing the figures")
-        drawn = pool.map(draw, list(rows.items()))
+    outcomes = make_runs(pool, runs, inputs, notice)
+    compared = known is not None
+    tables = {
+        one: _Table(
+            out / one.figure.stem,
+            one.schema(ps, compared=compared),
+            sum(outcomes[run].seconds for run in {p.run for p in ps}),
+        )
+        for one, ps in points.items()
+    }
+    rows = {
+        one: point_rows(one.figure, ps, outcomes, None if one.is_own else known)
+        for one, ps in points.items()
+    }
+    # Before code of a figure sees them: if it raises, what was simulated is kept.
+    for one, table in tables.items():
+        table.write(rows[one], one)
+    for one, own in rows.items():
+        summary = _summary(one, own, known)
+        if summary:
+            own += summary
+            tables[one].write(own, one)
+    notice("drawing the figures")
+    drawn = pool.map(draw, list(rows.items()))
     notice("writing")
     for one, pictures in zip(rows, drawn, strict=True):
         for kind, content in pictures.items():
@@ -134,7 +138,7 @@ def reproduce(
         seconds={one.number: table.seconds for one, table in tables.items()},
         elapsed=time.perf_counter() - begin,
         runs=len(outcomes),
-        jobs=jobs,
+        jobs=pool.jobs,
         compared=compared,
         closure_slack=closure_slack,
         problems=_problems(points, outcomes),
@@ -194,6 +198,8 @@ def make_runs(
         ended.append(run)
         notice(f"simulating: {len(ended)} of {len(different)} runs done")
 
+    notice("loading the engine (compiled on first use)")
+    pool.make_ready()
     notice(f"simulating: {len(different)} runs")
     made = pool.map(partial(make, inputs=inputs), different, done)
     return dict(zip(different, made, strict=True))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stepsim.collection import without_collection
 from stepsim.machine import Machine, load_machine
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
@@ -75,6 +76,11 @@ def make(run: Run, inputs: Inputs) -> Outcome:
     TraceError : a trace cannot be used.
     UserCodeError : the workload is the user's, and raises.
     """
+    with without_collection():
+        return _made(run, inputs)
+
+
+def _made(run: Run, inputs: Inputs) -> Outcome:
     begin = time.perf_counter()
     source, machine = source_of(run), machine_of(run)
     with source.user_code():

@@ -15,7 +15,7 @@ from stepsim.reproduce.figures import headlines as paper_headlines
 from stepsim.reproduce.figures.archived import archived_points
 from stepsim.reproduce.files import write_file
 from stepsim.reproduce.points import Run
-from stepsim.reproduce.pool import workers
+from stepsim.reproduce.pool import Pool
 from stepsim.reproduce.published import Published, PublishedRow, RunKey, published, run_key
 from stepsim.reproduce.report import agreement, headline_cells, signed_percent
 from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, make_runs
@@ -104,12 +104,13 @@ def write_validation(
     data: Path | None = None,
     *,
     fetch: bool = False,
-    jobs: int = 1,
+    pool: Pool | None = None,
     notice: Notice = lambda text: None,
 ) -> None:
     """Run every recorded point with several closure slacks, and write the page.
 
-    The recorded traces are those of the folder ``data``, or fetched as `reproduce` does.
+    The recorded traces are those of the folder ``data``, or fetched as `reproduce` does. Without
+    a ``pool``, this process works.
 
     Raises
     ------
@@ -127,9 +128,7 @@ def write_validation(
     if data is None and not fetch:
         raise ArgError("recorded traces are needed; give their folder with --data, or --fetch")
     inputs = fetch_inputs(data, needed, notice) if fetch else check_inputs(data, needed)
-    notice("loading the engine (compiled on first use)")
-    with workers(jobs) as pool:
-        outcomes = make_runs(pool, needed, inputs, notice)
+    outcomes = make_runs(pool or Pool(), needed, inputs, notice)
     rows = {f: figure_rows(FIGURES[f], points, outcomes, table) for f, points in figures.items()}
     every = [row for own in rows.values() for row in own]
     headlines = headline_rows(every, table, paper_headlines(), whole=True)

@@ -1,0 +1,171 @@
+"""Worker processes forked from this one: they have what it has loaded, at no cost.
+
+Only where this process has no thread of its own, as a command of the command line at its start.
+The threads of OpenBLAS, jemalloc and Arrow do no harm; these libraries follow a fork.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stepsim.collection import rare_collection
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
+
+__all__ = ["Died", "ForkedProcesses", "can_fork"]
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+_PARENT_CHECK_SECONDS = 1.0
+
+
+class Died(Exception):
+    """A process ended before it had answered."""
+
+
+def can_fork() -> bool:
+    """Whether a fork is safe: on Linux, without threads of Python that might hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+class ForkedProcesses:
+    """``jobs`` copies of this process, as it is now, that work for it.
+
+    SIGINT and SIGHUP, which a terminal sends to all, are left to this process; it ends the others.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("fork")
+        self._processes: dict[Connection, ForkProcess] = {}
+        parent = os.getpid()
+        # Nobody looks for garbage among what is loaded, which would copy its pages.
+        gc.freeze()
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+        try:
+            for _ in range(jobs):
+                ours, theirs = context.Pipe()
+                inherited = [*self._processes, ours]
+                process = context.Process(
+                    target=_work, args=(theirs, inherited, parent), daemon=True
+                )
+                with warnings.catch_warnings():
+                    # Python counts the threads of libraries too.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    process.start()
+                theirs.close()
+                self._processes[ours] = process
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            gc.unfreeze()
+
+    def map(
+        self,
+        work: Callable[[Task], Outcome],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None],
+    ) -> list[Outcome]:
+        """What the work returns, in the order of the tasks, which are started in that order.
+
+        ``done`` is called with each task as it ends. The first error is raised at once, and ends
+        the processes.
+
+        Raises
+        ------
+        Died : a process was killed.
+        """
+        try:
+            return self._mapped(work, tasks, done)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _mapped(
+        self,
+        work: Callable[[Task], Outcome],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None],
+    ) -> list[Outcome]:
+        found: dict[int, Outcome] = {}
+        waiting = list(enumerate(tasks))[::-1]
+        under_way: dict[Connection, int] = {}
+        idle = list(self._processes)
+        while len(found) < len(tasks):
+            while idle and waiting:
+                connection = idle.pop()
+                number, task = waiting.pop()
+                under_way[connection] = number
+                with suppress(BrokenPipeError):  # nothing will be received either
+                    connection.send((work, task))
+            for ready in wait(list(under_way)):
+                assert isinstance(ready, Connection)
+                try:
+                    data = ready.recv_bytes()
+                except (EOFError, ConnectionResetError):
+                    raise Died from None
+                succeeded, value = pickle.loads(data)
+                if not succeeded:
+                    raise value
+                number = under_way.pop(ready)
+                found[number] = value
+                done(tasks[number])
+                idle.append(ready)
+        return [found[number] for number in range(len(tasks))]
+
+    def stop(self) -> None:
+        """End the processes immediately, whatever they are doing."""
+        for process in self._processes.values():
+            process.kill()
+        for connection, process in self._processes.items():
+            process.join()
+            connection.close()
+        self._processes.clear()
+
+
+def _work(connection: Connection, inherited: Sequence[Connection], parent: int) -> None:
+    """Answer until the parent hangs up."""
+    for one in inherited:
+        # As long as a copy is open, nobody hears of the end of the other side.
+        one.close()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    with rare_collection():
+        while True:
+            try:
+                work, task = connection.recv()
+            except EOFError:
+                return
+            connection.send_bytes(_outcome(work, task))
+
+
+def _outcome(work: Callable[[Any], Any], task: object) -> bytes:
+    """What the work returns or raises, pickled."""
+    try:
+        return pickle.dumps((True, work(task)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+        return pickle.dumps((False, error))
+
+
+def _end_with(parent: int) -> None:
+    """A process is not told that its parent was killed, and would go on with its work."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_SECONDS)
+    os._exit(1)
