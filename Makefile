@@ -15,7 +15,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test slow thorough mutants lint bench docs setup clean distclean
+.PHONY: help demo test slow thorough mutants lint bench bench-check bench-baseline bench-peers bench-page docs \
+	wheel setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
@@ -25,7 +26,12 @@ help:
 	@echo 'make mutants  which changes of the code no test notices: ROOM=units, memory, ops or metrics'
 	@echo 'make lint    the checks of make test without the tests'
 	@echo 'make bench   speed of the engine'
+	@echo 'make bench-check  fails when something is slower than bench/baseline.json'
+	@echo 'make bench-baseline  writes that file anew'
+	@echo 'make bench-peers  the engine beside SimPy, an event queue and C++'
+	@echo 'make bench-page  measures the tables of docs/performance.md anew'
 	@echo 'make docs    documentation in docs/_build/html'
+	@echo 'make wheel   a wheel with the compiled engine for this kind of machine, in dist/'
 	@echo 'make clean   remove what the targets above made, except .venv'
 
 demo: $(STAMP)
@@ -64,9 +70,27 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pytest bench -q
 
+bench-check: $(STAMP)
+	$(BIN)/python -m bench.check
+
+bench-baseline: $(STAMP)
+	$(BIN)/python -m bench.check --baseline
+
+bench-peers: $(STAMP)
+	$(BIN)/python -m bench.peers
+
+bench-page: $(STAMP)
+	$(BIN)/python -m bench.peers --page
+	$(BIN)/python -m bench.stages --page
+	$(BIN)/python -m bench.whole_process --page
+
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo 'docs/_build/html/index.html'
+
+# `python -m build` makes the wheel for all machines, which compiles on the first run.
+wheel: $(STAMP)
+	STEPSIM_PLATFORM_WHEEL=1 $(BIN)/python -m build --wheel --no-isolation
 
 setup: $(STAMP)
 

@@ -69,8 +69,3 @@ def test_data_files_lie_inside_the_package() -> None:
     assert (package / "py.typed").is_file()
     assert (package / "data" / "registry.toml").is_file()
     assert (package / "reproduce" / "published.csv").is_file()
-    assert sorted(path.name for path in (package / "machine" / "presets").iterdir()) == [
-        "sda-1024.yaml",
-        "sda-2026.yaml",
-        "sda-hdl.yaml",
-    ]
