@@ -70,10 +70,17 @@ def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names = run_examples("python.md")
     assert names["result"].status == "ok"
     assert names["busiest"].num_rows == 5
+    assert pq.read_table("runs.parquet")["machine"].unique().to_pylist() == [
+        "sda-1024", "sda-1024-16ch",
+    ]  # fmt: skip
+    assert names["waits"].num_rows == len(names["tables"])
     assert "dynamic': ok" in capsys.readouterr().out
 
 
