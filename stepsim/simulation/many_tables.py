@@ -124,7 +124,7 @@ def _ends(count: int, stopped: Mapping[int, Ending]) -> dict[str, Any]:
 def _utilizations(
     totals: NDArray[np.void], stopped: Mapping[int, Ending], timing: TimingParams
 ) -> Any:
-    """`utilization` of the runs that ended well, to the bit."""
+    """The same numbers as `utilization` gives, for the runs that ended well."""
     import pyarrow as pa
 
     cycles, moved = totals["cycles"], totals["offchip_bytes"]
