@@ -222,12 +222,16 @@ def test_a_backlog_that_drains_or_grows(model: str, channels: int, interval: int
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_no_request_of_short_accesses_is_looked_at_twice(model: str) -> None:
+def test_how_many_requests_of_short_accesses_are_looked_at(model: str) -> None:
     timing = TimingParams(memory_model=model)
     traffic = [Traffic(0, 1, (20, 20, 20)), Traffic(5, 2, (20, 20))]
     found, harness = on_kernel(timing, traffic)
     assert found == per_cycle(timing, traffic)
-    assert harness.g.memory_steps <= harness.g.memory_requests == 100
+    assert harness.g.memory_requests == 100
+    if model == "interleaved":
+        assert harness.g.memory_steps == 100
+    else:  # at least the last request of each of five accesses, and far from all of them
+        assert 5 <= harness.g.memory_steps < 50
 
 
 def lone_load(model: str, rows: int, par: int, tiles: int) -> Network:
