@@ -14,7 +14,9 @@ all of them lie on chip.
 from __future__ import annotations
 
 from stepsim.kernels.jit import cold, inlined, kernel
+from stepsim.kernels.journal import keep_room
 from stepsim.kernels.layout import INFINITY, Payload
+from stepsim.kernels.recording import is_recording
 
 __all__ = ["allocate", "copy_payload", "free_block", "grow_ring", "release", "retain"]
 
@@ -114,6 +116,10 @@ def grow_ring(state, ch):
     unbounded one only what is in flight; with ``ch.keep`` nothing is ever overwritten.
     """
     length = ch.mask + 1
+    if is_recording(state):
+        if length >= ch.cap and ch.keep == 0:
+            ch.grow_at = ch.sent + length  # of a unit that feeds itself, see below
+            return True
     if ch.cap >= INFINITY and ch.keep == 0 and ch.sent - ch.removed < length:
         ch.grow_at = ch.removed + length
         return True
@@ -140,10 +146,15 @@ def grow_ring(state, ch):
     free_block(state, ch.start, order)
     ch.start = fresh
     ch.mask = mask
+    keep_room(state, length)
     if ch.cap >= INFINITY and ch.keep == 0:
         ch.grow_at = ch.removed + mask + 1
     elif mask + 1 >= ch.cap and ch.keep == 0:
         ch.grow_at = INFINITY
     else:
         ch.grow_at = mask + 1
+    if is_recording(state):
+        if ch.producer == ch.consumer and ch.grow_at == INFINITY:
+            # A unit that feeds itself looks at the journal once for every lap of its ring.
+            ch.grow_at = ch.sent + mask + 1
     return True

@@ -14,13 +14,14 @@ from stepsim.kernels.driver import (
     PAUSE_STEPS,
     Execution,
     ImageArrays,
+    Working,
     executed,
     records,
     with_more_slots,
     working,
 )
 from stepsim.kernels.engine import run
-from stepsim.kernels.layout import BATCH, INFINITY, TOTALS, UNIT_TOTALS, Batch, RunState
+from stepsim.kernels.layout import BATCH, CHANNEL, INFINITY, TOTALS, UNIT_TOTALS, Batch, RunState
 
 __all__ = ["BatchTotals", "execute_batch"]
 
@@ -61,6 +62,7 @@ def execute_batch(
     max_steps: int = INFINITY,
     max_wall_seconds: float = float("inf"),
     history: Collection[int] = (),
+    depths: NDArray[np.int64] | None = None,
     into: BatchTotals | None = None,
     every: bool = False,
     on_stop: Callable[[int, Execution], None],
@@ -75,6 +77,8 @@ def execute_batch(
     Parameters
     ----------
     places, values : places of parameters that differ, and ``[runs, places]`` what they are.
+    depths : tokens that every channel holds in every run ``[runs, channels]``, INFINITY where it is
+        unbounded; needs ``every``.
     into : zeros to write to; with room for units, what every unit did is written down.
     every : stop after every run.
     on_stop : called with the number of a run that did not end well, or of every run, and the state
@@ -101,6 +105,7 @@ def execute_batch(
         totals=records(into.totals),
         units=records(into.units.reshape(-1)),
     )
+    set_depths = None if depths is None else _depth_setter(batch.image, work, depths)
     control = batch.control[0]
     control.runs, control.fixed = runs, work.fixed
     control.every, control.wants_units = int(every), int(into.units.size > 0)
@@ -110,6 +115,8 @@ def execute_batch(
     while control.run < runs and not cancelled():
         control.budget = pause_steps
         first, begin = int(control.run), time.perf_counter()
+        if set_depths is not None and not control.begun:
+            set_depths(first)
         # Whatever goes wrong in one run must not take the others along.
         try:
             ended = RunState(run(work.state, batch))
@@ -134,6 +141,25 @@ def execute_batch(
             else:
                 batch = batch._replace(words=work.words)
     return into
+
+
+def _depth_setter(
+    image: NDArray[np.int64], work: Working, depths: NDArray[np.int64]
+) -> Callable[[int], None]:
+    """Writes the depths of a run to the words that it begins with."""
+    # A view of the same place: that of the state has grown by what was sent.
+    first = (work.state.channels.ctypes.data - work.words.ctypes.data) // 8
+    end = first + work.state.channels.nbytes // 8
+    channels = image[first:end].view(CHANNEL)
+    rings = channels["mask"] + 1
+    kept = channels["keep"] != 0
+
+    def write(run: int) -> None:
+        row = depths[run]
+        channels["cap"] = row
+        channels["grow_at"] = np.where((rings >= row) & ~kept, INFINITY, rings)
+
+    return write
 
 
 def _next(control: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from stepsim.kernels.layout import (
     State,
     Status,
 )
+
+if TYPE_CHECKING:
+    from stepsim.kernels.recorded import Journal
 
 __all__ = [
     "PAUSE_STEPS", "Execution", "ImageArrays", "Working", "execute", "executed",
@@ -72,6 +75,7 @@ class Execution:
     units, channels, slots, globals : the engine's records.
     wall_seconds : time inside the engine, without compilation.
     timed_out : the wall-time limit ended the run.
+    journal : of a run that was recorded, every wait.
     """
 
     state: RunState
@@ -82,6 +86,7 @@ class Execution:
     wall_seconds: float
     timed_out: bool = False
     params: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    journal: Journal | None = None
 
     @property
     def finished(self) -> bool:
@@ -130,6 +135,7 @@ def execute(
     history: bool | Collection[int] = False,
     on_pause: Callable[[Any, NDArray[np.void], float], None] | None = None,
     pause_steps: int = PAUSE_STEPS,
+    journal: Journal | None = None,
 ) -> Execution:
     """Run an image from its start.
 
@@ -141,19 +147,22 @@ def execute(
     on_pause : called with the globals record, the units and the seconds so far, a few times per
         second.
     pause_steps : firings between two pauses; results do not depend on it.
+    journal : an empty one, to record the run in.
     """
+    engine = run if journal is None else journal.engine
     work = working(image, max_cycles=max_cycles, max_steps=max_steps, history=history)
     seconds = 0.0
     timed_out = False
     while True:
         g = work.state.globals[0]
         g.pause_at = g.steps + pause_steps
-        run.make_ready()  # before the clock starts
+        engine.make_ready()  # before the clock starts
         begin = time.perf_counter()
-        state = RunState(run(work.state, _SINGLE))
+        state = RunState(run(work.state, _SINGLE)) if journal is None else journal.run(work.state)
         seconds += time.perf_counter() - begin
         if state is RunState.NO_SPACE:
-            work = with_more_slots(work)
+            if journal is None or not journal.is_full():
+                work = with_more_slots(work)
         elif state is not RunState.PAUSED:
             break
         if seconds > max_wall_seconds:
@@ -161,7 +170,11 @@ def execute(
             break
         if on_pause is not None:
             on_pause(work.state.globals[0], work.state.units, seconds)
-    return executed(work.state, state, seconds, timed_out)
+    done = executed(work.state, state, seconds, timed_out)
+    if journal is not None:
+        journal.close()
+        done.journal = journal
+    return done
 
 
 def executed(state: State, ended: RunState, seconds: float, timed_out: bool) -> Execution:

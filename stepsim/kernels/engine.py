@@ -19,6 +19,7 @@ from stepsim.kernels.calendar import next_unit, pop_unit, schedule
 from stepsim.kernels.catalog import UNIT, step
 from stepsim.kernels.entry_point import cached_entry
 from stepsim.kernels.jit import apart, inlined
+from stepsim.kernels.journal import is_full, note_access, note_pace
 from stepsim.kernels.layout import (
     BATCH,
     CHANNEL,
@@ -30,6 +31,7 @@ from stepsim.kernels.layout import (
     TOTALS,
     UNIT_TOTALS,
     Batch,
+    Cause,
     RunState,
     State,
     Status,
@@ -37,7 +39,7 @@ from stepsim.kernels.layout import (
 from stepsim.kernels.memory.dispatch import advance, issue
 from stepsim.kernels.queues import push, wake_consumer
 
-__all__ = ["LAYOUT", "run"]
+__all__ = ["LAYOUT", "run", "run_on"]
 
 
 @inlined
@@ -58,12 +60,14 @@ def _end(un, state, status):
 
 
 @inlined
-def _wake(un, now):
+def _wake(un, state, unit, now):
     # A decision is taken by the unit itself; a completed access moves both clocks.
     if un.state == Status.WAIT_DECISION:
         un.pc = 1
     else:
         un.memory += now - un.clk
+        note_access(state, unit, now, now - un.clk, un.need)
+        note_pace(state, Cause.PACE_MEMORY, unit, un.h, now)
         un.clk = now
         un.h = now
     un.state = Status.READY
@@ -76,8 +80,8 @@ def _may_step(un):
 
 
 @apart
-def _run(state):
-    """Run until the end, a limit, a pause or a full arena; returns a :class:`RunState`.
+def run_on(state):
+    """Run until the end, a limit, a pause, or a full arena or journal; returns a :class:`RunState`.
 
     Everything is in the arrays of ``state``: the call can simply be made again.
     """
@@ -87,6 +91,8 @@ def _run(state):
     while True:
         # 1. Step every unit on the work list as far as it can go.
         while shared.work_head != shared.work_tail:
+            if is_full(state):
+                return RunState.NO_SPACE
             u = state.work_list[shared.work_head & shared.work_mask]
             un = state.units[u]
             shared.work_head += 1
@@ -125,7 +131,7 @@ def _run(state):
         shared.now = now
         while shared.calendar_length > 0 and state.units[next_unit(state)].evt == now:
             u = pop_unit(state)
-            _wake(state.units[u], now)
+            _wake(state.units[u], state, u, now)
             push(state, u)
         # 5. Count memory work towards the pause, so that the caller hears from long waits too.
         shared.pause_at -= (shared.memory_steps - before) >> 3
@@ -140,7 +146,7 @@ def _entry(state, batch):
     """
     control = batch.control[0]
     if control.runs == 0:
-        return _run(state)
+        return run_on(state)
     shared = state.globals[0]
     while control.run < control.runs:
         if control.begun == 0:
@@ -148,7 +154,7 @@ def _entry(state, batch):
         ended = RunState.PAUSED
         if control.given_up == 0:
             shared.pause_at = shared.steps + control.budget
-            ended = _run(state)
+            ended = run_on(state)
             control.budget = shared.pause_at - shared.steps
             note_effort(state, batch)
             if ended == RunState.NO_SPACE or ended == RunState.PAUSED:

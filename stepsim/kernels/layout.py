@@ -28,7 +28,9 @@ __all__ = [
     "UNIT_TOTALS",
     "Abort",
     "Batch",
+    "Cause",
     "Payload",
+    "RecordedState",
     "RunState",
     "State",
     "Status",
@@ -206,6 +208,32 @@ class State(NamedTuple):
     globals: Any
 
 
+class RecordedState(NamedTuple):
+    """As :class:`State`, of a run that is recorded.
+
+    Attributes
+    ----------
+    journal : words of :mod:`stepsim.kernels.journal`.
+    """
+
+    units: Any
+    channels: Any
+    slots: Any
+    tokens: Any
+    parameters: Any
+    scratch: Any
+    work_list: Any
+    free_lists: Any
+    calendar: Any
+    ports: Any
+    pending: Any
+    active: Any
+    free_at: Any
+    memory_table: Any
+    globals: Any
+    journal: Any
+
+
 BATCH = np.dtype(
     [
         ("runs", np.int64),  # 0: the state is a single run
@@ -293,6 +321,24 @@ class Payload(IntEnum):
     BUFFER = 2
     ACK = 3
     TUPLE = 4
+
+
+class Cause(IntEnum):
+    """What an entry of the journal is: why a wait ended, or why the pace of a unit rose."""
+
+    TOKEN = 0  # the token at the head of a channel arrived
+    SLOT = 1  # a slot of a channel was freed
+    CLOSURE = 2  # the producer of a channel ended
+    MEMORY = 3  # an access was completed, issued when the wait began
+    DECISION = 4  # the head of a channel was published, by which a choice by arrival falls
+    EMISSION = 5  # no wait: a token was sent with a stamp in the future
+    EXTRA = 6  # no wait: a number that belongs to the next entry
+    PACE_TOKEN = 8  # the head of a channel was published
+    PACE_SLOT = 9
+    PACE_CLOSURE = 10
+    PACE_MEMORY = 11
+    PACE_CLOCK = 12  # the pace caught up with the clock
+    PACE_SCHEDULE = 13  # the time stated for a token of the source
 
 
 class Status(IntEnum):

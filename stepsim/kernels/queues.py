@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
 from stepsim.kernels.jit import cold, inlined
-from stepsim.kernels.layout import Abort, Status
+from stepsim.kernels.journal import is_full, note, note_late, note_pace
+from stepsim.kernels.layout import Abort, Cause, Status
 
 __all__ = [
     "abort",
@@ -151,6 +152,8 @@ def head(un, state, c):
             ch.wait_in += gap
         else:
             un.before += gap
+        note(state, Cause.TOKEN, c, token.stamp, gap)
+    note_pace(state, Cause.PACE_TOKEN, c, un.h, token.pub)
     if token.pub > un.h:
         un.h = token.pub
     return token
@@ -218,6 +221,8 @@ def closure(un, state, c):
             ch.wait_in += gap
         else:
             un.before += gap
+        note(state, Cause.CLOSURE, c, t, gap)
+    note_pace(state, Cause.PACE_CLOSURE, c, un.h, t)
     if t > un.h:
         un.h = t
 
@@ -232,6 +237,8 @@ def closure_ends(un, state, c):
     if gap > 0:
         un.clk = t
         un.after += gap
+        note(state, Cause.CLOSURE, c, t, gap)
+    note_pace(state, Cause.PACE_CLOSURE, c, un.h, t)
     if t > un.h:
         un.h = t
 
@@ -250,7 +257,7 @@ def room(un, state, c):
         ch.pwait = 1
         un.wait_channel = c
         return Status.WAIT_OUTPUT
-    if ch.sent >= ch.grow_at and not grow_ring(state, ch):
+    if ch.sent >= ch.grow_at and (not grow_ring(state, ch) or is_full(state)):
         return Status.NO_SPACE
     return 0
 
@@ -265,6 +272,8 @@ def wait_for_slot(un, state, c):
         if gap > 0:
             un.clk = old.rel
             ch.wait_out += gap
+            note(state, Cause.SLOT, c, old.rel, gap)
+        note_pace(state, Cause.PACE_SLOT, c, un.h, old.hrel)
         if old.hrel > un.h:
             un.h = old.hrel
 
@@ -281,6 +290,7 @@ def emit(un, state, c, when, level):
     token = state.slots[ch.start + (ch.sent & ch.mask)]
     stamp = un.clk + 1
     token.stamp = when if when > stamp else stamp
+    note_late(state, c, un.clk, when)
     token.pub = un.h + 1
     token.level = level
     ch.sent += 1

@@ -25,10 +25,10 @@ from numba.extending import (
 from stepsim.kernels.by_reference import by_reference
 from stepsim.kernels.columns import IS_CHECKED, Column, column
 
-__all__: list[str] = []
+__all__ = ["Reference", "load_array"]
 
 
-class _Reference(Type):
+class Reference(Type):
     """A pointer to a named tuple of arrays of one dim."""
 
     def __init__(self, pointee: Any) -> None:
@@ -44,23 +44,24 @@ class _Reference(Type):
         return fields.index(attribute) if attribute in fields else None
 
 
-@register_model(_Reference)
+@register_model(Reference)
 class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, of: _Reference) -> None:
+    def __init__(self, manager: Any, of: Reference) -> None:
         super().__init__(manager, of, manager.lookup(of.pointee).get_value_type().as_pointer())
 
 
 @infer_getattr
 class _ReferenceAttribute(AttributeTemplate):  # type: ignore[misc]
-    key = _Reference
+    key = Reference
 
-    def generic_resolve(self, reference: _Reference, attribute: str) -> Any:
+    def generic_resolve(self, reference: Reference, attribute: str) -> Any:
         place = reference.place(attribute)
         return None if place is None else Column(reference.pointee.types[place].dtype)
 
 
-@lower_getattr_generic(_Reference)  # type: ignore[untyped-decorator]
-def _load_array(context: Any, builder: Any, of: _Reference, value: Any, attribute: str) -> Any:
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+def load_array(context: Any, builder: Any, of: Reference, value: Any, attribute: str) -> Any:
+    """The column of a field of the tuple that ``value`` points to."""
     place = of.place(attribute)
     assert place is not None
     array = of.pointee.types[place]
@@ -77,8 +78,8 @@ def _load_array(context: Any, builder: Any, of: _Reference, value: Any, attribut
 
 @type_callable(by_reference)  # type: ignore[untyped-decorator]
 def _type_by_reference(context: Any) -> Any:
-    def typer(state: Any) -> _Reference:
-        return _Reference(state)
+    def typer(state: Any) -> Reference:
+        return Reference(state)
 
     return typer
 

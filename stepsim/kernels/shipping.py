@@ -1,6 +1,7 @@
 """Compile the engine for a wheel: once for each level of processors of this kind of machine.
 
-``python -m stepsim.kernels.shipping FOLDER`` writes a file for every level.
+``python -m stepsim.kernels.shipping FOLDER`` writes two files for every level: the engine, and that
+of runs that are recorded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from stepsim.errors import UserCodeError
 from stepsim.kernels.cache_key import COMPILED_GROUPS
 from stepsim.kernels.engine import run
 from stepsim.kernels.processors import LEVELS
+from stepsim.kernels.recorded import run_recorded
 from stepsim.plugins import usable
 
 __all__ = ["ship"]
@@ -48,4 +50,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         ship(where)
     else:
-        run.build(where, sys.argv[2])
+        for entry in (run, run_recorded):
+            entry.build(where, sys.argv[2])

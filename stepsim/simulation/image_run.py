@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image, TimingParams
 from stepsim.results import Diagnosis, Result, Tables
+from stepsim.results.events import Events
 from stepsim.simulation.collect import tables_of
 from stepsim.simulation.diagnose import diagnose
 from stepsim.simulation.limits import Limits
@@ -23,7 +24,13 @@ from stepsim.simulation.totals import Totals, totals_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ImageRun", "run_image", "verdict"]
+    from stepsim.kernels.recorded import Journal
+    from stepsim.simulation.record import Record
+
+__all__ = ["ImageRun", "Recording", "run_image", "verdict"]
+
+Recording = bool | Literal["paces"]
+"""Whether a run is recorded; with "paces" so is the pace of its units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +43,16 @@ class ImageRun:
     execution : the state that the engine left.
     totals : what the engine counted, with the verdict on the run.
     diagnosis : for a run that is not ok, why.
+    record : of a run that was recorded, every wait of every unit.
+    events : what happened when, of a recorded run that kept its tokens and is a result.
     """
 
     image: Image
     execution: Execution
     totals: Totals
     diagnosis: Diagnosis | None
+    record: Record | None = None
+    events: Events | None = None
 
     def units(self) -> pa.Table:
         """The stall breakdown of every unit."""
@@ -49,7 +60,7 @@ class ImageRun:
 
     def tables(self) -> Tables:
         """The units and FIFOs, as tables that are made when they are asked for."""
-        return tables_of(self.image, self.execution, self.totals.cycles)
+        return tables_of(self.image, self.execution, self.totals.cycles, self.events)
 
     def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
         """All that is known of the run, under the name of its program."""
@@ -71,6 +82,7 @@ class ImageRun:
             peak_bytes=totals.peak_bytes,
             provenance=provenance,
             diagnosis=self.diagnosis,
+            events=self.events,
         )
 
     def tokens(self, fifo: int) -> NDArray[np.void]:
@@ -90,6 +102,7 @@ def run_image(
     check: Callable[[Execution], StepSimError | None] | None = None,
     source: Callable[[int], str] = lambda unit: "",
     function: Callable[[int], Function | None] = lambda unit: None,
+    record: Recording = False,
 ) -> ImageRun:
     """Run an image from its start.
 
@@ -101,8 +114,10 @@ def run_image(
     check : may object to an execution that went well, by the tokens that were kept.
     source : the user's line behind a unit number.
     function : its function of tiles, if it has one.
+    record : record every wait.
     """
     bounds = limits or Limits()
+    journal = _journal(record)
     execution = execute(
         image,
         max_cycles=bounds.max_cycles or INFINITY,
@@ -110,9 +125,27 @@ def run_image(
         max_wall_seconds=bounds.max_wall_seconds or float("inf"),
         on_pause=on_pause,
         history=keep or False,
+        journal=journal,
     )
     totals, diagnosis = verdict(image, execution, timing, check, source, function)
-    return ImageRun(image, execution, totals, diagnosis)
+    return ImageRun(image, execution, totals, diagnosis, _record(execution))
+
+
+def _journal(record: Recording) -> Journal | None:
+    """An empty journal for a run that is recorded."""
+    if not record:
+        return None
+    from stepsim.kernels.recorded import Journal  # another engine, which few runs need
+
+    return Journal(paces=record == "paces")
+
+
+def _record(execution: Execution) -> Record | None:
+    if execution.journal is None:
+        return None
+    from stepsim.simulation.record import record_of
+
+    return record_of(execution)
 
 
 def verdict(

@@ -8,7 +8,7 @@ from stepsim.kernels.entry_point import Origin
 from stepsim.kernels.settings import is_jit_disabled
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
-__all__ = ["engine_in_use", "ensure_compiled", "warm_up"]
+__all__ = ["engine_in_use", "ensure_compiled", "warm_up", "warm_up_recorded"]
 
 
 def engine_in_use() -> Origin:
@@ -41,4 +41,12 @@ def warm_up() -> Origin:
     image = build_image(network)
     execute(image)
     origin: Origin = run.make_ready()
+    return origin
+
+
+def warm_up_recorded() -> Origin:
+    """Compile or load the engine of runs that are recorded; where its code is from."""
+    from stepsim.kernels.recorded import run_recorded
+
+    origin: Origin = run_recorded.make_ready()
     return origin

@@ -62,10 +62,10 @@ def record(image: Image) -> dict[str, Any]:
         open_access[access[0]] = access
         issue(state, port, clock, requests)
 
-    def on_wake(unit: Any, now: int) -> None:
+    def on_wake(unit: Any, state: Any, number: int, now: int) -> None:
         if unit.state == Status.WAIT_MEMORY:
             open_access.pop(int(unit.port)).append(int(now))
-        wake(unit, now)
+        wake(unit, state, number, now)
 
     engine.issue, engine._wake = on_issue, on_wake
     try:

@@ -16,12 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepsim.kernels import driver
+from stepsim.kernels import driver, recorded
 from stepsim.kernels.calendar import pop_unit
 from stepsim.kernels.catalog import KINDS
 from stepsim.kernels.driver import state_of
 from stepsim.kernels.layout import State
 from stepsim.kernels.memory import dispatch, published, table
+from stepsim.kernels.recorded import Journal
 from stepsim.lowering import Network, TimingParams, build_image
 from tests.engine_backend import run_engine
 from tests.kernels import memory_harness
@@ -108,6 +109,21 @@ def test_random_networks(network: Network) -> None:
     assert_same(
         run_engine(network), interpret(network), accounts=True, names=("engine", "interpreter")
     )
+
+
+@profile(30, thorough=500)
+@given(st.one_of(random_networks(max_slack=1), routed_networks(), scan_networks()), st.booleans())
+def test_recorded_networks(network: Network, paces: bool) -> None:
+    """In small pieces of memory, none of which is filled beyond its end."""
+    image = build_image(network)
+    usual = driver.execute(image)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "engine", WatchedEntry(Journal.engine))
+        patch.setattr(recorded, "run_recorded", Journal.engine)
+        run = driver.execute(image, journal=Journal(paces=paces, piece=2))
+    assert (run.units["clk"] == usual.units["clk"]).all()
+    assert run.journal is not None
+    assert run.journal.has_paces == paces
 
 
 @profile(15, thorough=500)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import INFINITY, Abort, Payload, Status
+from stepsim.kernels.journal import note, note_pace
+from stepsim.kernels.layout import INFINITY, Abort, Cause, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_change,
@@ -29,6 +30,7 @@ from stepsim.kernels.queues import (
     take_token,
     work,
 )
+from stepsim.kernels.recording import is_recording
 
 __all__ = ["EAGER_MERGE"]
 
@@ -72,6 +74,36 @@ def _enter(un, state, i, stamp):
 
 
 @inlined
+def _note_settled(un, state, what, when):
+    # In a run that is recorded the unit remembers which publication or closure is the latest.
+    if is_recording(state):
+        if when > un.settled_at:
+            un.settled_by = what
+
+
+@inlined
+def _note_choice(un, state, its, chosen, t):
+    # The clock moves to the stamp of the chosen head, or to when the last input was settled. The
+    # pace moves along, also to where the clock stood.
+    if is_recording(state):
+        c = state.parameters[its.data + chosen]
+        place = un.settled_by >> 1
+        gap = t - un.clk
+        if max(un.clk, state.scratch[_node(un, 1)]) == t:
+            if gap > 0:
+                note(state, Cause.TOKEN, c, t, gap)
+            note_pace(state, Cause.PACE_CLOCK, c, un.h, t)
+        elif un.settled_by & 1 == 0:
+            if gap > 0:
+                note(state, Cause.DECISION, place, t, gap)
+            note_pace(state, Cause.PACE_TOKEN, place, un.h, t)
+        else:
+            if gap > 0:
+                note(state, Cause.CLOSURE, place, t, gap)
+            note_pace(state, Cause.PACE_CLOSURE, place, un.h, t)
+
+
+@inlined
 def _look(un, state, its):
     """Enter the heads and closures of the inputs that have changed."""
     shared = state.globals[0]
@@ -86,9 +118,11 @@ def _look(un, state, its):
             token = state.slots[ch.start + (ch.removed & ch.mask)]
             stamp = token.stamp
             un.unsettled -= 1
+            _note_settled(un, state, 2 * c, token.pub)
             un.settled_at = max(un.settled_at, token.pub)
         elif is_closed(state, c):
             un.unsettled -= 1
+            _note_settled(un, state, 2 * c + 1, ch.hclose + 1 - shared.slack)
             un.settled_at = max(un.settled_at, ch.hclose + 1 - shared.slack)
         else:
             await_change(state, c, i)
@@ -129,6 +163,7 @@ def _choose(un, state, its):
     """
     t = un.evt
     chosen = state.scratch[_node(un, 1) + 1]
+    _note_choice(un, state, its, chosen, t)
     gap = t - un.clk
     if gap > 0:
         un.clk = t
@@ -145,7 +180,7 @@ EAGER_MERGE, _eager_merge = declare(
     inputs=("*data",),
     outputs=("out", "selector"),
     parameters=("rank", "*selectors"),
-    words={"chosen": 0, "unsettled": -1, "settled_at": -1},
+    words={"chosen": 0, "unsettled": -1, "settled_at": -1, "settled_by": 0},
     private=("token",),
     selectors=("selectors",),
     scratch_per_input=5,

@@ -6,7 +6,8 @@ from stepsim.kernels.arena import release
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
 from stepsim.kernels.jit import inlined
-from stepsim.kernels.layout import Abort, Payload, Status
+from stepsim.kernels.journal import note, note_pace
+from stepsim.kernels.layout import Abort, Cause, Payload, Status
 from stepsim.kernels.queues import (
     abort,
     await_change,
@@ -212,6 +213,8 @@ def _order_heads(un, state, its, order):
             state.channels[slowest].wait_in += gap
         else:
             un.before += gap
+        note(state, Cause.DECISION, slowest, latest, gap)
+    note_pace(state, Cause.PACE_TOKEN, slowest, un.h, latest)
     if latest > un.h:
         un.h = latest
     _sort_by_arrival(state, order, count)

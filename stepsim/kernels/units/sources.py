@@ -20,7 +20,8 @@ from typing import Final
 
 from stepsim.kernels.arena import copy_payload, retain
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.layout import Status
+from stepsim.kernels.journal import note_pace
+from stepsim.kernels.layout import Cause, Status
 from stepsim.kernels.queues import (
     await_token,
     emit,
@@ -63,6 +64,7 @@ def step_source(un, state):
             if t > un.clk:
                 work(un, t - un.clk)
             if its.mode == PACED and t > un.h:
+                note_pace(state, Cause.PACE_SCHEDULE, its.out, un.h, t)
                 un.h = t
         elif its.mode == STEP:
             when = un.clk + 1
