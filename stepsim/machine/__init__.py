@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.machine.costs import Costs
 from stepsim.machine.loading import list_machines, load_machine, parse_overrides
 from stepsim.machine.model import (
     DEFAULT_FIFO_DEPTH,
@@ -14,6 +15,7 @@ from stepsim.machine.model import (
 
 __all__ = [
     "DEFAULT_FIFO_DEPTH",
+    "Costs",
     "Fifo",
     "Hbm",
     "Machine",

@@ -135,7 +135,9 @@ def _override(data: Any, key: Any, value: Any) -> None:
         value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
     section, _, leaf = key.rpartition(".")
     if isinstance(data, dict):
-        target = data.setdefault(section, {}) if section else data
+        if section and data.get(section) is None:
+            data[section] = {}  # a section that may be absent, or is left out
+        target = data[section] if section else data
         # A section of the wrong shape is reported by the validation that follows.
         if isinstance(target, dict):
             target[leaf] = value

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stepsim.machine.costs import Costs
 from stepsim.machine.section import (
     Section,
     choice,
@@ -20,7 +21,7 @@ from stepsim.machine.section import (
     text,
 )
 
-__all__ = ["DEFAULT_FIFO_DEPTH", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
+__all__ = ["DEFAULT_FIFO_DEPTH", "Costs", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
 
 DEFAULT_FIFO_DEPTH = 1024
 """Tokens that a FIFO holds when neither run nor machine nor program gives a depth."""
@@ -99,6 +100,7 @@ class Machine(Section):
         "cycles how much earlier the end of a stream is noticed; 0 is canonical",
         default=0,
     )
+    costs: Costs | None = setting(Costs, "what its resources cost", default=None)
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -122,6 +124,28 @@ class Machine(Section):
         """Depth in tokens of a FIFO for which neither a run nor its program gives one."""
         return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
 
+    def cost(self, *, onchip_bytes: float = 0, flops_per_cycle: float = 0) -> float | None:
+        """What the machine costs by its ``costs``, in ``costs.unit``; None where it has none.
+
+        The sum of off-chip channels, off-chip and on-chip bandwidth, and of what is given here; a
+        resource without a price adds nothing.
+
+        Parameters
+        ----------
+        onchip_bytes : of on-chip memory, FIFOs included.
+        flops_per_cycle : compute bandwidth of all operators together.
+        """
+        costs = self.costs
+        if costs is None:
+            return None
+        return (
+            (costs.hbm_channel or 0) * self.hbm.channels
+            + (costs.hbm_bytes_per_cycle or 0) * self.peak_bandwidth
+            + (costs.onchip_bytes_per_cycle or 0) * self.onchip.bytes_per_cycle
+            + (costs.onchip_byte or 0) * onchip_bytes
+            + (costs.flops_per_cycle or 0) * flops_per_cycle
+        )
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on runs on this machine, a sentence each."""
@@ -140,10 +164,14 @@ class Machine(Section):
 
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
-    def summary(self) -> str:
-        """One line for the head of a run: the resolved numbers and the peak bandwidth."""
+    def summary(self, fifo_depth: str = "") -> str:
+        """One line for the head of a run: the resolved numbers and the peak bandwidth.
+
+        ``fifo_depth`` says in words which depth of FIFOs applies; without it, that of the machine.
+        """
         hbm = self.hbm
-        depth = "left to the run" if self.fifo.depth is None else str(self.fifo.depth)
+        own = "left to the run" if self.fifo.depth is None else str(self.fifo.depth)
+        depth = fifo_depth or own
         return (
             f"{self.name}: HBM {hbm.channels} channels x {hbm.request_bytes} B / "
             f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
@@ -151,7 +179,12 @@ class Machine(Section):
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; rules {self.model}" if self.model != "step-2025" else "")
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
+            + ("" if self.costs is None else f"; costs {_amount(self.cost() or 0, self.costs)}")
         )
+
+
+def _amount(cost: float, costs: Costs) -> str:
+    return f"{cost:,.6g} {costs.unit}".rstrip()
 
 
 def machine_json_schema() -> dict[str, Any]:

@@ -6,6 +6,7 @@ import than a run on a small machine takes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, field, fields
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from stepsim.errors import MachineError
 from stepsim.wording import describe_problems
 
 __all__ = [
-    "Section", "choice", "integer", "json_schema", "nullable", "setting", "text",
+    "Section", "choice", "integer", "json_schema", "nullable", "number", "setting", "text",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -30,7 +31,8 @@ def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
     ----------
     kind : its JSON Schema, or the section that it is.
     about : what it is, for messages and the schema.
-    default : ``default`` or ``default_factory``, for one that need not be given.
+    default : ``default`` or ``default_factory``, for one that need not be given. A section whose
+        default is None may be absent, and is then no part of `Section.to_dict`.
     """
     return field(metadata={"kind": kind, "about": about}, **default)
 
@@ -38,6 +40,11 @@ def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
 def integer(least: int, most: int) -> Schema:
     """An integer of a range; true, false and 1.0 are none."""
     return {"maximum": most, "minimum": least, "type": "integer"}
+
+
+def number(least: float) -> Schema:
+    """A finite number from ``least`` on; true and false are none."""
+    return {"minimum": least, "type": "number"}
 
 
 def text(*, empty: bool = False) -> Schema:
@@ -85,8 +92,12 @@ class Section:
         setattr(self, name, None)  # refused as well
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value, defaults included, as plain dicts."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        """Every value, defaults included, as plain dicts; sections that are absent are left out."""
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        for each in _declared(type(self)):
+            if _may_be_absent(each) and values[each.name] is None:
+                del values[each.name]
+        return values
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -109,7 +120,9 @@ def check(
     values = section.completed(values)
     checked: dict[str, Any] = {}
     for each in _declared(section):
-        if each.name in values:
+        if each.name in values and values[each.name] is None and _may_be_absent(each):
+            checked[each.name] = None
+        elif each.name in values:
             checked[each.name] = _checked(
                 each.metadata["kind"], values[each.name], (*where, each.name), found
             )
@@ -170,10 +183,16 @@ def _property(each: Field[Any]) -> Schema:
         default = {"default": each.default_factory().to_dict()}
     about = {"description": each.metadata["about"]}
     if isinstance(kind, type):
-        shape = {"$ref": f"#/$defs/{kind.__name__}"}
+        shape: Schema = {"$ref": f"#/$defs/{kind.__name__}"}
+        if _may_be_absent(each):
+            shape = {"anyOf": [shape, {"type": "null"}]}
     else:
         shape = {**kind, "title": each.name.replace("_", " ").title()}
     return dict(sorted({**shape, **default, **about}.items()))
+
+
+def _may_be_absent(each: Field[Any]) -> bool:
+    return isinstance(each.metadata["kind"], type) and each.default is None
 
 
 def _docstring(section: type[Section]) -> str:
@@ -200,7 +219,7 @@ def _checked(
         return None
     for arm in kind.get("anyOf", (kind,)):
         if _fits(arm, value):
-            return _plain(value)
+            return float(value) if arm["type"] == "number" else _plain(value)
     found.append(_problem("wrong_value", where, value))
     return None
 
@@ -208,6 +227,9 @@ def _checked(
 def _fits(kind: Schema, value: Any) -> bool:
     if kind["type"] == "null":
         return value is None
+    if kind["type"] == "number":
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        return real and kind["minimum"] <= value <= sys.float_info.max
     if kind["type"] == "integer":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole and kind["minimum"] <= value <= kind["maximum"]

@@ -54,13 +54,14 @@ CASES = {
     "empty": (
         "",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, found nothing. Start from "
+        "onchip, fifo, closure_slack, costs, found nothing. Start from "
         "'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, found a list. Start from 'stepsim machines --show sda-1024'.",
+        "onchip, fifo, closure_slack, costs, found a list. Start from "
+        "'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
         "name: [1\n",
@@ -76,12 +77,13 @@ CASES = {
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
-        "'closure_slack'? Known here: closure_slack, description, fifo, hbm, model, name, onchip",
+        "'closure_slack'? Known here: closure_slack, costs, description, fifo, hbm, model, name, "
+        "onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
-        "Known here: closure_slack, description, fifo, hbm, model, name, onchip",
+        "Known here: closure_slack, costs, description, fifo, hbm, model, name, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
@@ -266,7 +268,9 @@ def test_unknown_override_key(key: str, hint: str) -> None:
     expected = (
         f"machine override: unknown key '{key}'{hint} Known: name, description, model, "
         "hbm.model, hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
-        "onchip.bytes_per_cycle, fifo.depth, closure_slack"
+        "onchip.bytes_per_cycle, fifo.depth, closure_slack, costs.unit, costs.hbm_channel, "
+        "costs.hbm_bytes_per_cycle, costs.onchip_bytes_per_cycle, costs.onchip_byte, "
+        "costs.flops_per_cycle"
     )
     with pytest.raises(MachineError) as caught:
         parse_overrides([f"{key}=1"])

@@ -1,0 +1,35 @@
+"""What the resources of a machine cost, in any unit: area, power, money.
+
+Simulated times never depend on it. It weighs resources against each other where designs are
+compared: 64 memory channels are faster than 32, and cost more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.machine.section import Section, nullable, number, setting, text
+
+__all__ = ["Costs"]
+
+_PRICE = nullable(number(0))
+
+
+@dataclass(init=False, unsafe_hash=True)
+class Costs(Section):
+    """Prices of the resources of a machine; one that is null has none."""
+
+    unit: str = setting(text(empty=True), "what costs are counted in, such as mm2", default="")
+    hbm_channel: float | None = setting(_PRICE, "cost of one off-chip channel", default=None)
+    hbm_bytes_per_cycle: float | None = setting(
+        _PRICE, "cost of one byte per cycle of off-chip peak bandwidth", default=None
+    )
+    onchip_bytes_per_cycle: float | None = setting(
+        _PRICE, "cost of one byte per cycle of onchip.bytes_per_cycle", default=None
+    )
+    onchip_byte: float | None = setting(
+        _PRICE, "cost of one byte of on-chip memory, FIFOs included", default=None
+    )
+    flops_per_cycle: float | None = setting(
+        _PRICE, "cost of one FLOP per cycle of an operator", default=None
+    )
