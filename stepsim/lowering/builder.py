@@ -14,7 +14,6 @@ from stepsim.kernels.catalog import KINDS, UNIT
 from stepsim.kernels.layout import (
     CHANNEL,
     GLOBAL,
-    INFINITY,
     MAX_TILE_SIDE,
     PORT,
     SLOT,
@@ -25,14 +24,12 @@ from stepsim.kernels.memory.declaration import MemoryTable
 from stepsim.lowering.function_records import EncodedFunction, encode_function
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
+from stepsim.lowering.rings import lay_rings
 from stepsim.lowering.row import element_bits
 from stepsim.lowering.source_tokens import SourceTokens
 from stepsim.lowering.unit_layout import in_order, layout_of
 
-__all__ = ["ImageBuilder", "build_image"]
-
-_FIRST_RING: Final = 16
-"""Rings start with at most this many slots and grow with what is sent."""
+__all__ = ["ImageBuilder", "build_image", "machine_globals", "memory_table"]
 
 _EMPTY: Final = (0,) * 8
 """A slot that holds nothing yet."""
@@ -181,7 +178,7 @@ class ImageBuilder:
         ports = np.zeros(len(port_of), PORT)
         ports["unit"] = list(port_of)
         ports["bundle"] = [_bundle(network.units[unit]) for unit in port_of]
-        table = self._memory_table([int(bundle) for bundle in ports["bundle"]])
+        table = memory_table(network.timing, [int(bundle) for bundle in ports["bundle"]])
         params = np.array(self._params or [0], np.int64)
         return Image(
             units=units,
@@ -310,42 +307,25 @@ class ImageBuilder:
         self._params.extend(entries + lists)
         return table
 
-    def _memory_table(self, bundles: list[int]) -> MemoryTable:
-        timing = self._network.timing
-        if timing.memory_model not in memory.MEMORY_MODELS:
-            known = ", ".join(memory.MEMORY_MODELS)
-            raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
-        return memory.MEMORY_MODELS[timing.memory_model].table_for(timing.hbm_channels, bundles)
-
     def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
         specs = self._network.channels
-        channels = np.zeros(len(specs), CHANNEL)
         # A program has FIFOs of few depths.
-        rings = {depth: self._ring(depth) for depth in {spec.capacity for spec in specs}}
-        capacities = [INFINITY if spec.capacity is None else spec.capacity for spec in specs]
-        sizes = np.array([rings[spec.capacity] for spec in specs], np.int64)
-        ends = len(self._slots) + np.cumsum(sizes)
-        channels["start"] = ends - sizes
-        channels["mask"] = sizes - 1
-        channels["cap"] = capacities
-        channels["grow_at"] = np.where(sizes >= channels["cap"], INFINITY, sizes)
+        for depth in {spec.capacity for spec in specs}:
+            self._check_depth(depth)
+        channels = np.zeros(len(specs), CHANNEL)
         channels["producer"], channels["consumer"] = producers, consumers
-        return channels, int(ends[-1]) if specs else len(self._slots)
+        return channels, lay_rings(channels, [spec.capacity for spec in specs], len(self._slots))
 
-    def _ring(self, depth: int | None) -> int:
-        """Slots that the ring of a FIFO of this depth starts with."""
-        if depth is not None and not 1 <= depth <= _MAX_DEPTH:
-            name = next(spec.name for spec in self._network.channels if spec.capacity == depth)
-            if depth < 1:
-                raise LoweringError(f"FIFO '{name}' has depth {depth}; it needs at least 1 slot")
-            raise LoweringError(
-                f"FIFO '{name}' has depth {depth}; up to {_MAX_DEPTH} slots are supported, None is "
-                "unbounded"
-            )
-        ring = 1
-        while ring < (_FIRST_RING if depth is None else min(depth, _FIRST_RING)):
-            ring *= 2
-        return ring
+    def _check_depth(self, depth: int | None) -> None:
+        if depth is None or 1 <= depth <= _MAX_DEPTH:
+            return
+        name = next(spec.name for spec in self._network.channels if spec.capacity == depth)
+        if depth < 1:
+            raise LoweringError(f"FIFO '{name}' has depth {depth}; it needs at least 1 slot")
+        raise LoweringError(
+            f"FIFO '{name}' has depth {depth}; up to {_MAX_DEPTH} slots are supported, None is "
+            "unbounded"
+        )
 
 
 def _bundle(spec: UnitSpec) -> int:
@@ -364,7 +344,6 @@ def _bundle(spec: UnitSpec) -> int:
 
 
 def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTable) -> np.ndarray:
-    timing = network.timing
     queue = 1
     while queue < 2 * len(network.channels) + 2 * len(network.units) + 2:
         queue *= 2
@@ -373,6 +352,12 @@ def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTabl
     values["work_mask"] = queue - 1
     values["arena_top"] = arena_top
     values["selectors"] = selectors
+    machine_globals(values, network.timing, table)
+    return values
+
+
+def machine_globals(values: NDArray[np.void], timing: TimingParams, table: MemoryTable) -> None:
+    """Fill in the scalars that a machine decides."""
     values["onchip"] = timing.onchip_bytes_per_cycle
     values["request_bytes"] = timing.request_bytes
     values["slack"] = timing.closure_slack
@@ -382,7 +367,14 @@ def _globals(network: Network, selectors: int, arena_top: int, table: MemoryTabl
     values["memory_model"] = memory.code_of(timing.memory_model)
     values["memory_words"] = len(table.words)
     values["memory_cache"] = table.cache
-    return values
+
+
+def memory_table(timing: TimingParams, bundles: list[int]) -> MemoryTable:
+    """The table that the memory model begins with, for ports of these bundle sizes."""
+    if timing.memory_model not in memory.MEMORY_MODELS:
+        known = ", ".join(memory.MEMORY_MODELS)
+        raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
+    return memory.MEMORY_MODELS[timing.memory_model].table_for(timing.hbm_channels, bundles)
 
 
 def build_image(network: Network) -> Image:

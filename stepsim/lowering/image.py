@@ -49,6 +49,10 @@ class Image:
     beginning: Any = field(default=None, init=False, repr=False, compare=False)
     """SHA-256 of what comes before the selectors, for images that have it in common."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A hash that can go on cannot be pickled; it is made anew where it is missing.
+        return {**self.__dict__, "beginning": None}
+
     @property
     def selectors_at(self) -> int:
         """Place of the table of selectors, which comes last among the parameters."""

@@ -7,8 +7,10 @@ another table only changes some words of the selector table, always the same one
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import copy
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +70,21 @@ class ImageTemplate:
             selector_widths=(*image.selector_widths, *widths),
         )
         self._beginning = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A hash that can go on cannot be pickled; it is made anew where it is missing.
+        return {**self.__dict__, "_beginning": None}
+
+    @property
+    def first(self) -> Image:
+        """The image with placeholders for the selectors of its bound units."""
+        return self._image
+
+    def edited(self, edit: Callable[[Image], Image]) -> ImageTemplate:
+        """The template of the image that ``edit`` makes; units and FIFOs stay in place."""
+        made = copy.copy(self)
+        made._image, made._beginning = edit(self._image), None
+        return made
 
     def words(self, selectors: Mapping[Hashable, NDArray[np.int64]]) -> NDArray[np.int64]:
         """What stands at ``places`` with these indices ``[..., tokens, flags set]`` by key.

@@ -21,6 +21,7 @@ from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image
 from stepsim.simulation.limits import Limits
+from stepsim.simulation.open_waits import book_open_waits
 from stepsim.simulation.totals import Totals, peak_bandwidth, peak_bytes
 
 if TYPE_CHECKING:
@@ -149,6 +150,9 @@ class ManyRuns:
         def judge(run: int, execution: Execution) -> None:
             run += first
             image = prepared.template.image(self._words[run])
+            if self._totals.units.size:
+                cycles = int(self._totals.totals["cycles"][run])
+                book_open_waits(self._totals.units[run], execution, cycles)
             indices = {table: array[run] for table, array in self._indices.items()}
             # Whatever goes wrong in one run must not take the others along.
             try:
@@ -191,7 +195,7 @@ def run_all(many: Sequence[ManyRuns], threads: int) -> list[Outcomes]:
             for job in each.jobs(1):
                 job(lambda: False)
         return [each.outcomes() for each in many]
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor, as_completed
 
     slices = -(-_SLICES * threads // len(many))
     stop = Event()
@@ -200,10 +204,12 @@ def run_all(many: Sequence[ManyRuns], threads: int) -> list[Outcomes]:
         try:
             for each in many:
                 futures += [pool.submit(job, stop.is_set) for job in each.jobs(slices)]
-            for future in futures:
+            # An error ends all runs when it comes, not when those before it are done.
+            for future in as_completed(futures):
                 future.result()
         except BaseException:
+            # First of all, or threads that are stopped begin the next piece of work.
+            pool.shutdown(wait=False, cancel_futures=True)
             stop.set()
-            pool.shutdown(cancel_futures=True)
             raise
     return [each.outcomes() for each in many]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -17,14 +17,15 @@ from stepsim.graph import Program
 from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.graph.many_bindings import check_many_bindings
 from stepsim.graph.program import MOST_KEPT, check_program
-from stepsim.graph.routing_table import Routing, check_bindings
+from stepsim.graph.routing_table import Routing, check_bindings, check_indices
 from stepsim.kernels.free_memory import free_bytes
 from stepsim.machine import Machine, load_machine
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.many_runs import THREADS, ManyRuns, Outcomes, run_all, usable_cpus
-from stepsim.simulation.many_tables import BYTES_PER_UNIT, runs_table, units_table
+from stepsim.simulation.many_tables import BYTES_PER_UNIT, Place, runs_table, units_table
 from stepsim.simulation.prepare import Prepared, check_limits, kept_prepared
 from stepsim.simulation.provenance import index_digests, software
+from stepsim.simulation.variants import Variant, checked_variants, variant_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,7 @@ def simulate_many(
     *,
     machines: Iterable[Machine | str | Path] = ...,
     fifo_depths: Iterable[int | None] = ...,
+    variants: Iterable[Variant] | None = ...,
     limits: Limits | None = None,
     threads: int | None = None,
     units: Literal[False] = False,
@@ -52,6 +54,7 @@ def simulate_many(
     *,
     machines: Iterable[Machine | str | Path] = ...,
     fifo_depths: Iterable[int | None] = ...,
+    variants: Iterable[Variant] | None = ...,
     limits: Limits | None = None,
     threads: int | None = None,
     units: Literal[True],
@@ -62,6 +65,7 @@ def simulate_many(
     *,
     machines: Iterable[Machine | str | Path] = ("sda-1024",),
     fifo_depths: Iterable[int | None] = (None,),
+    variants: Iterable[Variant] | None = None,
     limits: Limits | None = None,
     threads: int | None = None,
     units: bool = False,
@@ -81,6 +85,8 @@ def simulate_many(
         equal.
     fifo_depths : depths as :func:`simulate` takes them; None stands for that of the machine or the
         program.
+    variants : changes of the program, its machine or its routing; each is simulated with every
+        machine, depth and binding. Those that choose a machine or a depth themselves go with one.
     limits : when to give up a run; its row then has status "limit".
     threads : that run at the same time; by default as many as there are processors for this
         process.
@@ -91,12 +97,15 @@ def simulate_many(
     pyarrow.Table, or with ``units`` a tuple of two
         One row for each run: all bindings on the first machine with the first depth, then with the
         next depth, and so on for every machine. ``number`` counts the rows, ``machine``,
-        ``machine_index``, ``fifo_depth`` and ``binding`` say which run it is, and the other columns
-        are those of a :class:`~stepsim.results.Result`. A run that deadlocks, fails or hits a limit
+        ``machine_index``, ``fifo_depth`` and ``binding`` say which run it is; with variants, of
+        which each comes with all bindings, so does ``variant``, and ``machine_index`` is null where
+        the variant has a machine of its own. The other columns are those of a
+        :class:`~stepsim.results.Result`. A run that deadlocks, fails or hits a limit
         raises nothing: look at ``status``, ``limit`` and ``reason``. ``wall_seconds`` are an
         estimate, as the time of runs that are made together is shared among them by their firings.
         The metadata has the provenance, with the notes on every machine. With ``units`` a
-        second table has the rows of ``Result.units`` of all runs, with their ``number``.
+        second table has the rows of ``Result.units`` of all runs, with their ``number``,
+        without the columns of a recording.
 
     Raises
     ------
@@ -117,16 +126,30 @@ def simulate_many(
     count = usable_cpus() if threads is None else THREADS.checked(f"{where} threads", threads)
     targets = _machines(machines)
     depths = _depths(fifo_depths)
-    runs, indices = _bindings(program, bindings)
+    changes = None if variants is None else checked_variants(variants)
+    _check_own(changes or (), len(targets), len(depths))
+    # Variants may bind what the program and the call leave open.
+    unbound = bindings is None and changes is not None
+    runs, indices = (1, None) if unbound else _bindings(program, bindings)
     prepared = _prepared(program, list(product(targets, depths)))
     if units:
-        _check_room(where, len(prepared) * runs, len(prepared[0].wiring.units))
-    many = [ManyRuns(each, runs, indices, limits, units) for each in prepared]
+        rows = len(prepared) * len(changes or (None,)) * runs
+        _check_room(where, rows, len(prepared[0].wiring.units))
+    many: list[ManyRuns] = []
+    places: list[Place] = []
+    for i, each in enumerate(prepared):
+        machine = i // len(depths)
+        if changes is None:
+            many.append(ManyRuns(each, runs, indices or {}, limits, units))
+            places.append(Place(machine))
+        for one in changes or ():
+            many.append(variant_runs(each, one, runs, indices, limits, units))
+            places.append(Place(machine if one.machine is None else None, one.name))
     done = list(zip(many, run_all(many, count), strict=True))
-    for each, outcomes in done:
-        _check_errors(each, outcomes)
-    about = _provenance(program, targets, depths, indices, limits)
-    table = runs_table(done, len(depths), about)
+    for (made, outcomes), place in zip(done, places, strict=True):
+        _check_errors(made, outcomes, place)
+    about = _provenance(program, targets, depths, indices or {}, limits, changes)
+    table = runs_table(done, places, about)
     return (table, units_table(done, about)) if units else table
 
 
@@ -190,11 +213,25 @@ def _check_room(where: str, runs: int, units: int) -> None:
         )
 
 
-def _check_errors(many: ManyRuns, outcomes: Outcomes) -> None:
+def _check_own(variants: Iterable[Variant], machines: int, depths: int) -> None:
+    """Refuse variants that would be simulated several times alike."""
+    for one in variants:
+        for own, count, what in (
+            (one.machine, machines, "machine"), (one.fifo_depth, depths, "fifo_depth"),
+        ):  # fmt: skip
+            if own is not None and count > 1:
+                raise ArgError(
+                    f"variant '{one.name}' has a {what} of its own, and would be the same for all "
+                    f"{count} {what}s given; give one, or make a variant of each"
+                )
+
+
+def _check_errors(many: ManyRuns, outcomes: Outcomes, place: Place) -> None:
     for run, error in sorted(outcomes.errors.items()):
         if isinstance(error, LoweringError):
+            variant = f"variant '{place.variant}', " if place.variant else ""
             raise LoweringError(
-                f"bindings[{run}] on {many.prepared.machine.name} with FIFO depth "
+                f"{variant}bindings[{run}] on {many.prepared.machine.name} with FIFO depth "
                 f"{many.prepared.fifo_depth}: {error}"
             ) from error
         raise error
@@ -206,6 +243,7 @@ def _provenance(
     depths: list[int | None],
     indices: _Indices,
     limits: Limits | None,
+    variants: Sequence[Variant] | None,
 ) -> dict[str, str]:
     """What all runs depended on, as metadata of their tables."""
     bounds = limits or Limits()
@@ -220,4 +258,12 @@ def _provenance(
         "limits": {name: getattr(bounds, name) for name in Limits.__slots__},
         **software(),
     }
-    return {"provenance": json.dumps(about, sort_keys=True, default=str)}
+    if variants is not None:
+        about["variants"] = [_told(one) for one in variants]
+    return {"provenance": json.dumps(about, sort_keys=True, default=str, allow_nan=False)}
+
+
+def _told(variant: Variant) -> dict[str, Any]:
+    given = variant.bindings or {}
+    bound = {table: check_indices(table, array) for table, array in given.items()}
+    return {**variant.told(), **({"bindings": index_digests(bound)} if bound else {})}
