@@ -11,7 +11,7 @@ from stepsim.results.result import Result, utilization
 from stepsim.results.tables import Tables
 
 if TYPE_CHECKING:
-    from stepsim.results.schema import FIFOS_SCHEMA, RUN_SCHEMA, UNITS_SCHEMA
+    from stepsim.results.schema import FIFOS_SCHEMA, RUN_SCHEMA, STALLS_SCHEMA, UNITS_SCHEMA
 
 __all__ = [
     "COLUMNS",
@@ -19,6 +19,7 @@ __all__ = [
     "MEASURES",
     "RUN_SCHEMA",
     "SCHEMA_VERSION",
+    "STALLS_SCHEMA",
     "UNITS_SCHEMA",
     "Diagnosis",
     "Failure",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,6 +77,18 @@ class Diagnosis:
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Diagnosis:
+        """What `to_dict` gave, as read from JSON."""
+        return cls(
+            found["status"],
+            found["summary"],
+            tuple(Failure(**one) for one in found["failures"]),
+            tuple(Wait(**one) for one in found["circular_wait"]),
+            tuple(Wait(**one) for one in found["waits"]),
+            tuple(found["deepen"]),
+        )
 
     def __str__(self) -> str:
         lines = [self.summary]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import shown
@@ -13,7 +14,10 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.results import schema
 from stepsim.results.diagnosis import Diagnosis
+from stepsim.results.events import Events
+from stepsim.results.occupancy import onchip_peak
 from stepsim.results.tables import Tables
+from stepsim.results.timeline import timeline
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -62,6 +66,8 @@ class Result:
         `Case` also workload, parameters and digest of the cache lengths.
     diagnosis : for a run that is not ok, which unit waited for which, and what failed.
     notes : remarks on this program and machine, a sentence each.
+    events : what happened when, if the run was recorded.
+    rerun : what :meth:`why` runs again; None where that is not known any more.
     """
 
     program: str
@@ -81,6 +87,8 @@ class Result:
     provenance: Mapping[str, Any]
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
+    events: Events | None = field(default=None, compare=False)
+    rerun: Any = field(default=None, compare=False)
 
     @property
     def units(self) -> pa.Table:
@@ -103,6 +111,60 @@ class Result:
         None for a run that is empty or not ok, and where every operator has a memory of its own.
         """
         return utilization(self.status, self.offchip_bytes, self.peak_bytes)
+
+    @property
+    def onchip_peak_bytes(self) -> int | None:
+        """Most on-chip memory that the operators had in use at any one time.
+
+        Measured, where the `onchip_bytes` of a program is what its operators may need: tiles and
+        buffers count at the sizes of the run, and buffers while they are in use. FIFOs do not
+        count. None for a run that was not recorded, and where an operator holds tiles whose size
+        is known only by a bound without a number.
+        """
+        return None if self.events is None else onchip_peak(self.events)
+
+    def timeline(self, bins: int = 100) -> pa.Table:
+        """The recorded run over time, as an Arrow table of ``bins`` parts of equal length.
+
+        Off-chip bandwidth, outstanding and queued requests, on-chip memory, FIFOs, and what units
+        do; `docs/timeline.md` defines them, as the metadata of the columns do. A run of fewer
+        cycles has a bin for each.
+
+        Raises
+        ------
+        ArgError
+            The run was not recorded, or ``bins`` is no number from 1 to a million.
+        """
+        return timeline(self.recorded("timeline"), bins)
+
+    def recorded(self, what: str) -> Events:
+        """What happened when, for what needs it; ArgError for a run that was not recorded."""
+        if self.events is None:
+            raise ArgError(
+                f"{what}: this run of '{self.program}' was not recorded; "
+                "use simulate(..., record=True)"
+            )
+        return self.events
+
+    def why(self) -> Any:
+        """What bounds the run and what would help, found by running it again with changes.
+
+        Returns a :class:`~stepsim.explain.Why`, as :func:`stepsim.why` does.
+
+        Raises
+        ------
+        ArgError
+            The result is of a unit network or was pickled, so that it cannot be run again.
+        """
+        if self.rerun is None:
+            raise ArgError(
+                f"result of '{self.program}': why() needs the program, which a pickled result and "
+                "that of a unit network do not have; use stepsim.why(program, machine)"
+            )
+        again = self.rerun
+        # The room of explanations stands above this one.
+        explain = importlib.import_module("stepsim.explain").explain
+        return explain(again.prepared, again.bindings)
 
     def to_arrow(self, table: str = "run") -> pa.Table:
         """An Arrow table of the result.
@@ -142,7 +204,8 @@ class Result:
             "undelivered_tokens": self.undelivered_tokens,
             "engine_steps": self.engine_steps,
             "wall_seconds": self.wall_seconds,
-            "provenance": json.dumps(self.provenance, sort_keys=True, default=str),
+            "provenance": json.dumps(self.provenance, sort_keys=True, default=str, allow_nan=False),
+            "onchip_peak_bytes": self.onchip_peak_bytes,
         }
         return pa.Table.from_pylist([row], schema=schema.RUN_SCHEMA)
 
@@ -153,20 +216,31 @@ class Result:
         """The same tables as :meth:`to_arrow` as pandas DataFrames; ImportError without pandas."""
         return self.to_arrow(table).to_pandas()
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this run from others: what was run, and how it ended."""
+        return {
+            "provenance": dict(self.provenance),
+            "status": self.status,
+            "cycles": self.cycles,
+            "engine_steps": self.engine_steps,
+        }
+
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write the totals to ``path`` and the other tables beside it.
 
         ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` as neighbors. Every
-        file is complete or absent.
+        file is complete or absent; a timeline and a critical path of an earlier run are removed.
 
         Raises
         ------
         OutputError
             When the place cannot be written; nothing new is left behind.
         """
-        from stepsim.results.writing import write_tables
+        from stepsim.results.writing import write_run_tables
 
-        write_tables(path, {"": self.to_arrow(), "units": self.units, "fifos": self.fifos})
+        tables = {"": self.to_arrow(), "units": self.units, "fifos": self.fifos}
+        write_run_tables(path, tables, self.identity)
 
     def __repr__(self) -> str:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"

@@ -5,37 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.results.columns import schema
+from stepsim.results.occupancy import OF_FIFOS, OF_UNITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     FIFOS_SCHEMA: pa.Schema
     RUN_SCHEMA: pa.Schema
+    STALLS_SCHEMA: pa.Schema
+    TIMELINE_SCHEMA: pa.Schema
     UNITS_SCHEMA: pa.Schema
 
-__all__ = ["FIFOS_SCHEMA", "RUN_SCHEMA", "UNITS_SCHEMA"]
+__all__ = ["FIFOS_SCHEMA", "RUN_SCHEMA", "STALLS_SCHEMA", "TIMELINE_SCHEMA", "UNITS_SCHEMA"]
 
-_UNITS: Final = (
+_STALLS: Final = (
     "unit", "name", "operator", "state", "firings", "final_clock", "busy", "wait_input",
     "wait_output", "wait_memory", "before", "after", "longest_wait", "longest_wait_cycles",
     "requests", "offchip_bytes", "flops",
 )  # fmt: skip
 
+_UNITS: Final = (*_STALLS, *OF_UNITS)
+
 _FIFOS: Final = (
     "fifo", "name", "producer", "consumer", "depth", "sent", "received", "producer_wait",
-    "consumer_wait",
+    "consumer_wait", *OF_FIFOS,
 )  # fmt: skip
 
 _RUN: Final = (
     "program", "status", "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops",
     "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens", "engine_steps",
-    "wall_seconds", "provenance",
+    "wall_seconds", "provenance", "onchip_peak_bytes",
+)  # fmt: skip
+
+_TIMELINE: Final = (
+    "bin", "begin", "end", "offchip_bytes_per_cycle", "offchip_share", "outstanding_requests",
+    "queued_requests", "onchip_bytes_in_use", "fifo_bytes_in_use", "fifo_slots_in_use",
+    "flops_per_cycle", "units_working", "units_waiting_input", "units_waiting_output",
+    "units_waiting_memory",
 )  # fmt: skip
 
 _TABLES: Final = {
-    "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth"}),
-    "RUN_SCHEMA": ("run", _RUN, {"bandwidth_utilization"}),
-    "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles"}),
+    "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
+    "RUN_SCHEMA": ("run", _RUN, {"bandwidth_utilization", "onchip_peak_bytes"}),
+    # Sweeps and batches record no runs.
+    "STALLS_SCHEMA": ("units", _STALLS, {"longest_wait", "longest_wait_cycles"}),
+    "TIMELINE_SCHEMA": ("timeline", _TIMELINE, {"offchip_share", "onchip_bytes_in_use"}),
+    "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles", *OF_UNITS}),
 }
 """Name of the table, its columns, and those of them that may be null."""
 

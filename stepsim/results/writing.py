@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +15,15 @@ import pyarrow.parquet as pq
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
-__all__ = ["neighbor", "write_tables"]
+__all__ = ["NEEDED", "OPTIONAL", "neighbor", "run_of", "write_run_tables", "write_tables"]
+
+NEEDED: Final = ("units", "fifos")
+"""Tables that stand beside every run."""
+
+OPTIONAL: Final = ("timeline", "path")
+"""Tables that stand beside a run only where it was asked for them."""
+
+_RUN: Final = b"run"
 
 
 def neighbor(path: Path, label: str) -> Path:
@@ -40,3 +51,40 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -
     with replacing(*places) as parts:
         for part, table in zip(parts, tables.values(), strict=True):
             pq.write_table(table, part, compression="zstd")
+
+
+def write_run_tables(
+    path: str | os.PathLike[str], tables: Mapping[str, pa.Table], run: Mapping[str, Any]
+) -> None:
+    """Write the tables of one run, and remove those of `OPTIONAL` that an earlier run left there.
+
+    Each file has the same digest of ``run``, what tells it from other runs, in its metadata: a
+    reader sees by :func:`run_of` that all files are of one run.
+
+    Raises
+    ------
+    OutputError : as for `write_tables`, or a file of an earlier run cannot be removed.
+    """
+    told = json.dumps(run, sort_keys=True, default=str)
+    mark = {_RUN: hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()}
+    marked = {
+        label: table.replace_schema_metadata({**(table.schema.metadata or {}), **mark})
+        for label, table in tables.items()
+    }
+    write_tables(path, marked)
+    for label in OPTIONAL:
+        if label not in tables:
+            left = neighbor(Path(path), label)
+            try:
+                left.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputError(
+                    f"{left}: is of an earlier run and cannot be removed: {error.strerror}; "
+                    "remove it"
+                ) from error
+
+
+def run_of(table: pa.Table) -> bytes | None:
+    """Which run a table is of; None for a file that does not say so."""
+    found: bytes | None = (table.schema.metadata or {}).get(_RUN)
+    return found

@@ -11,7 +11,13 @@ from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.simulate import simulate, simulate_network
 from stepsim.simulation.simulate_many import simulate_many
 from stepsim.simulation.totals import Totals
-from stepsim.simulation.warm_up import engine_in_use, ensure_compiled, warm_up
+from stepsim.simulation.variants import Variant
+from stepsim.simulation.warm_up import (
+    engine_in_use,
+    ensure_compiled,
+    warm_up,
+    warm_up_recorded,
+)
 
 if TYPE_CHECKING:
     from stepsim.simulation.case import Case, make_case
@@ -24,6 +30,7 @@ __all__ = [
     "Prepared",
     "Progress",
     "Totals",
+    "Variant",
     "engine_in_use",
     "ensure_compiled",
     "make_case",
@@ -33,6 +40,7 @@ __all__ = [
     "simulate_many",
     "simulate_network",
     "warm_up",
+    "warm_up_recorded",
 ]
 
 __getattr__ = names_of(__name__, {"case": ("Case", "make_case"), "values": ("run_functional",)})

@@ -6,6 +6,7 @@ column of one name has one value wherever it stands.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -25,7 +26,8 @@ from stepsim.graph.operator import Bindings
 from stepsim.graph.routing_table import check_bindings
 from stepsim.machine import Machine
 from stepsim.results import Result, utilization
-from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, field
+from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, TAKEN, field
+from stepsim.simulation.changes import with_named_depths
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import Prepared, prepare
 from stepsim.simulation.provenance import told
@@ -113,7 +115,7 @@ def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
     """
     found: dict[str, pa.Field] = {}
     for name, parameter in fields_of(workload).items():
-        known, param = COLUMNS.get(name), parameter.param
+        known, param = COLUMNS[name] if name in TAKEN else None, parameter.param
         own = field(name, parameter.column_type, param.unit, _definition(parameter, workload))
         if known is None:
             found[name] = own
@@ -202,6 +204,17 @@ class Case:
         """The program laid out for the machine."""
         return prepare(self.built.program, machine=self.machine, fifo_depth=self._fifo_depth())
 
+    def with_fifo_depths(self, depths: Mapping[str, int | None] | str | Path) -> Case:
+        """The same case with depths of single FIFOs, by name or in a file; see `simulate`.
+
+        Raises
+        ------
+        ArgError : they do not fit the program, or the file cannot be read.
+        """
+        made = copy.copy(self)
+        made.prepared = with_named_depths(self.prepared, depths)
+        return made
+
     def _fifo_depth(self) -> int | None:
         """That of the program where a parameter was given for it, which no machine overrules.
 
@@ -238,10 +251,13 @@ class Case:
         limits: Limits | None = None,
         progress: Callable[[Progress], None] | None = None,
         seed: int | None = None,
+        record: bool = False,
     ) -> Result:
         """Simulate, for all that is known of the run."""
         bindings = self._bindings(data)
-        made = self.prepared.result(bindings, limits=limits, progress=progress, seed=seed)
+        made = self.prepared.result(
+            bindings, limits=limits, progress=progress, seed=seed, record=record
+        )
         provenance = self._provenance(made.provenance, data)
         return replace(made, provenance=provenance, notes=(*self.built.notes, *made.notes))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.kernels.batches import MEMORY_TAIL
-from stepsim.kernels.layout import INFINITY, Status
+from stepsim.kernels.layout import INFINITY, Cause, Status
 from stepsim.lowering import Image
 from stepsim.results import Tables
+from stepsim.results.events import Events
+from stepsim.results.occupancy import OF_FIFOS, OF_UNITS, fifo_occupancy, unit_occupancy
+from stepsim.simulation.open_waits import open_cycles, open_waits
 
-__all__ = ["MEMORY_TAIL", "STATES", "run_length", "tables_of", "wait_phrase"]
+__all__ = ["MEMORY_TAIL", "STATES", "last_unit", "run_length", "tables_of", "wait_phrase"]
 
 STATES = {
     Status.READY: "ready",
@@ -45,6 +48,19 @@ def run_length(execution: Any, *, unfinished: bool = True) -> int:
     return max(last, int(memory.max()) + MEMORY_TAIL) if len(memory) else last
 
 
+def last_unit(execution: Any) -> int | None:
+    """The unit by which a run is as long as it is, the first of several; None without any.
+
+    After one with a port, the end of the memory node is the last event.
+    """
+    units = execution.units
+    counted = units["state"] != Status.FAILED
+    if not counted.any():
+        return None
+    ends = np.where(counted, units["clk"] + MEMORY_TAIL * (units["port"] >= 0), -1)
+    return int(ends.argmax())
+
+
 _OF_UNITS = (
     "state", "fires", "clk", "busy", "memory", "before", "after", "requests", "traffic", "flops",
 )  # fmt: skip
@@ -59,19 +75,42 @@ class _Records(NamedTuple):
     unit_names: tuple[str, ...]
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
+    events: Events | None
 
 
-def tables_of(image: Image, execution: Any, cycles: int) -> Tables:
+def tables_of(image: Image, execution: Any, cycles: int, events: Events | None = None) -> Tables:
     """The tables of a run, to be made from its final records when they are asked for."""
     units, channels = execution.units, execution.channels
+    of_units = {name: units[name].copy() for name in _OF_UNITS}
+    of_channels = {name: channels[name].copy() for name in _OF_CHANNELS}
+    _book_open_waits(of_units, of_channels, execution, cycles)
     records = _Records(
-        {name: units[name].copy() for name in _OF_UNITS},
-        {name: channels[name].copy() for name in _OF_CHANNELS},
+        of_units,
+        of_channels,
         image.unit_names,
         image.unit_ops,
         image.channel_names,
+        events,
     )
     return Tables(partial(_unit_columns, records, cycles), partial(_fifo_columns, records))
+
+
+def _book_open_waits(
+    units: Mapping[str, NDArray[np.int64]],
+    channels: Mapping[str, NDArray[np.int64]],
+    execution: Any,
+    cycles: int,
+) -> None:
+    """Book what blocked units still wait for, up to the end of the run."""
+    waits = open_waits(execution, cycles)
+    length = cycles - waits.begin
+    units["before"][waits.unit[waits.first]] += length[waits.first]
+    of_memory = waits.cause == Cause.MEMORY
+    units["memory"][waits.unit[of_memory]] += length[of_memory]
+    for_slots = waits.cause == Cause.SLOT
+    np.add.at(channels["wait_out"], waits.fifo[for_slots], length[for_slots])
+    for_tokens = ~(waits.first | of_memory | for_slots)
+    np.add.at(channels["wait_in"], waits.fifo[for_tokens], length[for_tokens])
 
 
 def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
@@ -80,7 +119,8 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
     count = len(records.unit_names)
     wait_in = np.bincount(channels["consumer"], channels["wait_in"], count).astype(np.int64)
     wait_out = np.bincount(channels["producer"], channels["wait_out"], count).astype(np.int64)
-    horizon = np.maximum(cycles, units["clk"])
+    blocked = open_cycles(units["state"], units["clk"], cycles)
+    idle = np.maximum(cycles, units["clk"]) - units["clk"] - blocked
     peers, longest = _longest_waits(records)
     states = [STATES[Status(state)] for state in units["state"].tolist()]
     return {
@@ -95,12 +135,13 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
         "wait_output": wait_out,
         "wait_memory": units["memory"],
         "before": units["before"],
-        "after": units["after"] + horizon - units["clk"],
+        "after": units["after"] + idle,
         "longest_wait": peers,
         "longest_wait_cycles": longest,
         "requests": units["requests"],
         "offchip_bytes": units["traffic"],
         "flops": units["flops"],
+        **_measured(records.events, unit_occupancy, OF_UNITS, count),
     }
 
 
@@ -142,4 +183,15 @@ def _fifo_columns(records: _Records) -> dict[str, Any]:
         "received": channels["removed"],
         "producer_wait": channels["wait_out"],
         "consumer_wait": channels["wait_in"],
+        **_measured(records.events, fifo_occupancy, OF_FIFOS, len(records.channel_names)),
     }
+
+
+def _measured(
+    events: Events | None,
+    measure: Callable[[Events], dict[str, Any]],
+    columns: Iterable[str],
+    rows: int,
+) -> dict[str, Any]:
+    """What a recorded run was measured for; null in every row of another."""
+    return dict.fromkeys(columns, [None] * rows) if events is None else measure(events)

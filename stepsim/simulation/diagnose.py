@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from stepsim.graph.functions import Function
-from stepsim.kernels.catalog import KINDS
 from stepsim.kernels.layout import INFINITY, Status
-from stepsim.kernels.units.merge import EAGER_MERGE
-from stepsim.kernels.units.routing import REASSEMBLE
 from stepsim.lowering import Image
 from stepsim.results import Diagnosis, Failure, Wait
+from stepsim.simulation.open_waits import awaited_inputs
 from stepsim.simulation.reasons import abort_reason
 
 __all__ = ["diagnose"]
@@ -44,30 +42,14 @@ class _State:
             source=self.source(unit),
         )
 
-    def awaited_together(self, record: Any) -> list[int]:
-        """Inputs whose heads a merge or a reassemble looks at before it takes any."""
-        first, kind = int(record["in0"]), KINDS[int(record["kind"])]
-        if kind is EAGER_MERGE and record["pc"] == 0:
-            return [int(c) for c in self.params[first : first + int(record["nin"])]]
-        if kind is REASSEMBLE and record["pc"] == 1:
-            entry = int(record["entry"])
-            chosen = self.params[entry + 1 : entry + 1 + self.params[entry]]
-            return [int(self.params[first + v]) for v in chosen]
-        return []
-
     def waits(self, unit: int) -> Iterator[tuple[int, Wait]]:
         """Whom a blocked unit waits for; a merge without tokens waits for all its open inputs."""
         record = self.units[unit]
         if record["state"] == Status.WAIT_OUTPUT:
             yield self.wait(unit, int(record["wait_channel"]), "slot")
         elif record["state"] == Status.WAIT_INPUT:
-            several = self.awaited_together(record)
-            for channel in several:
-                ch = self.channels[channel]
-                if ch["sent"] == ch["removed"] and not ch["closed"]:
-                    yield self.wait(unit, int(channel), "token")
-            if not several:
-                yield self.wait(unit, int(record["wait_channel"]), "token")
+            for channel in awaited_inputs(record, self.channels, self.params):
+                yield self.wait(unit, channel, "token")
 
 
 def _circular_wait(edges: dict[int, list[tuple[int, Wait]]]) -> list[Wait]:

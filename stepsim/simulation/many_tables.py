@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,13 @@ from stepsim.results import utilization
 from stepsim.results.columns import field, schema
 from stepsim.simulation.collect import STATES, wait_phrase
 from stepsim.simulation.many_runs import Ending, ManyRuns, Outcomes
+from stepsim.simulation.open_waits import open_cycles
 from stepsim.simulation.totals import peak_bandwidth, peak_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BYTES_PER_UNIT", "run_units", "runs_table", "units_table"]
+__all__ = ["BYTES_PER_UNIT", "Place", "run_units", "runs_table", "units_table"]
 
 _EXACT = 1 << 53
 """Below it floats hold every int, so that their quotient is that of the ints."""
@@ -44,6 +45,7 @@ _OWN = {
     "machine_index": ("int64", "", "index of the machine of the run in the list given, from 0"),
     "fifo_depth": ("int64", "tokens", "depth of FIFOs that do not state their own"),
     "binding": ("int64", "", "index of the bindings of the run, from 0"),
+    "variant": ("string", "", "name of the variant of the program"),
     "limit": ("string", "", "limit that ended the run; null if none did"),
     "reason": ("string", "", "why the run did not end well, in a sentence; null if it did"),
 }
@@ -55,9 +57,22 @@ _RUNS = (
     *_RESULT,
 )  # fmt: skip
 _NULLABLE = {"limit", "reason", "bandwidth_utilization"}
+_OF_VARIANTS = (*_RUNS[:5], "variant", *_RUNS[5:])
 
 
-def _form(name: str, columns: Iterable[str], metadata: Mapping[str, str]) -> pa.Schema:
+class Place(NamedTuple):
+    """Where runs stand in a table: the index of their machine, and the name of their variant.
+
+    A variant with a machine of its own has no index; where there are no variants, it has no name.
+    """
+
+    machine_index: int | None
+    variant: str | None = None
+
+
+def _form(
+    name: str, columns: Iterable[str], metadata: Mapping[str, str], nullable: Collection[str] = ()
+) -> pa.Schema:
     import pyarrow as pa
 
     fields: list[Any] = []
@@ -67,22 +82,28 @@ def _form(name: str, columns: Iterable[str], metadata: Mapping[str, str]) -> pa.
             fields.append(field(column, pa.type_for_alias(kind), unit, definition))
         else:
             fields.append(column)
-    return schema(name, fields, set(columns) - _NULLABLE, metadata)
+    return schema(name, fields, set(columns) - _NULLABLE - set(nullable), metadata)
 
 
 def runs_table(
-    many: Iterable[tuple[ManyRuns, Outcomes]], depths: int, metadata: Mapping[str, str]
+    many: Iterable[tuple[ManyRuns, Outcomes]], places: Sequence[Place], metadata: Mapping[str, str]
 ) -> pa.Table:
-    """One row for each run, numbered in order; every machine has so many depths."""
+    """One row for each run, numbered in order; ``places`` has one for each of ``many``."""
     import pyarrow as pa
 
-    form = _form("many", _RUNS, metadata)
+    named = places[0].variant is not None
+    nullable = {"machine_index"} if named else set[str]()
+    form = _form("many", _OF_VARIANTS if named else _RUNS, metadata, nullable)
     parts = []
-    for place, (runs, outcomes) in enumerate(many):
-        columns = _columns(runs, outcomes, place * runs.count)
-        columns["machine_index"] = np.full(runs.count, place // depths)
+    first = 0
+    for (runs, outcomes), place in zip(many, places, strict=True):
+        columns = _columns(runs, outcomes, first)
+        index = pa.scalar(place.machine_index, pa.int64())
+        columns["machine_index"] = pa.repeat(index, runs.count)
+        columns["variant"] = pa.repeat(place.variant or "", runs.count)
         arrays = [_array(columns[one.name], one.type) for one in form]
         parts.append(pa.Table.from_arrays(arrays, schema=form))
+        first += runs.count
     return pa.concat_tables(parts)
 
 
@@ -149,10 +170,10 @@ def units_table(many: Iterable[tuple[ManyRuns, Outcomes]], metadata: Mapping[str
     """The stall breakdown of every unit of every run, with the number of the run in front."""
     import pyarrow as pa
 
-    from stepsim.results import UNITS_SCHEMA
+    from stepsim.results import STALLS_SCHEMA
 
     form = _form("many.units", ["number"], metadata)
-    form = pa.schema([*form, *UNITS_SCHEMA], metadata=form.metadata)
+    form = pa.schema([*form, *STALLS_SCHEMA], metadata=form.metadata)
     parts = []
     for place, (runs, outcomes) in enumerate(many):
         image, batch = runs.image, outcomes.batch
@@ -172,19 +193,19 @@ def run_units(many: ManyRuns, outcomes: Outcomes, run: int) -> pa.Table:
     """The stall breakdown of every unit of one run."""
     import pyarrow as pa
 
-    from stepsim.results import UNITS_SCHEMA
+    from stepsim.results import STALLS_SCHEMA
 
     chosen = slice(run, run + 1)
     batch = outcomes.batch
     columns = _unit_columns(many.image, batch.units[chosen], batch.totals["cycles"][chosen])
-    arrays = [_array(columns[one.name], one.type) for one in UNITS_SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=UNITS_SCHEMA)
+    arrays = [_array(columns[one.name], one.type) for one in STALLS_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=STALLS_SCHEMA)
 
 
 def _unit_columns(
     image: Image, records: NDArray[np.void], cycles: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Columns of UNITS_SCHEMA of UNIT_TOTALS ``[runs, units]``."""
+    """Columns of STALLS_SCHEMA of UNIT_TOTALS ``[runs, units]``."""
     import pyarrow as pa
 
     runs, count = records.shape
@@ -192,6 +213,8 @@ def _unit_columns(
     unit = np.tile(np.arange(count, dtype=np.int32), runs)
     clock = flat["clk"]
     waited = flat["longest"] > 0
+    ends = np.repeat(cycles, count)
+    idle = np.maximum(ends, clock) - clock - open_cycles(flat["state"], clock, ends)
     return {
         "unit": unit,
         "name": _texts(image.unit_names).take(pa.array(unit)),
@@ -206,7 +229,7 @@ def _unit_columns(
         "wait_output": flat["wait_out"],
         "wait_memory": flat["memory"],
         "before": flat["before"],
-        "after": flat["after"] + np.maximum(np.repeat(cycles, count), clock) - clock,
+        "after": flat["after"] + idle,
         "longest_wait": _wait_names(image, flat["longest_at"], waited),
         "longest_wait_cycles": pa.array(
             np.ascontiguousarray(flat["longest"]), pa.int64(), mask=~waited

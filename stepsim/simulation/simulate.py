@@ -9,10 +9,11 @@ from stepsim.graph import Program
 from stepsim.lowering import Network, build_image
 from stepsim.machine import Machine
 from stepsim.results import Result
+from stepsim.simulation.changes import depth_of, with_named_depths
 from stepsim.simulation.heartbeat import heartbeat
 from stepsim.simulation.image_run import run_image
 from stepsim.simulation.limits import Limits, Progress
-from stepsim.simulation.prepare import kept_prepared
+from stepsim.simulation.prepare import FifoDepth, kept_prepared
 from stepsim.simulation.provenance import provenance_of
 
 __all__ = ["simulate", "simulate_network"]
@@ -23,10 +24,11 @@ def simulate(
     machine: Machine | str = "sda-1024",
     *,
     bindings: Mapping[Any, Any] | None = None,
-    fifo_depth: int | None = None,
+    fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
     progress: Callable[[Progress], None] | None = None,
     seed: int | None = None,
+    record: bool = False,
 ) -> Result:
     """Simulate a finished program on a machine.
 
@@ -41,9 +43,13 @@ def simulate(
         only, or in place of those that the program was built with.
     fifo_depth : capacity in tokens of every FIFO that does not state its own. Without it that of
         the machine counts (``fifo.depth``, if it states one), else that of the program, else 1024.
+        Or depths of single FIFOs: a mapping by name, as :func:`size_fifos` finds them, or a YAML
+        file of such; what it does not name keeps its depth.
     limits : when to give up; the result then has status "limit".
     progress : called a few times per second while the simulation runs.
     seed : recorded in the provenance, for inputs that were made from it.
+    record : note what happened when: occupancy of FIFOs and buffers, and
+        :meth:`Result.timeline <stepsim.Result.timeline>`. All tokens of the run are kept in memory.
 
     Returns
     -------
@@ -55,15 +61,18 @@ def simulate(
     ------
     ArgError
         An argument is of the wrong type or out of range; bindings are missing or do not fit the
-        routings of the program.
+        routings of the program; depths of FIFOs do not fit the program, or their file cannot be
+        read.
     LoweringError
         The program is still open, or a size does not fit.
     MachineError
         The machine is unknown or invalid.
     """
-    return kept_prepared(program, machine, fifo_depth).result(
-        bindings, limits=limits, progress=progress, seed=seed
-    )
+    depth, named = depth_of(fifo_depth)
+    prepared = kept_prepared(program, machine, depth)
+    if named is not None:
+        prepared = with_named_depths(prepared, named)
+    return prepared.result(bindings, limits=limits, progress=progress, seed=seed, record=record)
 
 
 def simulate_network(

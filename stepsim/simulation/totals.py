@@ -11,7 +11,7 @@ from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering import Image, TimingParams
 from stepsim.simulation.collect import run_length
 
-__all__ = ["Totals", "peak_bandwidth", "peak_bytes", "totals_of"]
+__all__ = ["Totals", "ending_of", "peak_bandwidth", "peak_bytes", "totals_of"]
 
 _LIMITS = {
     RunState.CYCLE_LIMIT: "max_cycles",
@@ -62,7 +62,7 @@ class Totals:
 
 def totals_of(execution: Execution, timing: TimingParams, image: Image) -> Totals:
     """Add up the engine's records."""
-    status, limit = _status(execution)
+    status, limit = ending_of(execution)
     units = execution.units
     requests = int(units["requests"].sum())
     cycles = run_length(execution)
@@ -102,7 +102,7 @@ def peak_bytes(cycles: int, timing: TimingParams) -> int | None:
     return timing.hbm_channels * timing.request_bytes * starts
 
 
-def _status(execution: Execution) -> tuple[str, str]:
+def ending_of(execution: Execution) -> tuple[str, str]:
     """Status of the run, and the limit that ended it."""
     if not execution.finished:
         if execution.timed_out:

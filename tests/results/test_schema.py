@@ -5,8 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+import stepsim as st
 from stepsim import Result
 from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
+from stepsim.results.schema import TIMELINE_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network, simulate_moe
 
@@ -15,12 +17,14 @@ UNITS = {
     "firings": "int64", "final_clock": "int64", "busy": "int64", "wait_input": "int64",
     "wait_output": "int64", "wait_memory": "int64", "before": "int64", "after": "int64",
     "longest_wait": "string", "longest_wait_cycles": "int64", "requests": "int64",
-    "offchip_bytes": "int64", "flops": "int64",
+    "offchip_bytes": "int64", "flops": "int64", "onchip_peak_bytes": "int64",
+    "peak_buffers": "int64", "peak_buffer_bytes": "int64",
 }  # fmt: skip
 FIFOS = {
     "fifo": "int32", "name": "string", "producer": "string", "consumer": "string",
     "depth": "int64", "sent": "int64", "received": "int64", "producer_wait": "int64",
-    "consumer_wait": "int64",
+    "consumer_wait": "int64", "mean_tokens": "double", "peak_tokens": "int64",
+    "mean_bytes": "double", "peak_bytes": "int64", "full_cycles": "int64", "empty_cycles": "int64",
 }  # fmt: skip
 RUN = {
     "program": "string", "status": "string", "cycles": "int64", "offchip_bytes": "int64",
@@ -28,11 +32,23 @@ RUN = {
     "bandwidth_utilization": "double", "peak_bandwidth": "double", "tokens": "int64",
     "undelivered_tokens": "int64",
     "engine_steps": "int64", "wall_seconds": "double", "provenance": "string",
+    "onchip_peak_bytes": "int64",
 }  # fmt: skip
-NULLABLE = {"longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization"}
+TIMELINE = {
+    "bin": "int32", "begin": "int64", "end": "int64", "offchip_bytes_per_cycle": "double",
+    "offchip_share": "double", "outstanding_requests": "double", "queued_requests": "double",
+    "onchip_bytes_in_use": "int64", "fifo_bytes_in_use": "int64", "fifo_slots_in_use": "int64",
+    "flops_per_cycle": "double", "units_working": "double", "units_waiting_input": "double",
+    "units_waiting_output": "double", "units_waiting_memory": "double",
+}  # fmt: skip
+NULLABLE = {
+    "longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization", "onchip_peak_bytes",
+    "peak_buffers", "peak_buffer_bytes", "mean_tokens", "peak_tokens", "mean_bytes", "peak_bytes",
+    "full_cycles", "empty_cycles", "offchip_share", "onchip_bytes_in_use",
+}  # fmt: skip
 SCHEMAS = {
     "units": (UNITS_SCHEMA, UNITS), "fifos": (FIFOS_SCHEMA, FIFOS),
-    "run": (RUN_SCHEMA, RUN),
+    "run": (RUN_SCHEMA, RUN), "timeline": (TIMELINE_SCHEMA, TIMELINE),
 }  # fmt: skip
 
 
@@ -54,15 +70,25 @@ def test_every_column_has_unit_and_definition(name: str) -> None:
         assert len(field.metadata[b"definition"]) > 5, field.name
         # Numbers have a unit, except for the numbers of units and channels.
         numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if numeric and field.name not in ("unit", "fifo"):
+        if numeric and field.name not in ("unit", "fifo", "bin"):
             assert field.metadata[b"unit"], field.name
+
+
+def buffered() -> Result:
+    """A recorded run with buffers and loads that compete for the memory."""
+    with st.Program("buffered", compute_bw=64) as program:
+        for _ in range(8):
+            x = st.linear_load(st.spec(256, 128), tile=(64, 32)).bufferize(1)
+            x.streamify(repeat=2).map(st.fn.silu).consume()
+    machine = st.load_machine("sda-1024", {"hbm.channels": 1})
+    return simulate(program, machine, record=True)
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[Result]:
     return [
         simulate(centered(2)), simulate(centered(8)), simulate_moe(),
-        simulate_network(long_network()),
+        simulate_network(long_network()), buffered(),
     ]  # fmt: skip
 
 
@@ -83,6 +109,7 @@ def test_every_column_is_filled_in_some_run(name: str, runs: list[Result]) -> No
         "units": [run.units for run in runs],
         "fifos": [run.fifos for run in runs],
         "run": [run.to_arrow() for run in runs],
+        "timeline": [run.timeline() for run in runs if run.events is not None],
     }[name]
     for column in SCHEMAS[name][1]:
         assert any(any(table[column].to_pylist()) for table in tables), column

@@ -146,3 +146,49 @@ def test_a_failed_unit_does_not_count_for_the_cycles() -> None:
         "same shape"
     ]
     assert result.cycles == 62
+
+
+def breakdown(row: dict[str, object]) -> int:
+    columns = ("busy", "wait_input", "wait_output", "wait_memory", "before", "after")
+    return sum(int(str(row[name])) for name in columns)
+
+
+def test_blocked_units_wait_to_the_end_of_the_run() -> None:
+    """Not idle after their last token: the FIFO that is too short shows the wait."""
+    program = centered(2)
+    result = simulate(program, "sda-1024", record=True)
+    assert result.status == "deadlock"
+    units = {row["name"]: row for row in result.units.to_pylist()}
+    assert all(breakdown(row) == result.cycles for row in units.values())
+    assert {row["after"] for row in units.values()} == {0}
+    diagnosis = diagnosed(result)
+    fifos = {row["name"]: row for row in result.fifos.to_pylist()}
+    for wait in diagnosis.circular_wait:
+        row = units[wait.unit]
+        rest = result.cycles - row["final_clock"]
+        if row["firings"]:
+            side = "producer_wait" if wait.reason == "slot" else "consumer_wait"
+            assert fifos[wait.fifo][side] >= rest
+            assert row["wait_output" if wait.reason == "slot" else "wait_input"] >= rest
+        else:
+            assert row["before"] >= rest
+    slot = next(wait for wait in diagnosis.circular_wait if wait.reason == "slot")
+    assert fifos[slot.fifo]["producer_wait"] > result.cycles / 2
+    assert slot.peer in str(units[slot.unit]["longest_wait"])
+    # The timeline shows them to the end, too.
+    assert result.events is not None
+    ends = np.zeros(len(units), np.int64)
+    np.maximum.at(ends, result.events.waits["unit"], result.events.waits["end"])
+    clocks = result.units["final_clock"].to_numpy()
+    assert (np.maximum(ends, clocks) == result.cycles).all()
+
+
+@pytest.mark.parametrize("cycles", [40, 200, 700])
+def test_units_stopped_by_a_limit_keep_their_account(cycles: int) -> None:
+    result = simulate(centered(9), limits=st.Limits(max_cycles=cycles))
+    assert result.status == "limit"
+    for row in result.units.to_pylist():
+        assert breakdown(row) == max(result.cycles, row["final_clock"])
+        if row["state"] == "waits for memory":
+            assert row["wait_memory"] >= result.cycles - row["final_clock"]
+            assert row["after"] == 0

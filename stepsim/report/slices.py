@@ -1,0 +1,160 @@
+"""What a timeline shows of a recorded run: slices of units and changes of counters, thinned out.
+
+A slice is what a unit does from one change to the next. A picture that would be too large shows
+less: runs of slices shorter than a *grain* become one slice, named after what took most of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.results.events import Events
+
+__all__ = [
+    "MIXED", "WORK", "Changes", "Slices", "fifo_changes", "thinned", "thinned_changes",
+    "unit_slices",
+]  # fmt: skip
+
+WORK: Final = 0
+"""Kind of a slice in which a unit works; others are causes of waits, one higher."""
+
+MIXED: Final = 128
+"""Added to the kind of a slice that stands for several."""
+
+_Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Slices of tracks, by track and time.
+
+    Attributes
+    ----------
+    track : that each belongs to.
+    begin, end : cycles.
+    kind : what happens in it.
+    about : number of a FIFO, or whatever else it is about; -1 for nothing.
+    """
+
+    track: NDArray[np.int64]
+    begin: _Times
+    end: _Times
+    kind: NDArray[np.int64]
+    about: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.track)
+
+    def inside(self, first: int, after: int) -> Slices:
+        """What is left of them in a span of cycles."""
+        begin, end = np.maximum(self.begin, first), np.minimum(self.end, after)
+        kept = begin < end
+        return Slices(self.track[kept], begin[kept], end[kept], self.kind[kept], self.about[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of counters, by counter and time."""
+
+    counter: NDArray[np.int64]
+    at: _Times
+    value: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counter)
+
+
+def unit_slices(events: Events) -> Slices:
+    """All slices of all units: their waits, and between them work."""
+    waits, (owner, begin, end) = events.waits, events.work()
+    none = np.zeros(len(owner), np.int64)
+    track = np.concatenate((waits["unit"].astype(np.int64), owner))
+    made = Slices(
+        track,
+        np.concatenate((waits["begin"], begin)),
+        np.concatenate((waits["end"], end)),
+        np.concatenate((waits["cause"].astype(np.int64) + 1, none + WORK)),
+        np.concatenate((waits["fifo"].astype(np.int64), none - 1)),
+    )
+    order = np.lexsort((made.begin, track))
+    return Slices(
+        track[order], made.begin[order], made.end[order], made.kind[order], made.about[order]
+    )
+
+
+def thinned(slices: Slices, grain: int) -> Slices:
+    """The slices with runs of those shorter than ``grain`` cycles made one, a grain at a time."""
+    if grain <= 1 or not len(slices):
+        return slices
+    length = slices.end - slices.begin
+    short = length < grain
+    part = slices.begin // grain
+    opens = np.ones(len(slices), bool)
+    opens[1:] = ~(
+        short[1:]
+        & short[:-1]
+        & (slices.track[1:] == slices.track[:-1])
+        & (part[1:] == part[:-1])
+        & (slices.begin[1:] == slices.end[:-1])
+    )
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(slices)) - 1
+    group = np.cumsum(opens) - 1
+    kinds = int(slices.kind.max()) + 1
+    spent = np.bincount(group * kinds + slices.kind, length, len(first) * kinds)
+    most = spent.reshape(len(first), kinds).argmax(axis=1)
+    alone = first == last
+    return Slices(
+        slices.track[first],
+        slices.begin[first],
+        slices.end[last],
+        np.where(alone, slices.kind[first], most + MIXED),
+        np.where(alone, slices.about[first], -1),
+    )
+
+
+def fifo_changes(events: Events, first: int, after: int) -> Changes:
+    """Slots in use of every FIFO over a span of cycles."""
+    count = len(events.sent)
+    fifo = np.repeat(np.arange(len(events.fifos)), np.diff(events.first))
+    counter = np.concatenate((fifo, fifo))
+    at = np.clip(np.concatenate((events.sent, events.freed)), first, after)
+    step = np.concatenate((np.ones(count, np.int64), -np.ones(count, np.int64)))
+    order = np.lexsort((at, counter))
+    counter, at, value = counter[order], at[order], np.cumsum(step[order])
+    kept = _last_of(counter, at) & (at < after)
+    counter, at, value = counter[kept], at[kept], value[kept]
+    return _changed(counter, at, value)
+
+
+def thinned_changes(changes: Changes, grain: int) -> Changes:
+    """Of the changes within a grain, the largest value and the last one."""
+    if grain <= 1 or not len(changes):
+        return changes
+    counter, at, value = changes.counter, changes.at, changes.value
+    bin_ends = np.flatnonzero(_last_of(counter, at // grain))
+    bin_starts = np.append(0, bin_ends[:-1] + 1)
+    peak = np.maximum.reduceat(value, bin_starts)
+    several = np.stack((bin_starts != bin_ends, np.ones(len(peak), bool)), axis=1).ravel()
+    counter = np.repeat(counter[bin_ends], 2)[several]
+    at = np.stack((at[bin_starts], at[bin_ends]), axis=1).ravel()[several]
+    value = np.stack((peak, value[bin_ends]), axis=1).ravel()[several]
+    return _changed(counter, at, value)
+
+
+def _changed(counter: NDArray[np.int64], at: _Times, value: NDArray[np.int64]) -> Changes:
+    """Without entries that repeat the value before them."""
+    changed = np.ones(len(at), bool)
+    changed[1:] = (value[1:] != value[:-1]) | (counter[1:] != counter[:-1])
+    return Changes(counter[changed], at[changed], value[changed])
+
+
+def _last_of(counter: NDArray[np.int64], at: _Times) -> NDArray[np.bool_]:
+    """Whether each entry is the last one of its counter at its time."""
+    last = np.ones(len(at), bool)
+    last[:-1] = (counter[1:] != counter[:-1]) | (at[1:] != at[:-1])
+    return last

@@ -1,0 +1,205 @@
+"""The file format of ui.perfetto.dev: tracks, slices, counters, arrows. A cycle is 1 ns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from stepsim.errors import OutputError
+
+if TYPE_CHECKING:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+__all__ = ["Sizes", "TraceFile", "require_perfetto", "sizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes that each thing takes in a file, at most; `sizes` gives them."""
+
+    slice: int
+    text: int
+    counter: int
+    arrow: int
+    track: int
+
+
+def sizes(cycles: int, tracks: int, texts: int) -> Sizes:
+    """Sizes in a trace up to a cycle, with so many tracks and texts."""
+    time, track = 1 + _digits(cycles), 1 + _digits(tracks)
+    text = 6 + _digits(texts)
+    return Sizes(2 * (time + track) + 24, text, time + track + 16, 2 * (time + track + 24), 80)
+
+
+def _digits(number: int) -> int:
+    """Bytes of a number, seven bits each."""
+    return max(1, -(-number.bit_length() // 7))
+
+
+_SEQUENCE: Final = 1
+_CLEARED, _NEEDED = 1, 2  # sequence flags
+_CHUNK: Final = 1 << 20
+
+
+def require_perfetto() -> None:
+    """Load what writing needs. Raises OutputError when the package is not installed."""
+    try:
+        from perfetto.protos.perfetto.trace import perfetto_trace_pb2  # noqa: F401
+    except ImportError as error:
+        raise OutputError(
+            "writing a timeline needs the package perfetto; install it with: "
+            "pip install 'stepsim[perfetto]'"
+        ) from error
+
+
+class TraceFile:
+    """Writes the packets of a trace in chunks.
+
+    Parameters
+    ----------
+    file : open for writing bytes.
+    names : names of all slices; they are written once.
+    texts : all texts that slices are annotated with.
+    key : what these texts are.
+    """
+
+    def __init__(
+        self, file: IO[bytes], names: Iterable[str], texts: Iterable[str], key: str
+    ) -> None:
+        from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+        self._file = file
+        self._pb = pb
+        self._chunk = bytearray()
+        self._tracks = 0
+        self.written = 0
+        first = self._packet(_CLEARED | _NEEDED)
+        data = first.interned_data
+        self._names: dict[str, int] = {}
+        for name in names:
+            self._names.setdefault(name, len(self._names) + 1)
+        for name, number in self._names.items():
+            data.event_names.add(iid=number, name=name)
+        data.debug_annotation_names.add(iid=1, name=key)
+        for number, text in enumerate(texts, 1):
+            data.debug_annotation_string_values.add(iid=number, str=text.encode())
+        self._write(first)
+        self._begin = self._packet(_NEEDED)
+        self._begin.track_event.type = pb.TrackEvent.TYPE_SLICE_BEGIN
+        self._about = self._packet(_NEEDED)
+        self._about.track_event.type = pb.TrackEvent.TYPE_SLICE_BEGIN
+        self._about.track_event.debug_annotations.add(name_iid=1)
+        self._end = self._packet()
+        self._end.track_event.type = pb.TrackEvent.TYPE_SLICE_END
+        self._count = self._packet()
+        self._count.track_event.type = pb.TrackEvent.TYPE_COUNTER
+
+    def track(self, name: str, parent: int = 0, description: str = "") -> int:
+        """A track, or a group of tracks in the order in which they are made; its number."""
+        return self._add_track(self._track(name, parent, description))
+
+    def counter(self, name: str, parent: int, unit: str, description: str = "") -> int:
+        """The track of a counter; its number."""
+        made = self._track(name, parent, description)
+        made.track_descriptor.counter.unit_name = unit
+        return self._add_track(made)
+
+    def slice(self, track: int, begin: int, end: int, name: str, about: int = -1) -> None:
+        """A slice; ``about`` is the place of the text that it is annotated with."""
+        packet = self._begin
+        if about >= 0:
+            packet = self._about
+            packet.track_event.debug_annotations[0].string_value_iid = about + 1
+        packet.timestamp = begin
+        event = packet.track_event
+        event.track_uuid = track
+        event.name_iid = self._names[name]
+        self._write(packet)
+        self._end.timestamp = end
+        self._end.track_event.track_uuid = track
+        self._write(self._end)
+
+    def count(self, track: int, at: int, value: int) -> None:
+        """A counter has this value from now on."""
+        packet = self._count
+        packet.timestamp = at
+        packet.track_event.track_uuid = track
+        packet.track_event.counter_value = value
+        self._write(packet)
+
+    def measure(self, track: int, at: int, value: float) -> None:
+        """A counter that is no whole number has this value from now on."""
+        packet = self._packet()
+        packet.timestamp = at
+        event = packet.track_event
+        event.type = self._pb.TrackEvent.TYPE_COUNTER
+        event.track_uuid, event.double_counter_value = track, value
+        self._write(packet)
+
+    def arrow(self, flow: int, source: int, sent: int, target: int, taken: int) -> None:
+        """An arrow from one track to another."""
+        for track, at, ends in ((source, sent, False), (target, taken, True)):
+            packet = self._packet(_NEEDED)
+            packet.timestamp = at
+            event = packet.track_event
+            event.type, event.track_uuid = self._pb.TrackEvent.TYPE_INSTANT, track
+            event.name_iid = self._names["take" if ends else "send"]
+            (event.terminating_flow_ids if ends else event.flow_ids).append(flow)
+            self._write(packet)
+
+    def facts(self, track: int, begin: int, end: int, name: str, facts: Mapping[str, Any]) -> None:
+        """A slice that says something about the whole trace."""
+        packet = self._packet(_NEEDED)
+        packet.timestamp = begin
+        event = packet.track_event
+        event.type, event.track_uuid = self._pb.TrackEvent.TYPE_SLICE_BEGIN, track
+        event.name = name
+        for key, value in facts.items():
+            kind = "int_value" if isinstance(value, int) else "string_value"
+            event.debug_annotations.add(name=key, **{kind: value})
+        self._write(packet)
+        self._end.timestamp = end
+        self._end.track_event.track_uuid = track
+        self._write(self._end)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._file.write(self._chunk)
+        self._chunk.clear()
+
+    def _track(self, name: str, parent: int, description: str) -> pb.TracePacket:
+        self._tracks += 1
+        packet = self._packet()
+        made = packet.track_descriptor
+        made.uuid, made.name = self._tracks, name
+        made.sibling_order_rank = self._tracks
+        made.child_ordering = self._pb.TrackDescriptor.EXPLICIT
+        if parent:
+            made.parent_uuid = parent
+        if description:
+            made.description = description
+        return packet
+
+    def _add_track(self, packet: pb.TracePacket) -> int:
+        self._write(packet)
+        return self._tracks
+
+    def _packet(self, flags: int = 0) -> pb.TracePacket:
+        packet = self._pb.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
+        if flags:
+            packet.sequence_flags = flags
+        return packet
+
+    def _write(self, packet: pb.TracePacket) -> None:
+        data = packet.SerializeToString()
+        chunk, size = self._chunk, len(data)
+        self.written += size + 2 + (size > 127)
+        chunk.append(10)  # field 1 of Trace, a packet
+        while size > 127:
+            chunk.append(size & 127 | 128)
+            size >>= 7
+        chunk.append(size)
+        chunk += data
+        if len(chunk) > _CHUNK:
+            self.close()

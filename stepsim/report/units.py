@@ -1,0 +1,35 @@
+"""Units in which the numbers of a column are short enough to read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepsim.results.columns import COLUMNS
+
+__all__ = ["axis_unit"]
+
+_DECIMAL: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BINARY: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+_LEAST = 10_000
+"""Numbers below it are read as they are."""
+
+_SHORT: Final = {"bytes": "B", "fraction": ""}
+
+
+def axis_unit(label: str, largest: float) -> tuple[float, str]:
+    """What to divide numbers by, and the unit then, for a label that names a column.
+
+    The label may say more, as ``mean onchip_bytes (executed)``. Memory on the chip is counted in
+    powers of 1024, all else in powers of 1000: ``(1048576, "MiB")``, ``(1e6, "Mcycles")``. Of a
+    label that names no column there is no unit.
+    """
+    column = next((word for word in label.split() if word in COLUMNS), None)
+    unit = "" if column is None else COLUMNS[column].metadata[b"unit"].decode()
+    unit = _SHORT.get(unit, unit)
+    binary = column is not None and "onchip" in column and unit == "B"
+    if abs(largest) < _LEAST:
+        return 1, unit
+    for scale, prefix in _BINARY if binary else _DECIMAL:
+        if abs(largest) >= scale:
+            return scale, f"{prefix}{unit}"
+    raise AssertionError(largest)

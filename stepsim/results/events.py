@@ -1,0 +1,135 @@
+"""What happened when in a recorded run: tokens, buffers, off-chip accesses, waits. Times in cycles.
+
+All arrays are sorted by their owner, a FIFO or a unit, and then by time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ACCESS", "BUFFERED", "WAIT", "Events", "Memory"]
+
+WAIT: Final = np.dtype(
+    [
+        ("unit", np.int32),
+        ("cause", np.int8),  # place in ``Events.causes``
+        ("fifo", np.int32),  # -1 for none
+        ("begin", np.int64),
+        ("end", np.int64),
+    ]
+)
+"""A wait of a unit."""
+
+ACCESS: Final = np.dtype(
+    [
+        ("unit", np.int32),
+        ("begin", np.int64),  # issued
+        ("end", np.int64),  # last response
+        ("requests", np.int64),
+        ("nbytes", np.int64),  # payload
+    ]
+)
+"""An access to off-chip memory."""
+
+BUFFERED: Final = np.dtype(
+    [
+        ("unit", np.int32),  # that filled it
+        ("begin", np.int64),  # its first tile is stored
+        ("end", np.int64),  # its last reader has released it
+        ("nbytes", np.int64),
+    ]
+)
+"""A buffer in on-chip memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The off-chip memory of the machine.
+
+    Attributes
+    ----------
+    request_bytes : size of one request.
+    per_cycle : requests that it serves per cycle at most, all channels together; None where every
+        operator has a memory of its own.
+    latency : cycles that an access takes beside those of its requests.
+    bundle : requests that each unit issues per cycle.
+    """
+
+    request_bytes: int
+    per_cycle: float | None
+    latency: int
+    bundle: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """What happened when.
+
+    Attributes
+    ----------
+    cycles : length of the run.
+    units, operators : names, and what they are.
+    final_clocks, flops : of every unit.
+    fifos : names.
+    producers, consumers : unit of every FIFO.
+    depths : tokens that each FIFO holds; 0 when it is unbounded.
+    first : place of the first token of each FIFO in the arrays of tokens, and their length.
+    sent : when a token was sent, from which cycle on it takes a slot.
+    seen : its stamp: when its consumer can see it.
+    freed : when its slot is free again; the length of the run when it is not.
+    taken : whether it was received.
+    nbytes : what it carries: rows x columns x element size of a tile, a byte for each flag of a
+        selector, the sum of the members of a tuple; none for a reference to a buffer.
+    buffers : records of `BUFFERED`.
+    working : bytes of tiles that each unit works on, as the symbolic requirement counts them, at
+        the largest size that the run had; -1 where that is not known.
+    started : when each unit took its first token or made its first access.
+    memory : the off-chip memory.
+    accesses : records of `ACCESS`.
+    waits : records of `WAIT`, by unit and time, without overlap.
+    causes : names of the causes of waits.
+    """
+
+    cycles: int
+    units: tuple[str, ...]
+    operators: tuple[str, ...]
+    final_clocks: NDArray[np.int64]
+    flops: NDArray[np.int64]
+    fifos: tuple[str, ...]
+    producers: NDArray[np.int32]
+    consumers: NDArray[np.int32]
+    depths: NDArray[np.int64]
+    first: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    freed: NDArray[np.int64]
+    taken: NDArray[np.bool_]
+    nbytes: NDArray[np.int64]
+    buffers: NDArray[np.void]
+    working: NDArray[np.int64]
+    started: NDArray[np.int64]
+    memory: Memory
+    accesses: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ACCESS))
+    waits: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, WAIT))
+    causes: tuple[str, ...] = ()
+
+    def work(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Unit, begin and end of all work: what is between the waits of a unit."""
+        count, unit = len(self.units), self.waits["unit"].astype(np.int64)
+        starts = np.searchsorted(unit, np.arange(count))
+        owner = np.insert(unit, starts, np.arange(count))
+        begin = np.insert(self.waits["end"], starts, 0)
+        # It ends where the next wait of the unit begins, or with the unit.
+        end = np.roll(np.insert(self.waits["begin"], starts, 0), -1)
+        last = np.searchsorted(owner, np.arange(count), side="right") - 1
+        end[last] = self.final_clocks
+        there = end > begin
+        return owner[there], begin[there], end[there]
+
+    def tokens(self, fifo: int) -> slice:
+        """Where the tokens of a FIFO stand, in the order sent."""
+        return slice(int(self.first[fifo]), int(self.first[fifo + 1]))

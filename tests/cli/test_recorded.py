@@ -1,0 +1,104 @@
+"""``stepsim run`` with --record, --perfetto and --events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stepsim.results.writing import neighbor
+from stepsim.simulation.case import Case
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_record_measures_occupancy(feed, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    found = feed("--record", "--out", out, "--bins", 7, "--json").json()
+    assert 0 < found["onchip_peak_bytes"] <= found["onchip_bytes"]
+    assert names(tmp_path) == {
+        f"run{part}.parquet" for part in ("", ".units", ".fifos", ".timeline", ".path")
+    }
+    timeline = pq.read_table(tmp_path / "run.timeline.parquet")
+    assert len(timeline) == 7
+    assert timeline["end"].to_pylist()[-1] == found["cycles"]
+    fifos = pq.read_table(tmp_path / "run.fifos.parquet")
+    assert fifos["mean_tokens"].null_count == 0
+    assert pq.read_table(out)["onchip_peak_bytes"].to_pylist() == [found["onchip_peak_bytes"]]
+
+
+def test_without_it_nothing_is_measured(feed, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    assert feed("--out", out, "--json").json()["onchip_peak_bytes"] is None
+    assert names(tmp_path) == {f"run{part}.parquet" for part in ("", ".units", ".fifos")}
+    assert pq.read_table(tmp_path / "run.fifos.parquet")["peak_tokens"].null_count > 0
+
+
+def test_what_an_earlier_run_left_goes(feed, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    feed("--record", "--out", out)
+    assert len(names(tmp_path)) == 5
+    feed("--out", out, tile=8)
+    assert names(tmp_path) == {f"run{part}.parquet" for part in ("", ".units", ".fifos")}
+
+
+@pytest.mark.parametrize("table", ["timeline", "path", "units", "fifos"])
+def test_a_report_refuses_tables_of_another_run(cli, feed, tmp_path: Path, table: str) -> None:
+    pytest.importorskip("plotly")
+    one, other = tmp_path / "one.parquet", tmp_path / "other.parquet"
+    feed("--record", "--out", one)
+    feed("--record", "--out", other, tile=8)
+    neighbor(other, table).replace(neighbor(one, table))
+    outcome = cli("report", one, "--out", tmp_path / "page.html")
+    assert outcome.code == 2
+    assert f"expected the {table} of the run in one.parquet" in outcome.err.replace("\n", " ")
+
+
+def test_the_table_shows_what_is_in_use(feed) -> None:
+    assert "on-chip memory in use" in feed("--record").out
+    assert "on-chip memory in use" not in feed().out
+
+
+def test_files_of_timeline_and_events(feed, tmp_path: Path) -> None:
+    trace, events = tmp_path / "run.pftrace", tmp_path / "events.parquet"
+    outcome = feed("--perfetto", trace, "--events", events, "--span", "10:500", "--json")
+    assert outcome.code == 0, outcome.err
+    assert trace.stat().st_size > 1000
+    kinds = set(pq.read_table(events)["event"].to_pylist())
+    assert {"work", "wait", "access", "token"} <= kinds
+    assert b"critical path" in trace.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--span", "1:5"), "--span: add --perfetto FILE"),
+        (("--stream", "x"), "--stream: add --perfetto FILE"),
+        (("--bins", 5), "--bins: add --record and --out"),
+        (("--bins", 0, "--record", "--out", "x.parquet"), "--bins: expected a number from 1"),
+        (("--perfetto", "t", "--span", "5:1"), "--span: expected two ascending cycles"),
+        (("--perfetto", "t", "--span", "5"), "--span: expected two ascending cycles"),
+        (("--perfetto", "no/t"), "no/t: cannot be written"),
+        (("--events", "e.csv"), "expected a name that ends in .parquet"),
+        (("--perfetto", "t", "--stream", "nothing"), "--stream: there is no FIFO 'nothing'"),
+        (("--perfetto", "t", "--stream", "matmul_upp"), "did you mean 'matmul_up'?"),
+        (("--perfetto", "f", "--events", "./f"), "--events: f is also the file of --perfetto"),
+        (("--out", "a.parquet", "--events", "a.parquet"), "is also the file of --out"),
+        (
+            ("--out", "a.parquet", "--events", "a.timeline.parquet"),
+            "is also the file of the timeline of --out",
+        ),
+    ],
+)
+def test_mistakes(
+    feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[object, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Case, "result", lambda *given, **more: pytest.fail("it ran"))
+    outcome = feed(*options)
+    assert outcome.code != 0
+    assert message in outcome.err.replace("\n", " ")
+    assert names(tmp_path) == set()

@@ -1,0 +1,350 @@
+"""Traces for ui.perfetto.dev, read back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import stepsim as st
+from stepsim.errors import ArgError, OutputError
+from stepsim.explain.path import critical_path
+from stepsim.report.perfetto import write_perfetto
+from stepsim.report.slices import MIXED, Slices, thinned, unit_slices
+from stepsim.simulation import prepare
+from tests.simulation.drawn_programs import grown
+
+perfetto = pytest.importorskip(
+    "perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="needs the extra perfetto"
+)
+
+
+class ReadBack:
+    """A trace as a reader of the format sees it."""
+
+    def __init__(self, path: Path) -> None:
+        trace = perfetto.Trace()
+        trace.ParseFromString(path.read_bytes())
+        self.tracks: dict[int, Any] = {}
+        self.slices: dict[str, list[tuple[int, int, str, str]]] = defaultdict(list)
+        self.counts: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.flows: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        self.facts: dict[str, Any] = {}
+        names: dict[int, str] = {}
+        texts: dict[int, str] = {}
+        open_: dict[int, list[tuple[int, str, str]]] = defaultdict(list)
+        kinds = perfetto.TrackEvent
+        for packet in trace.packet:
+            if packet.HasField("interned_data"):
+                assert packet.sequence_flags & 1
+                names |= {e.iid: e.name for e in packet.interned_data.event_names}
+                values = packet.interned_data.debug_annotation_string_values
+                texts |= {e.iid: e.str.decode() for e in values}
+            if packet.HasField("track_descriptor"):
+                own = packet.track_descriptor
+                assert own.uuid not in self.tracks
+                assert not own.parent_uuid or own.parent_uuid in self.tracks
+                self.tracks[own.uuid] = own
+            if not packet.HasField("track_event"):
+                continue
+            event, at = packet.track_event, packet.timestamp
+            where = self.tracks[event.track_uuid].name
+            name = names.get(event.name_iid, event.name)
+            if event.type == kinds.TYPE_SLICE_BEGIN:
+                notes = {a.name or "about": a for a in event.debug_annotations}
+                about = notes.pop("about", None)
+                text = texts[about.string_value_iid] if about else ""
+                self.facts |= {n: a.string_value or a.int_value for n, a in notes.items()}
+                open_[event.track_uuid].append((at, name, text))
+            elif event.type == kinds.TYPE_SLICE_END:
+                begin, begun, text = open_[event.track_uuid].pop()
+                assert begin <= at
+                self.slices[where].append((begin, at, begun, text))
+            elif event.type == kinds.TYPE_COUNTER:
+                whole = event.HasField("counter_value")
+                value = event.counter_value if whole else event.double_counter_value
+                self.counts[where].append((at, value))
+            else:
+                assert event.type == kinds.TYPE_INSTANT
+                (flow,) = (*event.flow_ids, *event.terminating_flow_ids)
+                self.flows[flow].append((where, at))
+        assert not any(open_.values())
+
+    def spent(self, track: str, name: str) -> int:
+        return sum(end - begin for begin, end, called, _ in self.slices[track] if called == name)
+
+    def path(self, uuid: int) -> list[str]:
+        own = self.tracks[uuid]
+        return [*(self.path(own.parent_uuid) if own.parent_uuid else []), own.name]
+
+
+@pytest.fixture(scope="module")
+def result() -> st.Result:
+    return moe().result(record=True)
+
+
+def moe() -> Any:
+    """Three lanes behind a partition."""
+    with st.Program("lanes", compute_bw=64) as program:
+        table = st.routing([[i % 3] for i in range(24)], 3)
+        x = st.linear_load(st.spec(24, 64), tile=(1, 64)).flatten(0, 1)
+        parts = st.partition(x, table.multihot(), label="route")
+        for lane, part in enumerate(parts):
+            part.map(st.fn.silu, label=f"act.{lane}").consume()
+    return prepare(program, fifo_depth=2)
+
+
+def units(result: st.Result) -> Iterator[dict[str, Any]]:
+    yield from result.units.to_pylist()
+
+
+def test_slices_add_up_to_the_stall_breakdown(tmp_path: Path) -> None:
+    for seed in range(12):
+        result = prepare(grown(Random(seed).randint, 16), fifo_depth=2).result(record=True)
+        if result.status != "ok":
+            continue
+        path = tmp_path / f"{seed}.pftrace"
+        made = write_perfetto(result, path)
+        assert made.nbytes == path.stat().st_size
+        assert made.remark == ""
+        found = ReadBack(path)
+        for unit in units(result):
+            name = unit["name"]
+            assert found.spent(name, "work") == unit["busy"]
+            assert found.spent(name, "wait for a slot") == unit["wait_output"]
+            assert found.spent(name, "off-chip access") == unit["wait_memory"]
+            ends = [end for begin, end, *_ in found.slices[name]]
+            begins = [begin for begin, *_ in found.slices[name]]
+            assert begins[1:] == ends[:-1]
+            assert max(ends, default=0) == unit["final_clock"]
+        for fifo in result.fifos.to_pylist():
+            values = [value for _, value in found.counts[fifo["name"]]]
+            assert max(values, default=0) == fifo["peak_tokens"]
+
+
+def test_of_a_deadlock_the_slices_follow_each_other(tmp_path: Path) -> None:
+    with st.Program("loop", compute_bw=64, fifo_depth=2) as program:
+        x = st.linear_load(st.spec(40, 1), tile=(1, 1)).flatten(0, 1)
+        back = st.feedback(x.type, [40])
+        back.connect(st.map(st.fn.add, x, back))
+    result = st.simulate(program, record=True)
+    assert result.status == "deadlock"
+    write_perfetto(result, tmp_path / "loop.pftrace")
+    in_turn(ReadBack(tmp_path / "loop.pftrace"), result.cycles)
+
+
+def in_turn(found: ReadBack, cycles: int) -> None:
+    """On no track two slices at one time, and none after the end of the run."""
+    assert found.slices
+    for track, slices in found.slices.items():
+        if track == "run":
+            continue
+        ordered = sorted(slices)
+        pairs = pairwise(ordered)
+        assert all(before[1] <= after[0] for before, after in pairs), track
+        assert max(end for _, end, _, _ in ordered) <= cycles, track
+
+
+def test_waits_name_their_fifo(result: st.Result, tmp_path: Path) -> None:
+    write_perfetto(result, tmp_path / "t.pftrace")
+    found = ReadBack(tmp_path / "t.pftrace")
+    assert {text for *_, name, text in found.slices["act.0#4"] if name == "wait for a token"} == {
+        "route#3.0"
+    }
+    assert {text for *_, name, text in found.slices["act.0#4"] if name == "work"} == {""}
+
+
+def test_tracks_stand_below_their_operator(result: st.Result, tmp_path: Path) -> None:
+    write_perfetto(result, tmp_path / "t.pftrace")
+    found = ReadBack(tmp_path / "t.pftrace")
+    places = [found.path(uuid) for uuid in found.tracks]
+    assert ["operators", "act.*", "act.1#6"] in places
+    assert ["operators", "route#3"] in places
+    assert ["memory and compute", "bandwidth"] in places
+    assert ["FIFOs", "route#3.2"] in places
+
+
+def test_the_memory_has_counters(result: st.Result, tmp_path: Path) -> None:
+    write_perfetto(result, tmp_path / "t.pftrace")
+    found = ReadBack(tmp_path / "t.pftrace")
+    peak = max(value for _, value in found.counts["on-chip memory of operators"])
+    assert peak == result.onchip_peak_bytes
+    assert max(v for _, v in found.counts["bandwidth"]) == pytest.approx(
+        max(result.timeline(2000)["offchip_bytes_per_cycle"].to_pylist())
+    )
+
+
+def test_arrows_follow_the_tokens_of_a_stream(result: st.Result, tmp_path: Path) -> None:
+    made = write_perfetto(result, tmp_path / "t.pftrace", streams=["route#3.1"])
+    found = ReadBack(tmp_path / "t.pftrace")
+    assert made.arrows == len(found.flows) == 8
+    fifo = result.events.fifos.index("route#3.1")
+    own = result.events.tokens(fifo)
+    expected = [
+        [("route#3", sent), ("act.1#6", freed - 1)]
+        for sent, freed in zip(result.events.sent[own], result.events.freed[own], strict=True)
+    ]
+    assert list(found.flows.values()) == expected
+
+
+def test_the_critical_path_has_a_track(tmp_path: Path) -> None:
+    prepared = moe()
+    path = critical_path(prepared)
+    write_perfetto(prepared.result(record=True), tmp_path / "t.pftrace", segments=path.segments)
+    found = ReadBack(tmp_path / "t.pftrace").slices["critical path"]
+    expected = [
+        (row["begin"], row["end"], row["cause"], row["operator"] or "")
+        for row in path.segments.to_pylist()
+        if row["begin"] < row["end"]
+    ]
+    assert found == expected
+    assert sum(end - begin for begin, end, *_ in found) == path.cycles
+
+
+def test_a_span_of_cycles(result: st.Result, tmp_path: Path) -> None:
+    first, after = result.cycles // 4, result.cycles // 2
+    write_perfetto(result, tmp_path / "t.pftrace", span=(first, after))
+    found = ReadBack(tmp_path / "t.pftrace")
+    times = [t for slices in found.slices.values() for s in slices for t in s[:2]]
+    times += [at for counts in found.counts.values() for at, _ in counts]
+    assert min(times) == first
+    assert max(times) == after
+    assert found.facts["span"] == f"{first} to {after}"
+    for fifo, name in enumerate(result.events.fifos):
+        own = result.events.tokens(fifo)
+        sent, freed = result.events.sent[own], result.events.freed[own]
+        (at, value), *_ = found.counts[name] or [(first, 0)]
+        assert value == ((sent <= at) & (at < freed)).sum()
+
+
+@pytest.mark.parametrize("span", [(5, 5), (7, 3), (-1, 4), (10**9, 10**9 + 1), (1,), "1:2", 3])
+def test_no_span(result: st.Result, tmp_path: Path, span: Any) -> None:
+    with pytest.raises(ArgError, match="span: expected two"):
+        write_perfetto(result, tmp_path / "t.pftrace", span=span)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_says_what_it_shows(result: st.Result, tmp_path: Path) -> None:
+    write_perfetto(result, tmp_path / "t.pftrace")
+    facts = ReadBack(tmp_path / "t.pftrace").facts
+    assert facts["program"] == "lanes"
+    assert facts["cycles"] == result.cycles
+    assert facts["sampling"] == "none, every slice is shown"
+    assert facts["machine"] == "sda-1024"
+
+
+def long_run() -> st.Result:
+    with st.Program("long", compute_bw=64) as program:
+        x = st.linear_load(st.spec(4096, 256), tile=(1, 64)).flatten(0, 1)
+        x.map(st.fn.silu).map(st.fn.silu).consume()
+    return prepare(program, fifo_depth=2).result(record=True)
+
+
+@pytest.mark.parametrize("limit", [600_000, 1_000_000, 2_000_000])
+def test_a_long_run_is_sampled_to_fit(tmp_path: Path, limit: int) -> None:
+    result = long_run()
+    path = tmp_path / "t.pftrace"
+    made = write_perfetto(result, path, limit_bytes=limit, streams=["map#2"])
+    assert limit / 8 < path.stat().st_size <= limit
+    assert made.grain > 1
+    assert f"shorter than {made.grain:,} cycles" in made.remark
+    found = ReadBack(path)
+    assert found.facts["sampling"] == made.remark
+    assert found.facts["grain (cycles)"] == made.grain
+    # No time is lost, and counters show the highest value.
+    for unit in units(result):
+        spent = sum(end - begin for begin, end, *_ in found.slices[unit["name"]])
+        assert spent == unit["final_clock"]
+    for fifo in result.fifos.to_pylist():
+        assert max(v for _, v in found.counts[fifo["name"]]) == fifo["peak_tokens"]
+    assert made.flow_stride > 1
+    assert len(found.flows) == made.arrows
+
+
+def test_a_limit_that_is_too_small(result: st.Result, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="the limit is 1,000; allow more"):
+        write_perfetto(result, tmp_path / "t.pftrace", limit_bytes=1000)
+
+
+def test_short_slices_become_one_named_after_what_took_most() -> None:
+    begin = np.array([0, 3, 5, 6, 40, 0])
+    end = np.array([3, 5, 6, 40, 42, 9])
+    made = thinned(
+        Slices(
+            np.array([0, 0, 0, 0, 0, 1]), begin, end, np.array([1, 0, 1, 2, 0, 0]),
+            np.array([7, -1, 7, 8, -1, -1]),
+        ),
+        10,
+    )  # fmt: skip
+    assert made.begin.tolist() == [0, 6, 40, 0]
+    assert made.end.tolist() == [6, 40, 42, 9]
+    assert made.kind.tolist() == [1 + MIXED, 2, 0, 0]
+    assert made.about.tolist() == [-1, 8, -1, -1]
+
+
+def test_thinning_keeps_every_cycle_at_every_grain(result: st.Result) -> None:
+    everything = unit_slices(result.events)
+    counts = []
+    for grain in (1, 2, 4, 8, 16, 64, 256, 1024):
+        made = thinned(everything, grain)
+        assert (made.end - made.begin).sum() == (everything.end - everything.begin).sum()
+        assert ((made.begin[1:] == made.end[:-1]) | (made.track[1:] != made.track[:-1])).all()
+        counts.append(len(made))
+    assert counts[-1] < counts[0] / 4
+
+
+def test_what_is_not_recorded_or_not_there(result: st.Result, tmp_path: Path) -> None:
+    with pytest.raises(ArgError, match="was not recorded; use simulate"):
+        write_perfetto(moe().result(), tmp_path / "t.pftrace")
+    with pytest.raises(ArgError, match=r"there is no FIFO 'rout'.*did you mean 'rout"):
+        write_perfetto(result, tmp_path / "t.pftrace", streams=["rout"])
+    with pytest.raises(OutputError, match="cannot write"):
+        write_perfetto(result, tmp_path / "no" / "t.pftrace")
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_package(
+    result: st.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "perfetto.protos.perfetto.trace", None)
+    with pytest.raises(OutputError, match=r"pip install 'stepsim\[perfetto\]'"):
+        write_perfetto(result, tmp_path / "t.pftrace")
+
+
+def _processor() -> str | None:
+    """The trace processor of Perfetto: on the path, or as its package keeps it."""
+    kept = Path.home() / ".local/share/perfetto/prebuilts"
+    found = sorted(kept.glob("trace_processor_shell*")) if kept.is_dir() else []
+    return shutil.which("trace_processor_shell") or (str(found[0]) if found else None)
+
+
+@pytest.mark.skipif(_processor() is None, reason="no trace_processor_shell of Perfetto")
+def test_the_trace_processor_reads_it(result: st.Result, tmp_path: Path) -> None:
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    path = tmp_path / "t.pftrace"
+    made = write_perfetto(result, path, streams=["route#3.1"])
+    config = TraceProcessorConfig(bin_path=_processor())
+    with TraceProcessor(trace=os.fspath(path), config=config) as reader:
+        (work,) = reader.query("select sum(dur) as spent from slice where name = 'work'")
+        assert work.spent == sum(result.units["busy"].to_pylist())
+        (arrows,) = reader.query("select count(*) as n from flow")
+        assert arrows.n == made.arrows
+        (errors,) = reader.query("select sum(value) as n from stats where severity = 'error'")
+        assert not errors.n
+
+
+def test_segments_are_columns_of_a_table(result: st.Result, tmp_path: Path) -> None:
+    empty = pa.table({"begin": [], "end": [], "cause": [], "operator": []})
+    write_perfetto(result, tmp_path / "t.pftrace", segments=empty)
+    assert "critical path" not in ReadBack(tmp_path / "t.pftrace").slices
