@@ -1,0 +1,190 @@
+"""Why a run takes as long as it does, and what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stepsim.explain.deadlock import DeadlockFix, fix_of
+from stepsim.explain.path import CriticalPath, critical_path
+from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
+from stepsim.explain.stalls import StallTree, place_of, stall_tree
+from stepsim.explain.suggestions import Suggestion, suggestions
+from stepsim.explain.telling import told
+from stepsim.explain.verdict import Verdict, unfinished, verdict_of
+from stepsim.explain.what_if_runs import WhatIf, measured
+from stepsim.graph import Program
+from stepsim.graph.routing_table import check_bindings
+from stepsim.machine import Machine
+from stepsim.results import Diagnosis
+from stepsim.simulation import ImageRun, Limits, Prepared, prepare
+from stepsim.simulation.many_runs import usable_cpus
+from stepsim.simulation.prepare import FifoDepth
+
+__all__ = ["Why", "explain", "why"]
+
+_ONE_BY_ONE: Final = 3
+"""Groups of operators, and FIFOs, that are changed one by one."""
+_FIX_SECONDS: Final = 20.0
+"""Time for the least fix of a deadlock; `fix_deadlock` has no limit by itself."""
+
+
+@dataclass(frozen=True)
+class Why:
+    """What bounds a run, where its cycles went, and what was measured to help.
+
+    ``str(...)`` is a text of at most 80 columns, the verdict first.
+
+    Attributes
+    ----------
+    program, machine : names of what was run.
+    status, cycles : of the run.
+    verdict : in one sentence.
+    speed_of_light : lower bounds from each resource alone; None for a run that is not ok.
+    stalls : where the cycles went.
+    suggestions : changes of `what_if` that help and can be had, the best one first; empty for a
+        run that is not ok.
+    path : the critical path; None for a run that is not ok, unless it was asked for, and where a
+        limit stopped the recorded run.
+    diagnosis : of a run that is not ok.
+    what_if : all changes that were run; None for a run that is not ok.
+    fix : of a deadlock, the fewest tokens of depth that end it, or why no depth does.
+    """
+
+    program: str
+    machine: str
+    status: str
+    cycles: int
+    verdict: Verdict
+    speed_of_light: SpeedOfLight | None
+    stalls: StallTree
+    suggestions: tuple[Suggestion, ...]
+    path: CriticalPath | None = None
+    diagnosis: Diagnosis | None = None
+    what_if: WhatIf | None = None
+    fix: DeadlockFix | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        light = self.speed_of_light
+        return {
+            "program": self.program,
+            "machine": self.machine,
+            "status": self.status,
+            "cycles": self.cycles,
+            "verdict": self.verdict.to_dict(),
+            "speed_of_light": None if light is None else light.to_dict(),
+            "suggestions": [one.to_dict() for one in self.suggestions],
+            "what_if": None if self.what_if is None else self.what_if.to_dict(),
+            "path": None if self.path is None else _parts(self.path),
+            "stalls": self.stalls.to_dict(),
+            "diagnosis": None if self.diagnosis is None else self.diagnosis.to_dict(),
+            "fix": None if self.fix is None else self.fix.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return told(self)
+
+
+def why(
+    program: Program,
+    machine: Machine | str = "sda-1024",
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: FifoDepth = None,
+    limits: Limits | None = None,
+) -> Why:
+    """Simulate a program and say what bounds it and what would help.
+
+    The program is run some tens of times more, with changes that are named in ``suggestions``.
+
+    Parameters
+    ----------
+    program, machine, bindings, fifo_depth : as of :func:`stepsim.simulate`.
+    limits : of every run that is made.
+
+    Returns
+    -------
+    Why
+        A deadlock or failed run raises nothing: it is the verdict.
+
+    Raises
+    ------
+    ArgError, LoweringError, MachineError
+        As :func:`stepsim.simulate`.
+
+    Example
+    -------
+    >>> with st.Program("rows") as program:
+    ...     st.linear_load(st.spec(100, 32), tile=(1, 32), label="rows").consume()
+    >>> st.why(program).verdict.kind
+    'hbm_latency'
+    """
+    return explain(prepare(program, machine, fifo_depth=fifo_depth), bindings, limits=limits)
+
+
+def explain(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None = None,
+    *,
+    limits: Limits | None = None,
+    done: ImageRun | None = None,
+    path: bool = False,
+) -> Why:
+    """As `why`, of a prepared program.
+
+    Parameters
+    ----------
+    done : the run that is to be explained, where it has been made.
+    path : find the critical path even of a run that is not ok.
+    """
+    run = prepared.execute(bindings, limits=limits) if done is None else done
+    totals, tables = run.totals, run.tables()
+    stalls = stall_tree(tables.units, tables.fifos)
+    about = (prepared.program.name, prepared.machine.name, totals.status, totals.cycles)
+
+    def walked() -> CriticalPath:
+        return critical_path(prepared, bindings=bindings, limits=limits)
+
+    if totals.status != "ok":
+        assert run.diagnosis is not None  # every run that is not ok has one
+        found_path = walked() if path else None
+        fix = None
+        if totals.status == "deadlock":
+            fix = fix_of(prepared, bindings, run, limits, max_seconds=_FIX_SECONDS)
+        return Why(
+            *about, unfinished(run.diagnosis), None, stalls, (), found_path, run.diagnosis, fix=fix
+        )  # fmt: skip
+    light = speed_of_light(prepared, bindings, done=run, limits=limits)
+    known: CriticalPath | None = walked()
+    if known is not None and (known.status, known.cycles) != ("ok", totals.cycles):
+        known = None  # a limit of wall time stopped the recorded run, and not the run itself
+    indices = check_bindings(prepared.program, bindings)
+    tried = measured(
+        prepared, indices, run,
+        most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), path=known, light=light,
+    )  # fmt: skip
+    found = suggestions(tried)
+    parts = [] if known is None else _told(known)
+    verdict = verdict_of(light, tables.unit_columns, found, parts)
+    return Why(*about, verdict, light, stalls, found, known, what_if=tried)
+
+
+def _parts(path: CriticalPath) -> list[dict[str, Any]]:
+    """Cycles of the path by operator, without lanes, and cause; the longest first."""
+    found: dict[tuple[str, str], int] = {}
+    for row in path.totals().to_pylist():
+        place = place_of(row["operator"])
+        operator = place.operator if place.lane else row["operator"]
+        key = (operator, row["cause"])
+        found[key] = found.get(key, 0) + row["cycles"]
+    ordered = sorted(found.items(), key=lambda part: -part[1])
+    return [
+        {"operator": operator, "cause": cause, "cycles": cycles}
+        for (operator, cause), cycles in ordered
+    ]
+
+
+def _told(path: CriticalPath) -> list[tuple[str, str, int]]:
+    return [(one["operator"], one["cause"], one["cycles"]) for one in _parts(path)]

@@ -1,0 +1,386 @@
+"""The critical path of a run: what every cycle up to the last event was spent on.
+
+The walk goes back from the last event. At a unit and a time it asks for the last wait of the unit
+that ended by then: since then the unit has worked. The cause of the wait says where to go on: at
+the producer of the token that arrived, the consumer that freed the slot, the issue of the access.
+So every cycle belongs to one operator and one cause, and the segments add up to the length of the
+run.
+
+The end of a stream and choices by arrival do not follow clocks, but the *pace* of units, which
+leaves out their own work: a clock that waits for one of them waits for a chain of hops, which
+begins at an access of the memory, at the time of a source, or where the pace caught up with a
+clock. The walk follows that chain the same way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stepsim.arguments import Range, shown
+from stepsim.deferred import deferred
+from stepsim.errors import ArgError
+from stepsim.explain.laps import folded_laps
+from stepsim.graph.routing_table import check_bindings
+from stepsim.results.columns import field, schema
+from stepsim.simulation import Prepared, prepare
+from stepsim.simulation.collect import MEMORY_TAIL, last_unit
+from stepsim.simulation.lone_access import lone_access
+from stepsim.simulation.record import Cause, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepsim.graph import Program
+    from stepsim.lowering import TimingParams
+    from stepsim.machine import Machine
+    from stepsim.simulation import ImageRun, Limits
+else:
+    pa = deferred("pyarrow")
+
+__all__ = ["CAUSES", "CriticalPath", "critical_path", "path_of"]
+
+WORK: Final = "work"
+FIFO_HOP: Final = "fifo hop"
+SLOT_HOP: Final = "slot hop"
+EMISSION: Final = "emission"
+LATENCY: Final = "hbm latency"
+TRANSFER: Final = "hbm transfer"
+QUEUE: Final = "hbm queue"
+ORDER: Final = "order"
+CLOSURE: Final = "closure"
+SCHEDULE: Final = "schedule"
+TAIL: Final = "memory tail"
+
+CAUSES: Final[Mapping[str, str]] = {
+    WORK: "the operator works: loads, compute and stores of its roofline, or its source's schedule",
+    FIFO_HOP: "a token takes a cycle from the operator into the FIFO",
+    SLOT_HOP: "the operator takes a token from a full FIFO; its slot is free a cycle later",
+    EMISSION: "the operator has sent a token that can be seen only later",
+    LATENCY: "off-chip access: what one request takes on an idle memory",
+    TRANSFER: "off-chip access: what its other requests take on an idle memory",
+    QUEUE: "off-chip access: requests of others are served before",
+    ORDER: "a choice by arrival waits until the token of the operator is published",
+    CLOSURE: "the end of the operator's stream is noticed",
+    SCHEDULE: "the time stated for a token of the source",
+    TAIL: "from the last access to the end of the memory node",
+}
+"""What segments are spent on."""
+
+
+_KEYS: Final = ("operator", "op", "cause", "fifo")
+"""Columns by which segments are added up."""
+_LINES: Final = Range(2**31 - 1, "lines of laps and segments")
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """What every cycle of a run was spent on, from its start to its last event.
+
+    Attributes
+    ----------
+    cycles : length of the run, which the segments add up to.
+    status : of the run. Where it is not "ok", the path leads to the last event before the end.
+    segments : Arrow table, in the order of time: ``begin``, ``end``, ``cycles``, ``operator``,
+        ``op``, ``cause`` (of `CAUSES`) and ``fifo``, the FIFO that was waited for, null for none.
+    """
+
+    cycles: int
+    status: str
+    segments: pa.Table
+
+    def totals(self, by: Sequence[str] = ("operator", "cause")) -> pa.Table:
+        """Cycles and segments by some columns, the most cycles first; also their share.
+
+        Raises
+        ------
+        ArgError
+            ``by`` is not a list of the columns operator, op, cause and fifo.
+        """
+        keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
+        if not keys or len({*map(str, keys)}) < len(keys) or not all(k in _KEYS for k in keys):
+            raise ArgError(
+                f"critical path, totals: by must be a list of different ones of "
+                f"{', '.join(_KEYS)}, found {shown(by)}"
+            )
+        table = self.segments.group_by(keys).aggregate([("cycles", "sum"), ("cycles", "count")])
+        table = table.rename_columns(
+            [
+                {"cycles_sum": "cycles", "cycles_count": "segments"}.get(n, n)
+                for n in table.schema.names
+            ]
+        ).sort_by([("cycles", "descending"), *((key, "ascending") for key in keys)])
+        share = np.asarray(table["cycles"]) / max(1, self.cycles)
+        return table.append_column("share", pa.array(share, pa.float64()))
+
+    def folded(self, max_lines: int = 40) -> str:
+        """The path as text; laps that repeat are one line with their number.
+
+        Raises
+        ------
+        ArgError
+            ``max_lines`` is no int from 1.
+        """
+        max_lines = _LINES.checked("critical path, folded: max_lines", max_lines)
+        head = f"critical path of {self.cycles:,} cycles, {self.segments.num_rows:,} segments"
+        if self.status != "ok":
+            head += f" (the run ended with {self.status}: the path leads to its last event)"
+        names = ("begin", "cycles", "operator", "cause")
+        columns = [self.segments[name].to_pylist() for name in names]
+        return "\n".join([head, *folded_laps(*columns, max_lines=max_lines)])
+
+    def __str__(self) -> str:
+        return self.folded()
+
+
+def critical_path(
+    program: Program | Prepared,
+    machine: Machine | str | None = None,
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: int | None = None,
+    limits: Limits | None = None,
+) -> CriticalPath:
+    """Run a program, recorded, and find its critical path.
+
+    Parameters
+    ----------
+    program, machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulation.simulate`; a
+        prepared program has its machine and depth already.
+
+    Raises
+    ------
+    ArgError, LoweringError, MachineError
+        As :func:`~stepsim.simulation.simulate`, and where the record does not fit the memory.
+    """
+    if not isinstance(program, Prepared):
+        program = prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
+    elif machine is not None or fifo_depth is not None:
+        raise ArgError(
+            f"program '{program.program.name}', critical_path: a prepared program has its machine "
+            "and depths already; use prepared.changed(machine=..., fifo_depths=...)"
+        )
+    indices = check_bindings(program.program, bindings)
+    run = program.execute(indices, limits=limits, record="paces")
+    return path_of(run, program.timing)
+
+
+def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
+    """The critical path of a run that was recorded with paces.
+
+    Raises
+    ------
+    ValueError
+        It was not.
+    """
+    if run.record is None or not run.record.has_paces:
+        raise ValueError("a critical path needs a run with record='paces'")
+    walk = _Walk(run, run.record, timing)
+    walk.back()
+    return CriticalPath(run.totals.cycles, run.totals.status, walk.table())
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Waits of one unit, or rises of its pace, in the order of time."""
+
+    ends: list[int]
+    begins: list[int]
+    causes: list[int]
+    fifos: list[int]
+
+
+class _ByUnit:
+    """Records that are sorted by unit, and lists of those of one unit, made when asked for."""
+
+    def __init__(self, records: Any, units: int, end: str, begin: str | None) -> None:
+        self._records = records
+        self._bounds = np.searchsorted(records["unit"], np.arange(units + 1))
+        self._end, self._begin = end, begin
+        self._made: dict[int, _Events] = {}
+
+    def of(self, unit: int) -> _Events:
+        found = self._made.get(unit)
+        if found is None:
+            part = self._records[self._bounds[unit] : self._bounds[unit + 1]]
+            found = self._made[unit] = _Events(
+                part[self._end].tolist(),
+                part[self._begin].tolist() if self._begin else [],
+                part["cause"].tolist(),
+                part["fifo"].tolist(),
+            )
+        return found
+
+
+class _Walk:
+    """Segments from the last event back to the beginning."""
+
+    def __init__(self, run: ImageRun, record: Record, timing: TimingParams) -> None:
+        units = len(run.image.unit_names)
+        self._run, self._record, self._timing = run, record, timing
+        self._waits = _ByUnit(record.waits, units, "end", "begin")
+        self._producers = record.producers.tolist()
+        self._consumers = record.consumers.tolist()
+        self._closed_at = record.closed_at.tolist()
+        self._late: dict[int, tuple[Any, Any]] = {}
+        self._covered = run.totals.cycles
+        self._columns: tuple[list[int], ...] = ([], [], [], [], [])
+        self._causes = list(CAUSES)
+        self._code = {cause: code for code, cause in enumerate(self._causes)}
+
+    @cached_property
+    def _rises(self) -> _ByUnit:
+        return _ByUnit(self._record.rises, len(self._run.image.unit_names), "pace", None)
+
+    @cached_property
+    def _requests(self) -> dict[tuple[int, int], int]:
+        accesses = self._record.accesses
+        keys = zip(accesses["unit"].tolist(), accesses["end"].tolist(), strict=True)
+        return dict(zip(keys, accesses["requests"].tolist(), strict=True))
+
+    @cached_property
+    def _late_bounds(self) -> Any:
+        return np.searchsorted(self._record.late["fifo"], np.arange(len(self._producers) + 1))
+
+    def back(self) -> None:
+        """Walk from the last event to time 0."""
+        unit = last_unit(self._run.execution)
+        if unit is None:
+            return
+        time = int(self._run.execution.units["clk"][unit])
+        if self._run.execution.units["port"][unit] >= 0:
+            self._add(time, time + MEMORY_TAIL, unit, TAIL)
+        in_pace = False
+        while self._covered > 0:
+            step = self._step_of_pace if in_pace else self._step_of_clock
+            unit, time, in_pace = step(unit, time)
+
+    def _step_of_clock(self, unit: int, time: int) -> tuple[int, int, bool]:
+        """Go on from a unit whose clock is at ``time``."""
+        waits = self._waits.of(unit)
+        i = bisect_right(waits.ends, time) - 1
+        end = waits.ends[i] if i >= 0 else 0
+        self._add(end, time, unit, WORK)
+        if i < 0:
+            return unit, 0, False
+        cause, fifo = waits.causes[i], waits.fifos[i]
+        if cause == Cause.TOKEN:
+            producer = self._producers[fifo]
+            sent = self._sent_late(fifo, end)
+            if sent is not None:
+                self._add(sent, end, producer, EMISSION, fifo)
+                return producer, sent, False
+            self._add(end - 1, end, producer, FIFO_HOP, fifo)
+            return producer, end - 1, False
+        if cause == Cause.SLOT:
+            consumer = self._consumers[fifo]
+            self._add(end - 1, end, consumer, SLOT_HOP, fifo)
+            return consumer, end - 1, False
+        if cause == Cause.MEMORY:
+            self._add_access(waits.begins[i], end, unit)
+            return unit, waits.begins[i], False
+        if cause == Cause.DECISION:
+            self._add(end - 1, end, self._producers[fifo], ORDER, fifo)
+            return self._producers[fifo], end - 1, True
+        return self._closed(fifo, end)
+
+    def _step_of_pace(self, unit: int, time: int) -> tuple[int, int, bool]:
+        """Go on from a unit whose pace is ``time``."""
+        rises = self._rises.of(unit)
+        i = bisect_right(rises.ends, time) - 1
+        cause, fifo = rises.causes[i], rises.fifos[i]
+        if cause == Cause.PACE_TOKEN:
+            self._add(time - 1, time, self._producers[fifo], FIFO_HOP, fifo)
+            return self._producers[fifo], time - 1, True
+        if cause == Cause.PACE_SLOT:
+            self._add(time - 1, time, self._consumers[fifo], SLOT_HOP, fifo)
+            return self._consumers[fifo], time - 1, True
+        if cause == Cause.PACE_CLOSURE:
+            return self._closed(fifo, time)
+        if cause == Cause.PACE_SCHEDULE:
+            self._add(0, time, unit, SCHEDULE)
+            return unit, 0, True
+        return unit, time, False  # an access, or the unit's own clock
+
+    def _closed(self, fifo: int, time: int) -> tuple[int, int, bool]:
+        """The end of a stream was noticed at ``time``, by its producer's pace."""
+        producer, pace = self._producers[fifo], self._closed_at[fifo]
+        self._add(pace, time, producer, CLOSURE, fifo)
+        return producer, pace, True
+
+    def _sent_late(self, fifo: int, stamp: int) -> int | None:
+        """The clock at which the first token of that stamp was sent, if its stamp does not tell."""
+        found = self._late.get(fifo)
+        if found is None:
+            begin, end = self._late_bounds[fifo], self._late_bounds[fifo + 1]
+            late = self._record.late[begin:end]
+            order = np.argsort(late["stamp"], kind="stable")
+            found = self._late[fifo] = late["stamp"][order], late["clock"][order]
+        stamps, clocks = found
+        if not len(stamps):
+            return None
+        i = int(stamps.searchsorted(stamp))
+        return int(clocks[i]) if i < len(stamps) and stamps[i] == stamp else None
+
+    def _add_access(self, begin: int, end: int, unit: int) -> None:
+        """What an access took beyond what it takes alone is waiting for others."""
+        image = self._run.image
+        bundle = int(image.ports["bundle"][self._run.execution.units["port"][unit]])
+        requests = self._requests[unit, end]
+        length = end - begin
+        queue = max(0, length - lone_access(self._timing, requests, bundle))
+        latency = min(length - queue, lone_access(self._timing, 1, bundle))
+        self._add(end - latency, end, unit, LATENCY)
+        self._add(end - latency - queue, end - latency, unit, QUEUE)
+        self._add(begin, end - latency - queue, unit, TRANSFER)
+
+    def _add(self, begin: int, end: int, unit: int, cause: str, fifo: int = -1) -> None:
+        """A segment, but for what is accounted for already.
+
+        A closure may be noticed before the pace that it follows from; then the chain behind it is
+        ahead of the path for some cycles.
+        """
+        end = min(end, self._covered)
+        if begin < end:
+            row = (begin, end, unit, self._code[cause], fifo)
+            for column, value in zip(self._columns, row, strict=True):
+                column.append(value)
+            self._covered = begin
+
+    def table(self) -> pa.Table:
+        """The segments in the order of time."""
+        begin, end, unit, cause, fifo = (
+            np.array(column[::-1], np.int64) for column in self._columns
+        )
+        image = self._run.image
+        numbers = {"begin": begin, "end": end, "cycles": end - begin}
+        columns = {name: pa.array(values, pa.int64()) for name, values in numbers.items()}
+        columns["operator"] = _texts(unit, image.unit_names)
+        columns["op"] = _texts(unit, image.unit_ops)
+        columns["cause"] = _texts(cause, self._causes)
+        columns["fifo"] = _texts(fifo, image.channel_names)
+        return pa.table(list(columns.values()), schema=_schema())
+
+
+def _texts(codes: Any, texts: Sequence[str]) -> pa.Array:
+    """The text of every code, null for -1."""
+    indices = pa.array(codes, pa.int32(), mask=codes < 0)
+    texts = pa.array(texts, pa.string())
+    return pa.DictionaryArray.from_arrays(indices, texts).dictionary_decode()
+
+
+def _schema() -> pa.Schema:
+    text = pa.string()
+    columns = [
+        *("begin", "end", "cycles"),
+        field("operator", text, "", "name of the unit whose cycles they are"),
+        field("op", text, "", "kind of that unit"),
+        "cause",
+        field("fifo", text, "", "FIFO that the hop, or the wait, is about"),
+    ]
+    return schema("critical_path", columns, ("begin", "end", "cycles", "operator", "op", "cause"))

@@ -1,0 +1,263 @@
+"""The speed of light of a run: what each resource alone would take, as true lower bounds.
+
+A bound is what one resource has to do in this run, at its full rate and with everything else free;
+no run of the same work can be shorter. What memory and operators have to do follows from the run's
+records; how much of an operator's time is compute and how much on-chip traffic is found by running
+the program once with compute and once with on-chip bandwidth without limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.deferred import deferred
+from stepsim.lowering.retimed import dispatch_widths
+from stepsim.machine import load_machine
+from stepsim.results.columns import schema
+from stepsim.simulation import ImageRun, Limits, Prepared
+from stepsim.simulation.collect import MEMORY_TAIL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
+
+__all__ = ["Resource", "SpeedOfLight", "speed_of_light"]
+
+_BUILT_IN: Final = ("published", "interleaved", "uncontended")
+"""Memory models whose accesses are known to take the times of docs/timing.md."""
+
+_UNLIMITED_ONCHIP: Final = {"onchip.bytes_per_cycle": 1 << 20}
+_OVERHEAD: Final = 2
+"""Cycles of an access beside its bundles and the delay of the last request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource in one run.
+
+    Attributes
+    ----------
+    kind : ``hbm_bandwidth``, ``hbm_latency``, ``hbm_port``, ``compute``, ``onchip_bandwidth`` or
+        ``token_rate``.
+    target : the unit that needs it most, or empty for a resource that all units share.
+    used, peak : amount in this run and what the resource could give meanwhile, in ``unit``.
+    share : used / peak.
+    bound : cycles that it takes alone; no run of the same work is shorter.
+    """
+
+    kind: str
+    target: str
+    used: int
+    peak: float
+    unit: str
+    share: float
+    bound: int
+
+
+@dataclass(frozen=True)
+class SpeedOfLight:
+    """All resources of a run, the largest lower bound first.
+
+    Attributes
+    ----------
+    cycles : length of the run.
+    resources : without those that the run does not use.
+    work : cycles of compute and of on-chip traffic by unit, as arrays ``[units]``.
+    """
+
+    cycles: int
+    resources: tuple[Resource, ...]
+    work: Mapping[str, NDArray[np.int64]]
+
+    @property
+    def largest(self) -> Resource | None:
+        """The resource with the largest bound; None for a run without work."""
+        return self.resources[0] if self.resources else None
+
+    @property
+    def distance(self) -> float | None:
+        """How far the run is from its largest bound: cycles / bound - 1."""
+        largest = self.largest
+        return self.cycles / largest.bound - 1 if largest and largest.bound else None
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row per resource, as an Arrow table."""
+        rows = [
+            {
+                "resource_kind": one.kind, "resource_target": one.target,
+                "resource_used": one.used, "resource_peak": one.peak, "resource_unit": one.unit,
+                "resource_share": one.share, "bound_cycles": one.bound,
+            }
+            for one in self.resources
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, as plain values for JSON."""
+        return {
+            "cycles": self.cycles,
+            "distance": self.distance,
+            "resources": [asdict(one) for one in self.resources],
+        }
+
+
+_COLUMNS: Final = (
+    "resource_kind",
+    "resource_target",
+    "resource_used",
+    "resource_peak",
+    "resource_unit",
+    "resource_share",
+    "bound_cycles",
+)
+
+
+def speed_of_light(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None = None,
+    *,
+    done: ImageRun | None = None,
+    limits: Limits | None = None,
+) -> SpeedOfLight:
+    """Lower bounds of a run that ends well, from each resource alone.
+
+    Parameters
+    ----------
+    prepared, bindings : what is run.
+    done : that run, where it has been made.
+    limits : of the runs that are made here.
+
+    Returns
+    -------
+    SpeedOfLight
+        Bounds of a run that is not ok are those of the part that ran.
+    """
+    base = prepared.execute(bindings, limits=limits) if done is None else done
+    units = base.tables().unit_columns
+    cycles = base.totals.cycles
+    work = _work(prepared, bindings, units, limits)
+    found = [
+        *_bandwidth(prepared, base),
+        *_accesses(prepared, units, cycles),
+        *_operators(prepared, units, work, cycles),
+    ]
+    return SpeedOfLight(cycles, tuple(sorted(found, key=lambda one: -one.bound)), work)
+
+
+def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
+    """What the channels take for all requests, from the first start to the end of the memory."""
+    totals, timing = base.totals, prepared.timing
+    if totals.peak_bytes is None or not totals.memory_requests:
+        return []
+    starts = math.ceil(totals.memory_requests / timing.hbm_channels)
+    bound = (starts - 1) * timing.hbm_interval + 1
+    if timing.memory_model in _BUILT_IN:
+        # The first one starts in cycle 2; who asked goes on a cycle after the last response.
+        bound += 2 + _delay(prepared) + MEMORY_TAIL
+    share = totals.bus_bytes / totals.peak_bytes
+    used, peak = totals.bus_bytes, totals.peak_bytes
+    return [Resource("hbm_bandwidth", "", used, peak, "bytes", share, bound)]
+
+
+def _delay(prepared: Prepared) -> int:
+    timing = prepared.timing
+    return max(1, timing.hbm_startup + timing.hbm_latency)
+
+
+def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list[Resource]:
+    """What the accesses of a port take one after the other, if it were alone.
+
+    A unit asks for its next tile when it has the last one; all its tiles are of one size. A port
+    that mostly waits for responses is bound by latency, one that mostly issues by its rate.
+    """
+    ports = np.flatnonzero(units["requests"])
+    if prepared.timing.memory_model not in _BUILT_IN:
+        return []
+    delay, widths = _delay(prepared) + _OVERHEAD, dispatch_widths(prepared.template.first)
+    found: dict[str, Resource] = {}
+    for unit in ports.tolist():
+        accesses, requests = int(units["firings"][unit]), int(units["requests"][unit])
+        bundle = widths[unit]
+        issuing = -(-requests // accesses // bundle)
+        alone = min(accesses * (delay + issuing), int(units["wait_memory"][unit])) + MEMORY_TAIL
+        if issuing > delay:
+            kind, used, peak, name = "hbm_port", requests, float(bundle * cycles), "requests"
+        else:
+            kind, used, peak, name = "hbm_latency", accesses, cycles / (delay + issuing), "accesses"
+        if kind not in found or alone > found[kind].bound:
+            found[kind] = Resource(kind, units["name"][unit], used, peak, name, used / peak, alone)
+    return list(found.values())
+
+
+def _work(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None,
+    units: Mapping[str, Any],
+    limits: Limits | None,
+) -> dict[str, NDArray[np.int64]]:
+    """Cycles by unit: of compute alone, of on-chip traffic alone, and of neither.
+
+    Never more than the unit worked: where the order of arrivals decides what is computed, other
+    times can mean another order.
+    """
+    busy = units["busy"]
+    computing = {
+        name: math.inf for name, flops in zip(units["name"], units["flops"], strict=True) if flops
+    }
+    roomy = load_machine(prepared.machine, _UNLIMITED_ONCHIP)
+
+    def again(other: Prepared) -> NDArray[np.int64]:
+        found = other.execute(bindings, limits=limits).tables().unit_columns
+        return np.asarray(np.minimum(found["busy"], busy))
+
+    wide = prepared.changed(machine=roomy)
+    return {
+        "compute": again(wide),
+        "onchip": again(prepared.changed(compute=computing)) if computing else busy,
+        "neither": again(wide.changed(compute=computing)) if computing else again(wide),
+    }
+
+
+def _operators(
+    prepared: Prepared,
+    units: Mapping[str, Any],
+    work: Mapping[str, NDArray[np.int64]],
+    cycles: int,
+) -> list[Resource]:
+    """The operators that compute, load and store, and only pass tokens on, the longest."""
+    names, flops, rest = units["name"], units["flops"], work["neither"]
+    found = []
+    computing = np.where(flops > 0, work["compute"], 0)
+    if computing.any():
+        unit = int(np.argmax(computing))
+        bandwidth = bandwidth_of(prepared, unit)
+        peak = bandwidth * cycles
+        used = int(flops[unit])
+        found.append(
+            Resource("compute", names[unit], used, peak, "FLOPs", used / peak, int(computing[unit]))
+        )
+    moving = np.where(work["onchip"] > rest, work["onchip"], 0)
+    passing = np.where((moving == 0) & (flops == 0), units["busy"], 0)
+    for kind, busy in (("onchip_bandwidth", moving), ("token_rate", passing)):
+        if busy.any():
+            unit = int(np.argmax(busy))
+            spent = int(busy[unit])
+            found.append(
+                Resource(kind, names[unit], spent, cycles, "cycles", spent / cycles, spent)
+            )
+    return found
+
+
+def bandwidth_of(prepared: Prepared, unit: int) -> int:
+    """FLOPs per cycle of a unit that computes, with the changes made to the program."""
+    wired = prepared.wiring.units[unit]
+    return int(prepared.compute_bw.get(wired.name) or wired.params["bw"])

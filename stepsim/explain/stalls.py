@@ -1,0 +1,247 @@
+"""Stalls as a tree: stage, operator, cause; experts, regions and lanes are one row with a spread.
+
+A program with 128 experts has 128 units of every operator of an expert, named ``matmul_up.60#832``.
+They are *lanes* of one operator, ``matmul_up.*``, and what a reader wants to know is how far they
+are apart and which one is the slowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.deferred import deferred
+from stepsim.results.columns import schema
+from stepsim.results.places import Place, operators_of, place_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
+
+__all__ = [
+    "Cause",
+    "OperatorStalls",
+    "Place",
+    "Spread",
+    "StallTree",
+    "place_of",
+    "stall_tree",
+]
+
+_SINGLE: Final = "single units"
+"""Stage of what has neither a prefix nor lanes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Cycles over the lanes of an operator that did anything.
+
+    Attributes
+    ----------
+    total : of all lanes.
+    least, median, most : of one lane.
+    slowest : the unit that has the most.
+    """
+
+    total: int
+    least: int
+    median: int
+    most: int
+    slowest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What an operator spent cycles on.
+
+    Attributes
+    ----------
+    cause : ``work``, ``memory``, ``input``, ``output``, ``before`` (the first firing) or ``after``
+        (the last one).
+    peer : for input and output the operator at the other end, else empty.
+    """
+
+    cause: str
+    peer: str
+    cycles: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStalls:
+    """The account of one operator over all its lanes.
+
+    Attributes
+    ----------
+    stage, operator : see `Place`; a stage without a name of its own is that of the lanes.
+    kind : kind of its units.
+    lanes, active : units, and those of them that fired.
+    work, stalled : cycles of work, and of waits between the first and the last firing.
+    causes : longest first, by the longest of all lanes.
+    """
+
+    stage: str
+    operator: str
+    kind: str
+    lanes: int
+    active: int
+    work: Spread
+    stalled: Spread
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True)
+class StallTree:
+    """Where the cycles of a run went.
+
+    Attributes
+    ----------
+    cycles : length of the run.
+    operators : in the order in which the program has them.
+    """
+
+    cycles: int
+    operators: tuple[OperatorStalls, ...]
+
+    @property
+    def stages(self) -> Mapping[str, Sequence[OperatorStalls]]:
+        """The operators of every stage."""
+        found: dict[str, list[OperatorStalls]] = {}
+        for one in self.operators:
+            found.setdefault(one.stage, []).append(one)
+        return found
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row for each cause of each operator, as an Arrow table."""
+        rows = [
+            {
+                "stall_stage": one.stage, "stall_group": one.operator, "stall_lanes": one.lanes,
+                "active_lanes": one.active, "cause": cause.cause, "stall_peer": cause.peer,
+                "total_cycles": cause.cycles.total, "least_cycles": cause.cycles.least,
+                "median_cycles": cause.cycles.median, "most_cycles": cause.cycles.most,
+                "slowest_unit": cause.cycles.slowest,
+            }
+            for one in self.operators
+            for cause in one.causes
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=schema("stalls", _COLUMNS, _COLUMNS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return {"cycles": self.cycles, "operators": [asdict(one) for one in self.operators]}
+
+
+_COLUMNS: Final = (
+    "stall_stage", "stall_group", "stall_lanes", "active_lanes", "cause", "stall_peer",
+    "total_cycles", "least_cycles", "median_cycles", "most_cycles", "slowest_unit",
+)  # fmt: skip
+
+_OWN: Final = {
+    "busy": "work",
+    "wait_memory": "memory",
+    "before": "before",
+    "after": "after",
+}
+"""Columns of units, by the cause that they are."""
+
+
+def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
+    """The stalls of a run, by stage, operator and cause.
+
+    Parameters
+    ----------
+    units, fifos : tables of a `Result`, or as read from the files of one.
+
+    Returns
+    -------
+    StallTree
+        Lanes that never fired are counted and otherwise left out. Over all others the cycles of an
+        operator's causes add up to those of the run, times the lanes.
+    """
+    names, kinds = units["name"].to_pylist(), units["operator"].to_pylist()
+    columns = {name: units[name].to_numpy() for name in (*_OWN, "wait_input", "wait_output")}
+    firings = units["firings"].to_numpy()
+    groups = operators_of(names, kinds)
+    group_of = {names[unit]: name for name, _, members in groups for unit in members}
+    waits = _waits_of_units(fifos, {name: number for number, name in enumerate(names)}, group_of)
+    stalled = columns["wait_input"] + columns["wait_output"] + columns["wait_memory"]
+    found = []
+    for operator, kind, members in groups:
+        active = [unit for unit in members if firings[unit]]
+        place = place_of(names[members[0]])
+        # Labels may have a star of their own.
+        is_laned = bool(place.lane) and len(members) > 1
+        stage = place.stage or (f"{len(members)} lanes" if is_laned else _SINGLE)
+        found.append(
+            OperatorStalls(
+                stage=stage,
+                operator=operator,
+                kind=kind,
+                lanes=len(members),
+                active=len(active),
+                work=_spread(columns["busy"], active, names),
+                stalled=_spread(stalled, active, names),
+                causes=_causes(active, columns, waits, names),
+            )
+        )
+    cycles = int(np.max(sum(columns.values()), initial=0)) if names else 0
+    return StallTree(cycles, tuple(found))
+
+
+def _waits_of_units(
+    fifos: pa.Table, numbers: Mapping[str, int], group_of: Mapping[str, str]
+) -> dict[int, list[tuple[str, str, int]]]:
+    """For each unit its waits for others: cause, operator at the other end, cycles."""
+    found: dict[int, list[tuple[str, str, int]]] = {}
+    ends = fifos["producer"].to_pylist(), fifos["consumer"].to_pylist()
+    waited = fifos["consumer_wait"].to_pylist(), fifos["producer_wait"].to_pylist()
+    for producer, consumer, wait_in, wait_out in zip(*ends, *waited, strict=True):
+        if wait_in:
+            found.setdefault(numbers[consumer], []).append(("input", group_of[producer], wait_in))
+        if wait_out:
+            found.setdefault(numbers[producer], []).append(("output", group_of[consumer], wait_out))
+    return found
+
+
+def _causes(
+    active: Sequence[int],
+    columns: Mapping[str, NDArray[np.int64]],
+    waits: Mapping[int, Sequence[tuple[str, str, int]]],
+    names: Sequence[str],
+) -> tuple[Cause, ...]:
+    """What took the cycles of an operator, those that took none left out."""
+    found: dict[tuple[str, str], dict[int, int]] = {
+        (cause, ""): {unit: int(columns[column][unit]) for unit in active}
+        for column, cause in _OWN.items()
+    }
+    for unit in active:
+        for cause, peer, cycles in waits.get(unit, ()):
+            of_lanes = found.setdefault((cause, peer), dict.fromkeys(active, 0))
+            of_lanes[unit] += cycles
+    made = [
+        Cause(cause, peer, _spread(np.array([*lanes.values()]), range(len(active)), own))
+        for (cause, peer), lanes in found.items()
+        if any(lanes.values())
+        for own in [[names[unit] for unit in lanes]]
+    ]
+    return tuple(sorted(made, key=lambda one: -one.cycles.most))
+
+
+def _spread(values: NDArray[np.int64], chosen: Sequence[int], names: Sequence[str]) -> Spread:
+    if not len(chosen):
+        return Spread(0, 0, 0, 0, "")
+    of_lanes = values[np.asarray(chosen)]
+    slowest = chosen[int(of_lanes.argmax())]
+    return Spread(
+        total=int(of_lanes.sum()),
+        least=int(of_lanes.min()),
+        median=int(np.median(of_lanes)),
+        most=int(of_lanes.max()),
+        slowest=names[slowest],
+    )

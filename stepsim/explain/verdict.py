@@ -1,0 +1,358 @@
+"""The verdict on a run: what bounds it, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from stepsim.explain.speed_of_light import Resource, SpeedOfLight
+from stepsim.explain.stalls import place_of
+from stepsim.explain.suggestions import Suggestion
+from stepsim.explain.what_if_cost import HELPS, WASTE
+from stepsim.results import Diagnosis
+
+__all__ = ["KINDS", "Verdict", "unfinished", "verdict_of"]
+
+KINDS: Final = {
+    "hbm_bandwidth": "HBM bandwidth",
+    "hbm_latency": "HBM latency",
+    "hbm_port": "the issue rate of a memory port",
+    "compute": "compute",
+    "onchip_bandwidth": "on-chip bandwidth",
+    "token_rate": "the token rate of an operator",
+    "back_pressure": "back-pressure",
+    "imbalance": "imbalance",
+    "serial_chain": "a serial chain",
+    "deadlock": "a deadlock",
+    "failed": "a failure",
+    "limit": "a limit",
+    "nothing": "nothing",
+}
+"""What a run can be bound by, in words."""
+
+_NEAR: Final = 0.8
+"""Share of a run from which on its largest bound is what it is bound by."""
+
+_ALIKE: Final = 0.95
+"""Share of the largest bound from which on another one is as large."""
+
+_HALF: Final = 0.5
+_UNEVEN: Final = 1.5
+"""The busiest lane over the mean, from which on work is unevenly spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What bounds a run.
+
+    Attributes
+    ----------
+    kind : one of `KINDS`.
+    resource : the same in words.
+    target : operators or FIFOs concerned, with commas between them; empty where there is none.
+    sentence : the verdict in one sentence.
+    """
+
+    kind: str
+    resource: str
+    target: str
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return asdict(self)
+
+
+def _made(kind: str, target: str, sentence: str) -> Verdict:
+    """A verdict of a kind."""
+    return Verdict(kind, KINDS[kind], target, sentence)
+
+
+def verdict_of(
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    suggestions: Sequence[Suggestion],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    """The verdict on a run that ended well.
+
+    Parameters
+    ----------
+    light : its lower bounds.
+    units : columns of its units.
+    suggestions : measured changes, the best one first.
+    path : operator, cause and cycles of the parts of the critical path, the longest first; empty
+        where it is not known.
+    """
+    largest = light.largest
+    if largest is None or not largest.bound:
+        return _made(
+            "nothing", "",
+            "bound by nothing: there is nothing to do, no operator works and none asks the memory",
+        )  # fmt: skip
+    if largest.bound >= _NEAR * light.cycles:
+        verdict = _with_others(_bound_by(largest, light, units, suggestions), light)
+        return _with_waste(verdict, suggestions)
+    best = suggestions[0] if suggestions and suggestions[0].gain >= HELPS else None
+    if best is None or best.kind not in _BY_CHANGE:
+        return _serial(light, path)
+    return _BY_CHANGE[best.kind](best, light, units, path)
+
+
+def _with_others(verdict: Verdict, light: SpeedOfLight) -> Verdict:
+    """The verdict, with other resources that take as long: relaxing one alone does not help."""
+    first, *rest = light.resources
+    near = [one for one in rest if one.bound >= _ALIKE * first.bound and one.target != first.target]
+    if not near:
+        return verdict
+    names = [
+        f"{KINDS[one.kind]} of {one.target}" if one.target else KINDS[one.kind] for one in near
+    ]
+    return replace(verdict, sentence=f"{verdict.sentence}; {' and '.join(names)} takes as long")
+
+
+def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
+    """The verdict, with the change that saves more than more of the resource: less of it to do."""
+    more = [one.gain for one in suggestions if one.kind == verdict.kind]
+    ending = [one for one in suggestions if one.kind in WASTE and one.gain >= HELPS]
+    best = max(ending, key=lambda one: one.gain, default=None)
+    if best is None or verdict.kind == "imbalance" or best.gain <= max(more, default=0.0):
+        return verdict
+    told = f"{verdict.sentence}; {best.description} saves {_percent(best.gain)}"
+    than = f", more of the resource {_percent(max(more))}" if more else ""
+    return replace(verdict, sentence=told + than)
+
+
+def _bound_by(
+    largest: Resource,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    suggestions: Sequence[Suggestion],
+) -> Verdict:
+    """The verdict on a run near a lower bound."""
+    share, target = _percent(largest.bound / light.cycles), largest.target
+    if largest.kind == "hbm_bandwidth":
+        used = _percent(largest.share)
+        return _made(
+            "hbm_bandwidth", "",
+            f"bound by HBM bandwidth: {used} of the peak is used, and the requests alone take "
+            f"{largest.bound:,} of {light.cycles:,} cycles",
+        )  # fmt: skip
+    if largest.kind == "hbm_latency":
+        return _made(
+            "hbm_latency", target,
+            f"bound by HBM latency: the {largest.used:,} accesses of {target} one after the other "
+            f"take {share} of the run",
+        )  # fmt: skip
+    if largest.kind == "hbm_port":
+        return _made(
+            "hbm_port", target,
+            f"bound by the memory port of {target}: issuing {_rate(largest, light)} in a cycle "
+            f"takes {_percent(largest.share)} of the run, with the latency of its accesses "
+            f"{share}; more loads or a larger par_dispatch share the work",
+        )  # fmt: skip
+    if largest.kind == "token_rate":
+        return _made(
+            "token_rate", target,
+            f"bound by the token rate of {target}, which is busy {share} of the run passing "
+            "tokens on",
+        )  # fmt: skip
+    return _operator(largest, light, units, suggestions)
+
+
+def _rate(port: Resource, light: SpeedOfLight) -> str:
+    bundle = round(port.peak / light.cycles)
+    return f"{bundle} request{'s' * (bundle != 1)}"
+
+
+def _operator(
+    largest: Resource,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    suggestions: Sequence[Suggestion],
+) -> Verdict:
+    """An operator is busy throughout: is it slow, or does it get more work than its peers?"""
+    target, what = largest.target, KINDS[largest.kind]
+    share, lanes = _percent(largest.bound / light.cycles), _lanes(units, target)
+    told = f"bound by {what} of {target}, which is busy {share} of the run"
+    if lanes is None:
+        return _made(largest.kind, target, told)
+    balance = [one for one in suggestions if one.kind == "balance"]
+    if lanes.load >= _UNEVEN and (not balance or balance[0].gain >= HELPS):
+        return _made(
+            "imbalance", target,
+            f"bound by imbalance: {target} is busy {share} of the run and fires {lanes.load:.1f} "
+            f"times as often as the mean of its {lanes.number} lanes",
+        )  # fmt: skip
+    if lanes.pace >= _UNEVEN:
+        told += (
+            f" and takes {lanes.pace:.1f} times as long as the median of its {lanes.number} lanes"
+        )
+    return _made(largest.kind, target, told)
+
+
+class _Lanes(NamedTuple):
+    """A lane beside its peers: how often it fires over their mean, and its cycles per firing over
+    their median."""
+
+    number: int
+    load: float
+    pace: float
+
+
+def _lanes(units: Mapping[str, Any], target: str) -> _Lanes | None:
+    names = list(units["name"])
+    own, group = names.index(target), place_of(target)
+    if not group.lane:
+        return None
+    kind = units["operator"][own]
+    peers = [
+        number
+        for number, name in enumerate(names)
+        if units["operator"][number] == kind and place_of(name).operator == group.operator
+    ]
+    if len(peers) < 2:
+        return None
+    firings, busy = np.asarray(units["firings"])[peers], np.asarray(units["busy"])[peers]
+    fired = firings > 0
+    each = busy[fired] / firings[fired]
+    at = peers.index(own)
+    median = float(np.median(each))
+    return _Lanes(
+        len(peers),
+        float(firings[at] / firings.mean()),
+        float(busy[at] / firings[at] / median) if median else 1.0,
+    )
+
+
+def _by_memory(
+    best: Suggestion,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    """Nothing is at its bound, but the memory decides."""
+    share = next((one.share for one in light.resources if one.kind == best.kind), 0.0)
+    used = f", which is used to {_percent(share)}" if best.kind == "hbm_bandwidth" else ""
+    return _made(
+        best.kind, best.target,
+        f"bound by {KINDS[best.kind]}{used}: {best.description} saves {_percent(best.gain)}",
+    )  # fmt: skip
+
+
+def _by_queue(
+    best: Suggestion,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    names = best.targets
+    on = f"queue {names[0]}" if len(names) == 1 else f"queues {' and '.join(names[:2])}"
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return _made(
+        "back_pressure", best.target,
+        f"bound by back-pressure on {on}{more}: deeper, "
+        f"{'it' if len(names) == 1 else 'they together'} save{'s' * (len(names) == 1)} "
+        f"{_percent(best.gain)} of the run",
+    )  # fmt: skip
+
+
+def _by_operator(
+    best: Suggestion,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    """One operator takes half of the run, or many take it in turns."""
+    names = list(units["name"])
+    work = light.work["compute" if best.kind == "compute" else "onchip"]
+    most = max((int(work[names.index(name)]) for name in best.targets if name in names), default=0)
+    if best.kind == "compute" and most < _HALF * light.cycles:
+        return _serial(light, path)
+    return _made(
+        best.kind, best.target,
+        f"bound by {KINDS[best.kind]}{' of ' + best.target if best.target else ''}: "
+        f"{best.description} saves {_percent(best.gain)} of the run",
+    )  # fmt: skip
+
+
+def _by_balance(
+    best: Suggestion,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    return _made(
+        "imbalance", best.target,
+        f"bound by imbalance of the routing: {best.description} saves {_percent(best.gain)}",
+    )  # fmt: skip
+
+
+def _by_pair(
+    best: Suggestion,
+    light: SpeedOfLight,
+    units: Mapping[str, Any],
+    path: Sequence[tuple[str, str, int]],
+) -> Verdict:
+    """Two limits of about the same length: the larger one gives the verdict its kind."""
+    largest = light.largest
+    if largest is None:
+        return _serial(light, path)
+    return _made(
+        largest.kind, best.target or largest.target,
+        f"bound by {KINDS[largest.kind]} and more at once: {best.description} save "
+        f"{_percent(best.gain)} of the run, and neither does alone",
+    )  # fmt: skip
+
+
+_BY_CHANGE: Final = {
+    "hbm_bandwidth": _by_memory,
+    "hbm_latency": _by_memory,
+    "hbm_port": _by_memory,
+    "onchip_bandwidth": _by_operator,
+    "compute": _by_operator,
+    "fifo_depth": _by_queue,
+    "balance": _by_balance,
+    "combined": _by_pair,
+}
+
+
+def _serial(light: SpeedOfLight, path: Sequence[tuple[str, str, int]]) -> Verdict:
+    """Units take turns: no resource is busy for long, and no single change helps much."""
+    largest = light.largest
+    busy = 0.0 if largest is None else largest.bound / light.cycles
+    told = f"bound by a serial chain: no resource is busy for more than {_percent(busy)} of the run"
+    parts = [f"{operator} ({cause}, {_percent(n / light.cycles)})" for operator, cause, n in path]
+    if parts:
+        told += f", which passes through {' and '.join(parts[:2])}"
+    target = ", ".join(dict.fromkeys(operator for operator, _, _ in path[:2]))
+    return _made("serial_chain", target, told)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def unfinished(diagnosis: Diagnosis) -> Verdict:
+    """The verdict on a run that is not ok."""
+    if diagnosis.status == "deadlock":
+        full = diagnosis.deepen
+        circle = len(diagnosis.circular_wait)
+        if circle > 1:
+            told = f"a deadlock: {circle} units wait for each other"
+        elif circle:
+            told = f"a deadlock: {diagnosis.circular_wait[0].unit} waits for itself"
+        else:
+            told = "a deadlock: a token is awaited that is never sent"
+        more = len(diagnosis.waits) - circle
+        if circle and more:
+            told += f", {more} more {'are' if more > 1 else 'is'} blocked as well"
+        told += f", with {', '.join(full[:3])} full" if full else ""
+        return _made("deadlock", ", ".join(full), told)
+    if diagnosis.failures:
+        first = diagnosis.failures[0]
+        return _made("failed", first.unit, f"it failed: {first}")
+    return _made(diagnosis.status, "", diagnosis.summary)
