@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stepsim.results.columns import schema
-from stepsim.results.writing import write_tables
+from stepsim.results.writing import write_run_tables
 
 if TYPE_CHECKING:
     from stepsim.results import Result
@@ -33,8 +33,13 @@ def write_run(
     record: Mapping[str, Any],
     parameters: Mapping[str, pa.Field],
     result: Result,
+    bins: int | None = None,
+    path_segments: pa.Table | None = None,
 ) -> None:
     """Write the record to ``path`` and the stall breakdown of units and the FIFOs beside it.
+
+    With a number of ``bins`` the run over time stands beside it too, and so do the segments of its
+    critical path where they are given; those of an earlier run do not stay.
 
     Raises
     ------
@@ -45,7 +50,11 @@ def write_run(
         "units": result.units,
         "fifos": result.fifos,
     }
-    write_tables(path, tables)
+    if bins is not None:
+        tables["timeline"] = result.timeline(bins)
+    if path_segments is not None:
+        tables["path"] = path_segments
+    write_run_tables(path, tables, result.identity)
 
 
 def _flat(value: Any, field: pa.Field) -> Any:

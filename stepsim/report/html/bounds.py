@@ -1,0 +1,94 @@
+"""What each resource alone would take, and in one sentence what bounds a run.
+
+This is what the totals tell. Where the file of a run has what `stepsim why` found by running it
+again, that is shown instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["bounds", "verdict"]
+
+_NEAR: Final = 0.8
+"""Share of a resource from which it is said to bound a run."""
+
+
+def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
+    """The least cycles that each resource needs for what the run did, largest first.
+
+    Each has ``kind``, the operator that it is of as ``target``, which may be empty, the amount
+    ``used`` and what the resource could give meanwhile as ``peak``, both in ``unit``, ``share``,
+    which is used / peak, and ``bound``, the cycles that it takes alone.
+    """
+    cycles = row["cycles"]
+    found = []
+    bandwidth = row.get("peak_bandwidth")
+    if bandwidth and row.get("bandwidth_utilization") is not None:
+        found.append(_bound("hbm_bandwidth", row["bus_bytes"], bandwidth, "bytes", cycles))
+    compute = row.get("allocated_flops_per_cycle")
+    if compute and row.get("flops") is not None:
+        found.append(_bound("compute", row["flops"], compute, "FLOPs", cycles))
+    if units.num_rows:
+        busy = units["busy"].to_numpy()
+        top = int(np.argmax(busy))
+        name = units["name"][top].as_py()
+        found.append(_bound("busiest_operator", int(busy[top]), 1, "cycles", cycles, name))
+    return sorted(found, key=lambda one: -one["bound"])
+
+
+def _bound(
+    kind: str, used: int, rate: float, unit: str, cycles: int, target: str = ""
+) -> dict[str, Any]:
+    """Of a resource that gives ``rate`` in a cycle."""
+    return {
+        "kind": kind,
+        "target": target,
+        "used": used,
+        "peak": rate * cycles,
+        "unit": unit,
+        "share": used / (rate * cycles) if cycles else 0.0,
+        "bound": math.ceil(used / rate),
+    }
+
+
+_TEXTS: Final = {
+    "hbm_bandwidth": "off-chip bandwidth",
+    "compute": "the compute of all operators",
+    "busiest_operator": "the work of one operator",
+}
+
+
+def verdict(row: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """``kind`` and ``sentence``: what bounds the run as far as the totals tell."""
+    status = row["status"]
+    if status != "ok":
+        kinds = {
+            "deadlock": "The run ended in a deadlock",
+            "failed": "An operator failed",
+            "limit": "The run reached a limit",
+        }
+        return {
+            "kind": status,
+            "sentence": f"{kinds.get(status, status)} after {row['cycles']:,} cycles.",
+        }
+    if not row["cycles"]:
+        return {"kind": "empty", "sentence": "The run took no time."}
+    top = found[0]
+    what = _TEXTS[top["kind"]] + (f", {top['target']}" if top["target"] else "")
+    if top["share"] >= _NEAR:
+        sentence = (
+            f"Bound by {what}: it alone needs {top['bound']:,} of the {row['cycles']:,} cycles "
+            f"({top['share']:.1%})."
+        )
+        return {"kind": top["kind"], "sentence": sentence}
+    return {
+        "kind": "unexplained",
+        "sentence": f"No resource is near its peak: the one that is used most, {what}, needs "
+        f"{top['share']:.1%} of the cycles. Waits, latency and imbalance are the rest.",
+    }

@@ -1,0 +1,42 @@
+"""Units that do the same for other experts, regions or lanes: the lanes of one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepsim.results.places import operators_of
+
+__all__ = ["Groups"]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The operators of a program with their lanes.
+
+    Attributes
+    ----------
+    names, kinds : of each operator.
+    members : numbers of its units.
+    of_unit : number of the operator of each unit.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
+    of_unit: tuple[int, ...]
+
+    @classmethod
+    def of(cls, units: Sequence[str], kinds: Sequence[str]) -> Groups:
+        """From the names and kinds of the units."""
+        found = operators_of(units, kinds)
+        of_unit = [0] * len(units)
+        for group, (_, _, members) in enumerate(found):
+            for unit in members:
+                of_unit[unit] = group
+        return cls(
+            tuple(name for name, _, _ in found),
+            tuple(kind for _, kind, _ in found),
+            tuple(tuple(members) for _, _, members in found),
+            tuple(of_unit),
+        )

@@ -1,0 +1,95 @@
+"""One HTML file: markup, styles, scripts, the plotting library and what is to be shown as JSON.
+
+Names of users stand in the JSON alone, and the scripts put them into the page as text. The content
+security policy of the page names its scripts by digest and allows no address, so that neither an
+injected script would run nor anything be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from os import PathLike
+from typing import Any, Final
+
+from stepsim.atomic import replacing
+from stepsim.errors import OutputError
+
+__all__ = ["page", "require_plotly", "write_page"]
+
+_SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "run": ("base.js", "table.js", "charts.js", "layout.js", "graph.js", "stalls.js", "run.js"),
+    "sweep": ("base.js", "table.js", "charts.js", "sweep.js"),
+}
+"""Files of each kind of page, in the order in which they run; `start.js` comes last."""
+
+
+def require_plotly() -> str:
+    """The source of plotly.js. Raises OutputError when the package plotly is not installed."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise OutputError(
+            "a report needs plotly; install it with: pip install 'stepsim[report]'"
+        ) from error
+    source: str = get_plotlyjs()
+    return source
+
+
+def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
+    """Write the page of a document, as `run_document` or `sweep_document` makes it.
+
+    Returns
+    -------
+    Size of the file in bytes.
+
+    Raises
+    ------
+    OutputError : plotly is not installed, or the file cannot be written; then none is there.
+    """
+    content = page(document, require_plotly()).encode()
+    with replacing(path) as (part,):
+        part.write_bytes(content)
+    return len(content)
+
+
+def page(document: Mapping[str, Any], plotly: str) -> str:
+    """The text of the page; ``plotly`` is the source of the plotting library."""
+    scripts = [plotly, *map(_text, (*_SCRIPTS[document["kind"]], "start.js"))]
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "TITLE": html.escape(str(document["title"])),
+        "POLICY": html.escape(policy),
+        "STYLE": _text("report.css"),
+        "DATA": _json(document),
+        "SCRIPTS": "\n".join(f"<script>{script}</script>" for script in scripts),
+    }
+    text = _text("page.html")
+    # What stands before a mark is done, so that no part is searched for marks.
+    made = []
+    for name, part in parts.items():
+        before, _, text = text.partition(f"{{{{{name}}}}}")
+        made += [before, part]
+    return "".join([*made, text])
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    """JSON that no parser of HTML takes for markup."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

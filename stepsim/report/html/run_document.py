@@ -1,0 +1,127 @@
+"""What the page of a run shows, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from stepsim.report.html.activity import activity
+from stepsim.report.html.bounds import bounds, verdict
+from stepsim.report.html.groups import Groups
+from stepsim.report.html.reading import RunTables
+from stepsim.report.html.roofline import roofline
+from stepsim.results.diagnosis import Diagnosis
+from stepsim.results.places import place_of
+
+__all__ = ["column_facts", "plain", "run_document", "table_document"]
+
+
+def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the page of a run shows.
+
+    Parameters
+    ----------
+    tables : of the run. Where its file has no ``why``, verdict and bounds are what the totals tell.
+    stalls : as plain values, what `stepsim.explain.stall_tree` finds.
+    """
+    row, units, fifos = tables.row, tables.units, tables.fifos
+    groups = Groups.of(units["name"].to_pylist(), units["operator"].to_pylist())
+    cycles = row["cycles"]
+    found = bounds(row, units)
+    numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
+    edges = table_document(fifos)
+    path = tables.others.get("path")
+    diagnosis = row.get("diagnosis")
+    for end in ("producer", "consumer"):
+        edges["columns"][end] = [numbers[name] for name in edges["columns"][end]]
+    return {
+        "kind": "run",
+        "title": _title(tables),
+        "file": tables.name,
+        "row": {name: plain(value) for name, value in row.items()},
+        "facts": column_facts(tables.fields),
+        "units": table_document(units),
+        "fifos": edges,
+        "groups": asdict(groups),
+        "verdict": verdict(row, found),
+        "diagnosis": diagnosis and str(Diagnosis.from_dict(diagnosis)),
+        "bounds": found,
+        "roofline": roofline(units, fifos, cycles),
+        "stalls": plain(stalls),
+        "activity": activity(units, groups, cycles),
+        "why": plain(row.get("why")),
+        "timeline": _optional(tables.others.get("timeline")),
+        "path": None if path is None else path_parts(path),
+    }
+
+
+def _title(tables: RunTables) -> str:
+    row = tables.row
+    parts = [row.get("workload") or row.get("program") or "run", row.get("model")]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _optional(table: pa.Table | None) -> dict[str, Any] | None:
+    return None if table is None else table_document(table)
+
+
+def path_parts(segments: pa.Table) -> list[dict[str, Any]]:
+    """The cycles of a critical path by operator, all lanes together, and cause, longest first."""
+    names = {name: place_of(name).operator for name in segments["operator"].unique().to_pylist()}
+    groups = pa.array([names[name] for name in segments["operator"].to_pylist()], pa.string())
+    table = pa.table({"operator": groups, "cause": segments["cause"], "cycles": segments["cycles"]})
+    found = table.group_by(["operator", "cause"]).aggregate(
+        [("cycles", "sum"), ("cycles", "count")]
+    )
+    parts = [
+        {
+            "operator": row["operator"],
+            "cause": row["cause"],
+            "cycles": row["cycles_sum"],
+            "segments": row["cycles_count"],
+        }
+        for row in found.to_pylist()
+    ]
+    return sorted(parts, key=lambda part: (-part["cycles"], part["operator"], part["cause"]))
+
+
+def table_document(table: pa.Table) -> dict[str, Any]:
+    """A table as its ``columns`` by name, their ``facts`` and the number of ``rows``."""
+    return {
+        "columns": {name: plain(table[name].to_pylist()) for name in table.schema.names},
+        "facts": column_facts(table.schema),
+        "rows": table.num_rows,
+    }
+
+
+def column_facts(schema: pa.Schema) -> dict[str, Any]:
+    """Unit, definition and kind of each column: "number", "text" or "other"."""
+    return {one.name: _facts(one) for one in schema}
+
+
+def _facts(field: pa.Field) -> dict[str, str]:
+    told = field.metadata or {}
+    number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    kind = "number" if number else "text" if pa.types.is_string(field.type) else "other"
+    return {
+        "unit": told.get(b"unit", b"").decode(),
+        "definition": told.get(b"definition", b"").decode(),
+        "kind": kind,
+    }
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON has: numbers that are not finite are null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if value is None or isinstance(value, str | int):
+        return value
+    return str(value)

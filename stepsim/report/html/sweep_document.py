@@ -1,0 +1,153 @@
+"""What the page of a sweep shows, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from stepsim.errors import ReportError
+from stepsim.report.html.run_document import column_facts, plain, table_document
+
+__all__ = ["SweepTables", "sweep_document"]
+
+_MOST_RUNS: Final = 60_000
+_MOST_FAILURES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTables:
+    """What a sweep holds.
+
+    Attributes
+    ----------
+    name : of the sweep.
+    runs : of the runs that succeeded: ``point``, the columns of ``traces`` and ``metrics``.
+    traces : columns of the runs that say on what they ran.
+    metrics : columns of the runs that were measured.
+    labels : name of each design point that has runs, by number.
+    designs : its values by axis, as they were specified.
+    trace_of : number of the trace of each run, the same for the same trace of all design points.
+    compare : gives the design points to compare, and the numbers of the traces that all of them
+        finished, by the runs to choose from, true for each of them.
+    failures : ``design``, ``error`` and ``message`` of the others.
+    missing : runs that are not done yet.
+    spec, versions : the specification and what computed the runs.
+    """
+
+    name: str
+    runs: pa.Table
+    traces: Sequence[str]
+    metrics: Sequence[str]
+    labels: Mapping[int, str]
+    designs: Mapping[int, Mapping[str, Any]]
+    trace_of: npt.NDArray[np.int64]
+    compare: Callable[[npt.NDArray[np.bool_]], tuple[Sequence[int], npt.NDArray[np.int64]]]
+    failures: pa.Table
+    missing: int
+    spec: Mapping[str, Any]
+    versions: Mapping[str, Any]
+
+
+def sweep_document(tables: SweepTables) -> dict[str, Any]:
+    """All that the page of a sweep shows.
+
+    Of a sweep of too many runs for a page, a part of the traces is taken, evenly.
+
+    Raises
+    ------
+    ReportError : there are too many design points for a page.
+    """
+    different, first, of_run = np.unique(tables.trace_of, return_index=True, return_inverse=True)
+    traces = _told(tables.runs.select(list(tables.traces)).take(pa.array(first)))
+    points = sorted(tables.labels)
+    step = -(-len(of_run) // _MOST_RUNS)
+    if len(points) > _MOST_RUNS:
+        raise ReportError(
+            f"sweep {tables.name}: a page holds at most {_MOST_RUNS:,} design points, found "
+            f"{len(points):,}; use `stepsim pareto` or `stepsim query`"
+        )
+    # A trace that is taken is taken for all design points.
+    kept = np.flatnonzero(of_run % step == 0)
+    runs = tables.runs.take(pa.array(kept))
+    place = {point: index for index, point in enumerate(points)}
+    metrics = [name for name in tables.metrics if runs[name].null_count < runs.num_rows]
+    axes = _axes([tables.designs[point] for point in points])
+    return {
+        "kind": "sweep",
+        "title": tables.name,
+        "designs": [tables.labels[point] for point in points],
+        "axes": axes,
+        "traces": {name: plain(values) for name, values in traces.items()},
+        "trace_count": len(different),
+        "trace_step": step,
+        "runs": {
+            "design": [place[point] for point in runs["point"].to_pylist()],
+            "trace": of_run[kept].tolist(),
+            **{name: plain(runs[name].to_pylist()) for name in metrics},
+        },
+        **_comparisons(tables, metrics, place, different, step),
+        "metrics": column_facts(runs.select(metrics).schema),
+        "counting": sorted(set(runs["counting"].to_pylist())),
+        "failures": table_document(tables.failures.slice(0, _MOST_FAILURES)),
+        "failed": tables.failures.num_rows,
+        "missing": tables.missing,
+        "spec": plain(tables.spec),
+        "versions": plain(tables.versions),
+    }
+
+
+def _told(traces: pa.Table) -> dict[str, list[Any]]:
+    """What is known of each trace, without columns that are null."""
+    names = traces.schema.names
+    return {n: traces[n].to_pylist() for n in names if traces[n].null_count < traces.num_rows}
+
+
+def _comparisons(
+    tables: SweepTables,
+    metrics: Sequence[str],
+    place: Mapping[int, int],
+    different: npt.NDArray[np.int64],
+    step: int,
+) -> dict[str, Any]:
+    """``measured``: number of the set of runs that have a metric, by metric; ``compared``: the
+    design points and traces to compare where one or two of these sets, as ``0 1``, must have it.
+    """
+    valid = [tables.runs[name].is_valid().to_numpy(zero_copy_only=False) for name in metrics]
+    sets: list[npt.NDArray[np.bool_]] = []
+    measured = {}
+    for name, own in zip(metrics, valid, strict=True):
+        same = (i for i, other in enumerate(sets) if np.array_equal(own, other))
+        measured[name] = next(same, len(sets))
+        if measured[name] == len(sets):
+            sets.append(own)
+    compared = {}
+    for i, one in enumerate(sets):
+        for j, other in enumerate(sets[i:], i):
+            points, traces = tables.compare(one & other)
+            common = np.searchsorted(different, traces)
+            compared[f"{i} {j}" if i < j else f"{i}"] = {
+                "designs": [place[point] for point in points],
+                "traces": common[common % step == 0].tolist(),
+            }
+    return {"measured": measured, "compared": compared}
+
+
+def _axes(designs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The values of each design point by axis, as text or number; axes have several values."""
+    keys = dict.fromkeys(key for design in designs for key in design)
+    found = {key: [_shown(design.get(key)) for design in designs] for key in keys}
+    return {key: values for key, values in found.items() if len(set(values)) > 1}
+
+
+def _shown(value: Any) -> str | int | float:
+    if value is None:
+        return "default"
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
+    return json.dumps(value, sort_keys=True, default=str)
