@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepsim.cli.console import note, print_json, show, show_table
-from stepsim.cli.options import Json, check_output
+from stepsim.arguments import counted
+from stepsim.cli.console import note, number, print_json, show, show_table
+from stepsim.cli.options import AllowMissing, Cost, FailAbove, Json, Markdown, Where, check_output
+
+if TYPE_CHECKING:
+    from stepsim.sweep.analysis import Statistics
 
 __all__ = ["compare", "pareto", "query"]
 
@@ -19,19 +24,33 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep."
 
 def pareto(
     folder: Folder,
-    x: Annotated[
-        str, typer.Option(help="Metric of the x axis; smaller is better.")
-    ] = "onchip_bytes",
-    y: Annotated[str, typer.Option(help="Metric of the y axis; smaller is better.")] = "cycles",
+    x: Annotated[str, typer.Option(help="Metric of the x axis.")] = "onchip_bytes",
+    y: Annotated[str, typer.Option(help="Metric of the y axis.")] = "cycles",
+    z: Annotated[str | None, typer.Option(help="Third metric.")] = None,
+    where: Where = None,
+    cost: Cost = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Plot the design points to this file.")
     ] = None,
+    color: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="Color points of the plot by this axis.")
+    ] = None,
+    marker: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="Shape points of the plot by this axis.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show the Pareto-optimal design points of a sweep."""
+    """Show the Pareto-optimal design points of a sweep.
+
+    Metrics are means over the runs of a design; p50_cycles, p95_cycles and p99_cycles are
+    percentiles, and cost is a sum of weighted columns.
+    """
     from dataclasses import asdict
 
+    from stepsim.errors import ArgError
     from stepsim.sweep import design_costs
+    from stepsim.sweep.analysis.objectives import COST, is_cost, parse_weights
+    from stepsim.sweep.filters import find_name
     from stepsim.sweep.problems import listing
 
     if plot is not None:
@@ -39,39 +58,69 @@ def pareto(
 
         check_output(plot)
         check_picture(plot)
-    costs = design_costs(folder, x, y)
+    elif color or marker:
+        raise ArgError("--color and --marker are for pictures; give --plot FILE.png as well")
+    weights = None if cost is None else parse_weights(cost)
+    if cost is not None and not any(name and is_cost(name) for name in (x, y, z)):
+        if z is not None:
+            raise ArgError(
+                f"--cost: none of {x}, {y} and {z} is cost; give --z cost, or leave --cost out"
+            )
+        z = COST
+    costs = design_costs(folder, x, y, z, where=where, weights=weights)
+    metrics = [x, y] if z is None else [x, y, z]
     _note_missing(folder, costs.missing)
     designs = costs.designs
-    absent = designs - len(costs) - len(costs.left_out)
+    absent = designs - len(costs) - len(costs.left_out) - len(costs.violating)
     if absent:
         note(
-            f"{absent} of {designs} design points are left out: none of their runs succeeded and "
-            "has both metrics"
+            f"{absent} of {counted(designs, 'design point')} left out: none of their runs "
+            f"succeeded and {'has the metrics' if where is None else 'satisfies the condition'}"
         )
     if costs.left_out:
-        few = [f"{c.label}: {c.lost:,} of {costs.all_traces:,} lost" for c in costs.left_out]
+        verb = "lost" if where is None else "lost, or not chosen by --where"
+        few = [f"{c.label}: {c.lost:,} of {costs.all_traces:,} {verb}" for c in costs.left_out]
         note(
-            f"{len(few)} of {designs} design points are left out: with them, too few traces would "
-            f"be left that all points finished{listing(few, _SHOWN_LEFT_OUT)}"
+            f"{len(few)} of {counted(designs, 'design point')} left out: with them, too few traces "
+            f"would be left that all points finished{listing(few, _SHOWN_LEFT_OUT)}"
+        )
+    if costs.violating:
+        texts = [f"{label}: {', '.join(why)}" for label, why in costs.violating.items()]
+        note(
+            f"{len(texts)} of {designs} design points violate constraints of the search and are "
+            f"left out:{listing(texts, _SHOWN_LEFT_OUT)}"
         )
     if costs.remark:
         note(costs.remark)
     if plot is not None:
-        from stepsim.report import draw_designs
+        from stepsim.report import DesignLook, draw_designs
 
-        labels = f"mean {costs.title(x)}", f"mean {costs.title(y)}"
-        draw_designs(costs, *labels, plot, costs.remark)
+        def named(axis: str | None) -> tuple[str | None, tuple[str, ...] | None]:
+            if axis is None:
+                return None, None
+            full = find_name(axis, costs[0].values, "axis")
+            return full, tuple(str(c.values[full]) for c in costs)
+
+        (color_name, colors), (marker_name, markers) = named(color), named(marker)
+        third = None if z is None else costs.title(z)
+        look = DesignLook(third, colors, markers, color_name, marker_name)
+        draw_designs(costs, costs.title(x), costs.title(y), plot, costs.remark, look)
     if json:
-        print_json({"x": x, "y": y, **asdict(costs)})
+        names = {"x": x, "y": y} if z is None else {"x": x, "y": y, "z": z}
+        print_json({**names, **asdict(costs)})
         return
-    lost = any(cost.lost for cost in costs)
+    lost = any(c.lost for c in costs)
+    several = costs.traces > 1
+    titles = []
+    for metric in metrics:
+        titles.append(costs.title(metric))
+        titles += ["p50", "p95", "p99"] if several else []
     show_table(
         [
             "design point",
             "runs",
-            *(["lost"] if lost else []),
-            f"mean {costs.title(x)}",
-            f"mean {costs.title(y)}",
+            *([("lost" if where is None else "left out")] if lost else []),
+            *titles,
             "Pareto-optimal",
         ],
         [
@@ -79,8 +128,7 @@ def pareto(
                 c.label,
                 c.runs,
                 *([c.lost] if lost else []),
-                _number(c.x),
-                _number(c.y),
+                *_judged_by((c.x, c.y, c.z), c.statistics, several=several),
                 "yes" if c.pareto_optimal else "",
             ]
             for c in sorted(costs, key=lambda cost: (cost.x, cost.y))
@@ -89,38 +137,96 @@ def pareto(
     )
 
 
+def _judged_by(
+    values: Sequence[float | None], statistics: Sequence[Statistics], *, several: bool
+) -> list[str]:
+    found = []
+    for value, own in zip(values, statistics, strict=False):
+        found.append(number(value or 0.0))
+        found += [number(one) for one in (own.p50, own.p95, own.p99)] if several else []
+    return found
+
+
 def _note_missing(folder: Path, missing: int) -> None:
     if missing:
-        note(f"{folder}: {missing:,} runs are not done yet; continue the sweep with --resume")
+        note(f"{folder}: {counted(missing, 'run')} not done yet; continue the sweep with --resume")
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="A", help="Folder of a sweep.")],
-    after: Annotated[
-        Path, typer.Argument(metavar="B", help="Folder of the sweep to compare it with.")
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="Folder of a sweep, or file of a run.")
     ],
+    after: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[B]", help="Folder or file of the same kind; none with --baseline."
+        ),
+    ] = None,
     metric: Annotated[str, typer.Option(help="Metric to compare.")] = "cycles",
     rows: Annotated[int, typer.Option(min=1, help="Number of runs to show.")] = 20,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=VALUE,...", help="Compare designs of a sweep with those of these values."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Compare in groups, as of layer,step."),
+    ] = None,
+    where: Where = None,
+    cost: Cost = None,
     json: Json = False,
+    markdown: Markdown = False,
+    fail_above: FailAbove = None,
+    allow_missing: AllowMissing = False,
 ) -> None:
-    """Compare two sweeps run by run: new failures first, then regressions."""
+    """Compare two runs, or two sweeps run by run: new failures first, then regressions.
+
+    With --baseline or --by, the designs of a sweep are compared with a baseline of the same or of
+    another sweep, paired by their axes and traces, whatever constants the sweeps have.
+    """
     from dataclasses import asdict
 
+    from stepsim.cli.comparing import Gate, compare_runs, sweeps_markdown
+    from stepsim.cli.designs import show_against_baseline
+    from stepsim.errors import ArgError
     from stepsim.sweep import compare as compare_sweeps
 
+    if json and markdown:
+        raise ArgError("--json and --markdown: only one can be printed; leave one out")
+    if baseline is not None or by is not None:
+        show_against_baseline(
+            (before, after), metric, baseline, by, where=where, cost=cost, rows=rows, json=json,
+            markdown=markdown, fail_above=fail_above, allow_missing=allow_missing,
+        )  # fmt: skip
+        return
+    if where is not None or cost is not None:
+        raise ArgError("--where and --cost compare designs; give --baseline or --by as well")
+    if after is None:
+        raise ArgError("B: missing; name what to compare with, or a --baseline within A")
+    gate = Gate(metric, fail_above, allow_missing=allow_missing)
+    if before.is_file() or after.is_file():
+        compare_runs(before, after, gate, rows, json=json, markdown=markdown)
+        return
     found = compare_sweeps(before, after, metric)
     _note_missing(before, found.missing_before)
     _note_missing(after, found.missing_after)
     if found.remark:
         note(found.remark)
+    regression = gate.of_sweeps(found)
     if json:
-        print_json({**asdict(found), "remark": found.remark})
+        print_json({**asdict(found), "remark": found.remark, "regression": regression or None})
+    elif markdown:
+        show(sweeps_markdown(found, (before, after), regression, rows))
+    if json or markdown:
+        gate.close(regression)
         return
-    listed = [["", _number(f.before), f.error, f.label] for f in found.new_failures] + [
+    listed = [["", number(f.before), f.error, f.label] for f in found.new_failures] + [
         [
             "" if change.ratio is None else f"{change.ratio:.4f}",
-            _number(change.before),
-            _number(change.after),
+            number(change.before),
+            number(change.after),
             change.label,
         ]
         for change in found.changes
@@ -135,7 +241,7 @@ def compare(
         "failing in both": found.failing_in_both,
     }
     show(
-        f"{found.title} ({order}): {len(found.changes)} runs in both, {larger} larger, "
+        f"{found.title} ({order}): {counted(len(found.changes), 'run')} in both, {larger} larger, "
         f"{smaller} smaller, {len(found.changes) - larger - smaller} equal{mean}; "
         + "".join(f"{count} {name}, " for name, count in ends.items() if count)
         + f"{found.only_before} only in A, {found.only_after} only in B\n",
@@ -145,6 +251,7 @@ def compare(
         note(f"{len(listed) - rows:,} more; --rows N shows N of them, --json all")
     if found.new_failures:
         note(f'to see why they fail: stepsim query {after} "SELECT design, message FROM failures"')
+    gate.close(regression)
 
 
 def query(
@@ -163,11 +270,6 @@ def query(
         return
     columns = [column.to_pylist() for column in found.columns]
     show_table(found.column_names, list(zip(*columns, strict=True)))
-
-
-def _number(value: float) -> str:
-    """To the unit where it is large, to four digits where it is not."""
-    return f"{value:,.0f}" if abs(value) >= 1000 or value.is_integer() else f"{value:.4g}"
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stepsim.report.design_marks import DesignLook, draw_marks, scaled_ticks
 from stepsim.report.saving import save_picture
 from stepsim.report.style import BLUE, FRAMED, VERMILION, empty
+from stepsim.report.units import axis_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DesignPoint", "draw_designs"]
+__all__ = ["DesignLook", "DesignPoint", "draw_designs"]
 
 _LISTED = 24
 """Names that fit beside the picture."""
@@ -53,7 +55,12 @@ class DesignPoint(Protocol):
 
 
 def draw_designs(
-    points: Sequence[DesignPoint], x: str, y: str, path: str | Path, remark: str = ""
+    points: Sequence[DesignPoint],
+    x: str,
+    y: str,
+    path: str | Path,
+    remark: str = "",
+    look: DesignLook | None = None,
 ) -> None:
     """Draw design points into an image file, with the Pareto frontier.
 
@@ -67,27 +74,34 @@ def draw_designs(
     path : its suffix chooses the format: .png, .svg or .pdf. The file appears complete or not at
         all.
     remark : stands above the picture.
+    look : what colors and shapes say; none tells points of the frontier from others.
 
     Raises
     ------
     OutputError : the suffix is another, matplotlib is missing, or the file cannot be written.
     """
     # To fit, so that the list beside the axes is part of the picture, however wide it is.
-    save_picture(partial(_draw, points, x, y, remark), path, FRAMED, fit=True)
+    save_picture(partial(_draw, points, x, y, remark, look or DesignLook()), path, FRAMED, fit=True)
 
 
-def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str) -> Figure:
+def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: DesignLook) -> Figure:
     figure, axes = empty(6, 4)
     best = sorted((point for point in points if point.pareto_optimal), key=lambda point: point.x)
     others = [point for point in points if not point.pareto_optimal]
-    # Between two points of the frontier, what one can have is the first one.
-    axes.step([p.x for p in best], [p.y for p in best], where="post", color="0.7", zorder=1)
+    if look.z is None:
+        # Between two points of the frontier, what one can have is the first one.
+        axes.step([p.x for p in best], [p.y for p in best], where="post", color="0.7", zorder=1)
+    if look != DesignLook():
+        draw_marks(figure, axes, points, look)
+    plain = look == DesignLook()
     groups = ((best, VERMILION, "Pareto-optimal", 3), (others, BLUE, "others", 2))
     for group, color, name, order in groups:
-        if group:
+        if group and plain:
             spots = axes.scatter([p.x for p in group], [p.y for p in group], s=16, zorder=order)
             spots.set(color=color, label=f"{name} ({len(group)})")
-    axes.legend(fontsize=8, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.13))
+    if plain:
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+        axes.legend(fontsize=8, frameon=False, ncols=2, **place)
     axes.margins(0.08)
     axes.set_title(remark, fontsize=8, parse_math=False)
     numbers = _name_points(axes, best, others)
@@ -154,10 +168,7 @@ def _make_room(axes: Any, numbers: Sequence[Any]) -> None:
 
 
 def _label_axis(axis: Any, label: str, largest: float) -> None:
-    """Few ticks, and large numbers in thousands or millions: ``120 M``."""
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5))
-    if largest >= 10_000:
-        axis.set_major_formatter(EngFormatter())
-    axis.set_label_text(label, parse_math=False)
+    """Few ticks in a unit that suits the largest number: ``mean cycles (Mcycles)``."""
+    scale, unit = axis_unit(label, largest)
+    scaled_ticks(axis, scale)
+    axis.set_label_text(f"{label} [{unit}]" if unit else label, parse_math=False)

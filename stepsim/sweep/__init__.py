@@ -1,13 +1,20 @@
 """Many runs: described, executed, kept, compared."""
 
 from stepsim.sweep.analysis import (
+    AgainstBaseline,
+    BaselineComparison,
+    Best,
+    BestOfGroup,
     Change,
     Comparison,
     DesignCost,
     DesignCosts,
     LeftOut,
     NewFailure,
+    Statistics,
+    best,
     compare,
+    compare_baseline,
     design_costs,
     dominates,
     frontier,
@@ -28,12 +35,17 @@ from stepsim.sweep.run import (
     runs_left,
 )
 from stepsim.sweep.schema import FAILURES_SCHEMA, UNIT_ROWS_SCHEMA, runs_schema
+from stepsim.sweep.search import Trial, TuneProgress, TuneSpec, Tuning, tune
 from stepsim.sweep.signals import Ended
 from stepsim.sweep.spec import SweepSpec, load_spec
 
 __all__ = [
     "FAILURES_SCHEMA",
     "UNIT_ROWS_SCHEMA",
+    "AgainstBaseline",
+    "BaselineComparison",
+    "Best",
+    "BestOfGroup",
     "Change",
     "Comparison",
     "DesignCost",
@@ -42,11 +54,18 @@ __all__ = [
     "LeftOut",
     "NewFailure",
     "Plan",
+    "Statistics",
     "SweepProgress",
     "SweepSpec",
     "SweepSummary",
+    "Trial",
+    "TuneProgress",
+    "TuneSpec",
+    "Tuning",
+    "best",
     "check_backend",
     "compare",
+    "compare_baseline",
     "design_costs",
     "dominates",
     "estimate_seconds",
@@ -61,4 +80,5 @@ __all__ = [
     "run_sweep",
     "runs_left",
     "runs_schema",
+    "tune",
 ]

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepsim.errors import SweepError
 from stepsim.sweep.disk import reading, replacing
@@ -27,7 +27,9 @@ from stepsim.sweep.lines import append_line, whole_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MANIFEST", "DamagedError", "Digest", "Digests", "digest_of", "missing"]
+__all__ = [
+    "MANIFEST", "DamagedError", "Digest", "Digests", "digest_of", "digest_of_json", "missing",
+]  # fmt: skip
 
 MANIFEST = "sweep.json"
 """What is run, in the folder of a sweep; its digest is the first."""
@@ -54,6 +56,11 @@ def digest_of(path: Path) -> Digest:
         return Digest(file.tell(), found.hexdigest())
 
 
+def digest_of_json(content: Any) -> str:
+    """SHA-256 of what JSON can hold, the same for equal content."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 class Digests:
     """The digests of the files of one sweep, which is known by the digest of its plan.
 
@@ -69,6 +76,7 @@ class Digests:
         self._plan = plan
         self._known: dict[str, Digest] = {}
         self._foreign: set[str] = set()
+        self._manifests: set[Digest] = set()
         self.damaged_lines: list[int] = []
 
     @classmethod
@@ -99,7 +107,7 @@ class Digests:
             if parsed is None:
                 found.damaged_lines.append(number)
             elif parsed[0] == plan:
-                found._known |= parsed[1]
+                found._learn(parsed[1])
             else:
                 found._foreign |= parsed[1].keys()
         return found
@@ -129,7 +137,12 @@ class Digests:
         """
         named = {self._name(path): digest for path, digest in digests.items()}
         append_line(self.file, {"plan": self._plan, "files": named}, flushed=True)
+        self._learn(named)
+
+    def _learn(self, named: Mapping[str, Digest]) -> None:
         self._known |= named
+        if MANIFEST in named:
+            self._manifests.add(named[MANIFEST])
 
     def keep(self, groups: Iterable[Iterable[Path]]) -> None:
         """Forget files that are gone, with a line for each group of the others, in their order."""
@@ -155,6 +168,9 @@ class Digests:
         """
         expected = self._expected(path)
         with _read(path):
+            # That of a search grows: after a kill, the one before may stand there.
+            if path.name == MANIFEST and digest_of(path) in self._manifests:
+                return
             size = path.stat().st_size
             # Most damage is told without reading anything.
             found = digest_of(path) if size == expected.size else Digest(size, "")

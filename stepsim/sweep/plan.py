@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +24,7 @@ from stepsim.sweep.designs import (
     read_designs,
     resolve_points,
 )
+from stepsim.sweep.digests import digest_of_json
 from stepsim.sweep.pairs import pair_traces, without_routing
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
@@ -36,7 +35,7 @@ from stepsim.sweep.traces import NO_TRACE, Trace, of_traces
 from stepsim.workloads import KV_LENGTHS, ROUTING, Workload
 from stepsim.workloads.loading import Source, find_workload
 
-__all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan"]
+__all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan", "traces_of", "versions"]
 
 CODE = "the workload's file"
 """Part of a plan: the code of a user's workload."""
@@ -71,7 +70,7 @@ class Chunk:
 
     def run_key(self, trace: Trace) -> str:
         """What makes a run what it is, apart from the code of the workload and of stepsim."""
-        return _digest([*self.point.content, trace.key, dict(self.limits)])[:20]
+        return digest_of_json([*self.point.content, trace.key, dict(self.limits)])[:20]
 
 
 @dataclass(frozen=True)
@@ -176,11 +175,11 @@ class Plan:
             "traces": traces,
             **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
         }
-        return {name: _digest(content) for name, content in contents.items()}
+        return {name: digest_of_json(content) for name, content in contents.items()}
 
     def digest(self) -> str:
         """Equal plans give equal rows."""
-        return _digest([self.parts, versions(), SWEEP_SCHEMA_VERSION])
+        return digest_of_json([self.parts, versions(), SWEEP_SCHEMA_VERSION])
 
     def differences(self, parts: Mapping[str, str]) -> list[str]:
         """Names of the parts that are others in another plan."""
@@ -193,10 +192,6 @@ class Plan:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -240,7 +235,7 @@ def make_plan(draft: Draft) -> Plan:
         _check_alone(draft, spec, problems)
     traces: dict[int, tuple[Trace, ...]] = {}
     if not draft.wrong & {"traces", "lengths", "pairs"}:
-        found = _traces_of(spec, workload, designs, problems)
+        found = traces_of(spec, workload, designs, problems, {})
         with problems.collected():
             runs = sum(map(len, found.values()))
             check_size("grid", runs, MOST_RUNS, "runs", "divide it, or draw a sample of the traces")
@@ -278,11 +273,17 @@ def _check_alone(draft: Draft, spec: SweepSpec, problems: Problems) -> None:
                 problems.add(f"machine: {error}")
 
 
-def _traces_of(
-    spec: SweepSpec, workload: type[Workload], designs: Sequence[Design], problems: Problems
+def traces_of(
+    spec: SweepSpec,
+    workload: type[Workload],
+    designs: Sequence[Design],
+    problems: Problems,
+    by_shape: dict[Experts, tuple[Trace, ...]],
 ) -> dict[int, tuple[Trace, ...]]:
-    """The traces of each design point, read once for all points with as many experts."""
-    by_shape: dict[Experts, tuple[Trace, ...]] = {}
+    """The traces of each design point, read once for all points with as many experts.
+
+    What was read is kept in ``by_shape``; what is wrong goes to ``problems``.
+    """
     found: dict[int, tuple[Trace, ...]] = {}
     for design in designs:
         try:

@@ -17,7 +17,8 @@ from stepsim.errors import OutputError, SweepError
 from stepsim.simulation import ensure_compiled, warm_up
 from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
 from stepsim.sweep.dispatch import dispatch
-from stepsim.sweep.plan import Chunk, Plan, make_plan, versions
+from stepsim.sweep.plan import Chunk, Plan, make_plan
+from stepsim.sweep.saving import Saving
 from stepsim.sweep.signals import ended_by_signals, signals_held
 from stepsim.sweep.spec import SweepSpec, read_spec
 from stepsim.sweep.store import Store
@@ -27,10 +28,14 @@ __all__ = [
     "SweepProgress",
     "SweepSummary",
     "check_backend",
+    "check_jobs",
+    "close_backend",
     "estimate_seconds",
     "plan_sweep",
     "run_sweep",
     "runs_left",
+    "start_backend",
+    "sum_up",
 ]
 
 _PROBES = 3
@@ -106,7 +111,7 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     SweepError
         ``jobs`` is below 1.
     """
-    _check_jobs(jobs)
+    check_jobs(jobs)
     warm_up()
     first: dict[int, Chunk] = {}
     for chunk in plan.chunks():
@@ -129,7 +134,7 @@ def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
     return (programs * prepare + plan.runs * run) / jobs
 
 
-def _check_jobs(jobs: int) -> None:
+def check_jobs(jobs: int) -> None:
     if jobs < 1:
         raise SweepError(f"jobs is {jobs}; expected at least 1")
 
@@ -185,7 +190,7 @@ def run_sweep(
         a ``SystemExit``. What was saved stays, and the workers have ended.
     """
     plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
-    _check_jobs(jobs)
+    check_jobs(jobs)
     if not isinstance(out, str | os.PathLike):
         raise SweepError(f"out: expected a folder, found {shown(out)}")
     if isinstance(backend, str):
@@ -197,8 +202,8 @@ def run_sweep(
             # The folder is touched only once there is something that computes: a scheduler may not
             # respond.
             if isinstance(backend, str):
-                backend = _backend(backend, jobs, address)
-                closing.callback(_close, backend)
+                backend = start_backend(backend, jobs, address)
+                closing.callback(close_backend, backend)
             ensure_compiled()
             with store.open(resume=resume):
                 return _run(plan, store, backend, progress)
@@ -223,13 +228,13 @@ def check_backend(name: str, address: str | None) -> None:
         raise SweepError("address: the local backend has none; use --backend dask or ray")
 
 
-def _backend(name: str, jobs: int, address: str | None) -> Backend:
+def start_backend(name: str, jobs: int, address: str | None) -> Backend:
     if name == "local":
         return LocalBackend(jobs)
     return (DaskBackend if name == "dask" else RayBackend)(jobs, address)
 
 
-def _close(backend: Backend) -> None:
+def close_backend(backend: Backend) -> None:
     # Halfway through, workers and their temporary folders would stay.
     with signals_held():
         backend.close()
@@ -239,45 +244,34 @@ def _run(
     plan: Plan, store: Store, backend: Backend, progress: Callable[[SweepProgress], None] | None
 ) -> SweepSummary:
     begin = time.perf_counter()
-    finished = store.finished()
-    by_point: dict[int, list[str]] = {point.index: [] for point in plan.points}
-    sizes: dict[str, int] = {}
-    for chunk in plan.chunks():
-        by_point[chunk.point.index].append(chunk.key)
-        sizes[chunk.key] = len(chunk.traces)
-    before = sum(sizes[key] for key in finished)
-    computed = 0
-    for point in plan.points:
-        # What an earlier start finished but could not join any more.
-        _compact_if_complete(plan, store, by_point, point.index, finished)
+    saving = Saving(plan, store)
+    before = plan.runs - saving.left
 
     def save(rows: ChunkRows) -> None:
-        nonlocal computed
-        if dict(rows.versions) != versions():
-            raise SweepError(
-                f"chunk {rows.key} was computed with {dict(rows.versions)}, this process has "
-                f"{versions()}; install the same versions on the workers"
-            )
-        store.save(rows)
-        finished.add(rows.key)
-        computed += sizes[rows.key]
-        _compact_if_complete(plan, store, by_point, int(rows.key.split("-")[0]), finished)
+        saving.save(rows)
         if progress is not None:
             seconds = time.perf_counter() - begin
-            left = (plan.runs - before - computed) * seconds / computed
-            progress(SweepProgress(before + computed, plan.runs, seconds, left))
+            done = plan.runs - saving.left
+            progress(
+                SweepProgress(done, plan.runs, seconds, saving.left * seconds / (done - before))
+            )
 
-    def missing() -> list[Chunk]:
-        return [chunk for chunk in plan.chunks() if chunk.key not in finished]
+    lost = dispatch(saving.missing(), backend, save)
+    unfinished = {chunk.key: reason for chunk, reason in lost}
+    return sum_up(plan, store, unfinished, plan.runs - saving.left - before, begin)
 
-    lost = dispatch(missing(), backend, save)
+
+def sum_up(
+    plan: Plan, store: Store, unfinished: Mapping[str, str], computed: int, begin: float
+) -> SweepSummary:
+    """The summary of a folder, which is written there if the sweep is complete."""
     errors = _errors(store)
     summary = SweepSummary(
         runs=plan.runs,
         simulated=store.count("runs"),
         failures=sum(errors.values()),
         errors=errors,
-        unfinished={chunk.key: reason for chunk, reason in lost},
+        unfinished=unfinished,
         damaged=store.damaged,
         computed=computed,
         seconds=time.perf_counter() - begin,
@@ -285,14 +279,6 @@ def _run(
     if summary.complete:
         store.write_summary({k: v for k, v in summary.to_dict().items() if k not in _OF_THIS_START})
     return summary
-
-
-def _compact_if_complete(
-    plan: Plan, store: Store, by_point: Mapping[int, list[str]], index: int, finished: set[str]
-) -> None:
-    keys = by_point[index]
-    if finished.issuperset(keys):
-        store.compact(plan.points[index], keys)
 
 
 def _errors(store: Store) -> dict[str, int]:

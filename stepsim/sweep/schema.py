@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from stepsim.results import UNITS_SCHEMA
+from stepsim.results import STALLS_SCHEMA
 from stepsim.results.columns import COLUMNS, MEASURES, SCHEMA_VERSION, schema
 
 __all__ = ["FAILURES_SCHEMA", "SWEEP_SCHEMA_VERSION", "TABLES", "UNIT_ROWS_SCHEMA", "runs_schema"]
@@ -37,7 +37,7 @@ FAILURES_SCHEMA: Final = schema(
 )
 
 UNIT_ROWS_SCHEMA: Final = pa.schema(
-    [COLUMNS["run"].with_nullable(False), *UNITS_SCHEMA],
+    [COLUMNS["run"].with_nullable(False), *STALLS_SCHEMA],
     metadata={"schema": "stepsim.sweep.units", "schema_version": SWEEP_SCHEMA_VERSION},
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,14 +11,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -29,7 +25,9 @@ from stepsim.errors import SweepError
 from stepsim.paths import exists
 from stepsim.results.columns import COUNTINGS, MEASURES
 from stepsim.sweep.problems import SeveralProblems, refusal
-from stepsim.sweep.sizes import MOST_POINTS, MOST_VALUES, TooMany, check_size
+from stepsim.sweep.ranges import listed_range
+from stepsim.sweep.section import Section
+from stepsim.sweep.sizes import MOST_POINTS, check_size
 from stepsim.wording import describe_problems
 from stepsim.workloads.values import split_target
 
@@ -54,42 +52,10 @@ _FILES = {
 }
 """Keys that can name a file, and how its name ends."""
 _Value = int | float | str | bool | list[Any] | dict[str, Any] | None
+_Axis = Annotated[list[_Value], BeforeValidator(listed_range)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_in_yaml(cls, data: Any) -> Any:
-        return _plain(data)
-
-
-def _plain(value: Any) -> Any:
-    """What Python has for it as YAML has it: NumPy values and arrays, tuples, ranges, paths."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | range):
-        return (
-            [_plain(inner) for inner in value]
-            if _len(value) <= MOST_VALUES
-            else TooMany(_len(value))
-        )
-    if isinstance(value, np.ndarray):
-        return TooMany(value.size) if value.size > MOST_VALUES else _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
-
-
-def _len(value: Sequence[Any]) -> int:
-    """Also of ranges whose length Python's `len` cannot tell."""
-    if isinstance(value, range):
-        return max(0, -((value.start - value.stop) // value.step))
-    return len(value)
-
-
-class SyntheticTraces(_Section):
+class SyntheticTraces(Section):
     """Routing drawn by :func:`stepsim.trace_io.synthetic_routing`, one table per layer-step."""
 
     tokens: _Count = Field(description="rows of every table: the batch")
@@ -101,7 +67,7 @@ class SyntheticTraces(_Section):
     )
 
 
-class TraceSelection(_Section):
+class TraceSelection(Section):
     """Where the traces come from, and which of their layer-steps or windows are run."""
 
     files: list[str] = Field(
@@ -138,14 +104,14 @@ class TraceSelection(_Section):
         )
 
 
-class SweepLimits(_Section):
+class SweepLimits(Section):
     """Limits at which a run is stopped with the status 'limit'. Both count simulated work."""
 
     max_cycles: _Count | None = Field(default=None, description="simulated cycles")
     max_steps: _Count | None = Field(default=None, description="unit firings")
 
 
-class SweepSpec(_Section):
+class SweepSpec(Section):
     """A sweep: every point of the design space on every trace.
 
     The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
@@ -172,7 +138,7 @@ class SweepSpec(_Section):
     )
     machine: str = Field(default="sda-1024", description="name or file of the machine")
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
-    grid: dict[str, list[_Value]] = Field(default={}, description="axes of the design space")
+    grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
     points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
     metrics: list[Literal[MEASURES]] | None = Field(  # type: ignore[valid-type]
         default=None, description="totals to keep; the others are null. All if absent"
@@ -290,8 +256,12 @@ def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
     return draft.spec
 
 
-def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
+def read_spec(
+    source: SweepSpec | Mapping[str, Any] | str | Path, kind: type[SweepSpec] = SweepSpec
+) -> Draft:
     """As :func:`load_spec`, but what is wrong with the keys is kept, to be listed with the rest.
+
+    ``kind`` is the class of specification to read, with the keys that it has more.
 
     Raises
     ------
@@ -309,23 +279,25 @@ def read_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> Draft:
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
-    draft = _validated(data, where, lines)
+    draft = _validated(data, where, lines, kind)
     if draft.spec is None or not isinstance(source, str | Path):
         return draft
     return replace(draft, spec=_resolved(draft.spec, Path(source).parent))
 
 
-def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) -> Draft:
+def _validated(
+    data: Mapping[Any, Any], where: str, lines: Mapping[str, int], kind: type[SweepSpec]
+) -> Draft:
     try:
-        return Draft(SweepSpec.model_validate(dict(data)), where, lines)
+        return Draft(kind.model_validate(dict(data)), where, lines)
     except RecursionError:
         raise SweepError(
             f"{where}: a value holds itself, expected plain lists and mappings; write it out"
         ) from None
     except ValidationError as error:
-        problems = tuple(_described(error, lines))
+        problems = tuple(_described(error, lines, kind))
         keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
-    known = list(SweepSpec.model_fields)
+    known = list(kind.model_fields)
     # A misspelled key is not reported as missing too; its value is checked under the key meant.
     meant = {
         key: near[0]
@@ -338,20 +310,23 @@ def _validated(data: Mapping[Any, Any], where: str, lines: Mapping[str, int]) ->
     wrong = frozenset(keys.difference(meant.values()))
     rest = {key: value for key, value in data.items() if str(key) not in wrong}
     try:
-        whole = SweepSpec.model_validate(rest | {near: data[key] for key, near in meant.items()})
+        whole = kind.model_validate(rest | {near: data[key] for key, near in meant.items()})
         return Draft(whole, where, _also_as(meant, lines), problems, wrong)
     except ValidationError as error:
         wrong |= frozenset(meant.values())
         # What is wrong with the rest is told already.
         of_meant = re.compile(rf"(line \d+, )?({'|'.join(meant.values())})[.\[:]")
-        also = _described(error, _also_as(meant, lines))
+        also = _described(error, _also_as(meant, lines), kind)
         problems += tuple(filter(of_meant.match, also)) if meant else ()
-        spec = None if "workload" in wrong else SweepSpec.model_validate(rest)
+        needed = {name for name, own in kind.model_fields.items() if own.is_required()}
+        spec = None if wrong & needed else kind.model_validate(rest)
         return Draft(spec, where, lines, problems, wrong)
 
 
-def _described(error: ValidationError, lines: Mapping[str, int]) -> list[str]:
-    return describe_problems(error.errors(include_url=False), SweepSpec.model_json_schema(), lines)
+def _described(
+    error: ValidationError, lines: Mapping[str, int], kind: type[SweepSpec]
+) -> list[str]:
+    return describe_problems(error.errors(include_url=False), kind.model_json_schema(), lines)
 
 
 def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, int]:

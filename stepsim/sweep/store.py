@@ -195,6 +195,17 @@ class Store:
             self._drop_summary()
             yield self
 
+    def extend(self, plan: Plan) -> None:
+        """Write down a plan that has more design points, of the same digest.
+
+        Raises
+        ------
+        OutputError
+            It cannot be written.
+        """
+        self._plan = plan
+        self._write_manifest()
+
     def finished(self) -> set[str]:
         """Keys of chunks that need not run again."""
         ending = ".runs.parquet"

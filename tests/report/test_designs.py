@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stepsim.report import draw_designs
+from stepsim.report import DesignLook, draw_designs
 from stepsim.sweep import DesignCost, frontier
 
 
@@ -98,3 +98,33 @@ def overlapping(texts: Sequence[Any]) -> list[tuple[str, str]]:
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     pairs = itertools.combinations(boxes, 2)
     return [(a, b) for (a, box), (b, other) in pairs if box.overlaps(other)]
+
+
+def test_axes_have_units_and_look_tells_designs_apart(tmp_path: Path, drawn: list[Any]) -> None:
+    costs = [
+        DesignCost(i, f"tile={i}", 10, 2**20 * (1 + i % 5), 1e6 * (10 - i % 7), i < 2)
+        for i in range(12)
+    ]
+    tiles, channels = [str(8 << i % 3) for i in range(12)], [str(8 << i % 2) for i in range(12)]
+    look = DesignLook(None, tuple(tiles), tuple(channels), "tile", "machine.hbm.channels")
+    path = tmp_path / "p.png"
+    draw_designs(costs, "mean onchip_bytes", "mean cycles", path, "", look)
+    (axes, *_) = drawn[0].axes
+    # Memory in powers of 1024, cycles in powers of 1000.
+    assert axes.get_xlabel() == "mean onchip_bytes [MiB]"
+    assert axes.get_ylabel() == "mean cycles [Mcycles]"
+    legends = [*drawn[0].legends, *filter(None, [axes.get_legend()])]
+    words = {text.get_text() for legend in legends for text in legend.get_texts()}
+    words |= {child.get_text() for child in axes.texts}
+    told = " ".join(words)
+    assert all(value in told for value in {*tiles, *channels})
+    colors = {tuple(color) for spots in axes.collections for color in spots.get_facecolor()}
+    assert len(colors) >= 3
+    assert_inside_picture(axes, [spots.get_offsets() for spots in axes.collections])
+
+
+def assert_inside_picture(axes: Any, spots: Sequence[Any]) -> None:
+    """All points lie within the ranges of the axes."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    assert sum(map(len, spots)) >= 12
+    assert all(left <= x <= right and low <= y <= high for some in spots for x, y in some)

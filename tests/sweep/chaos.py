@@ -121,7 +121,11 @@ class Chaos:
         options = ["--resume", "--jobs", "2"]
         if self._dice.random() < 0.3:
             options += ["--backend", "dask", "--address", self._scheduler()]
-        environment = {**os.environ, "TMPDIR": str(self._temporary)}
+        environment = {
+            **os.environ, "TMPDIR": str(self._temporary),
+            # Python takes bytecode that it could write only in part for whole.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
         with (
             (self._place / "errors").open("w+") as errors,
             subprocess.Popen(

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.conftest import cli
+
+__all__ = ["cli", "signals_by_default"]
+
 
 @pytest.fixture
 def signals_by_default() -> Iterator[None]:

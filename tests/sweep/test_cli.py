@@ -31,6 +31,7 @@ from stepsim.sweep import (
     plan_sweep,
     run_sweep,
 )
+from stepsim.sweep.analysis import Statistics
 from tests.sweep.support import rewrite, tiny
 
 
@@ -113,10 +114,16 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
 LONG = [f"tile={tile} regions=16 machine.hbm.channels=32 compute_bw=4096" for tile in (8, 16)]
 
 
+def made_cost(point: int, label: str, x: float, y: float, lost: int = 0) -> DesignCost:
+    """A design point whose runs are all equal."""
+    metrics = tuple(Statistics(one, one, one, one) for one in (x, y))
+    return DesignCost(point, label, 1, x, y, False, lost, statistics=metrics)
+
+
 def show_costs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    costs = [DesignCost(i, label, 10, 1234567.8, 2e7 + i, False) for i, label in enumerate(LONG)]
-    found = DesignCosts(tuple(costs), 10, 10, len(costs), ())
-    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
+    costs = [made_cost(i, label, 1234567.8, 2e7 + i) for i, label in enumerate(LONG)]
+    found = DesignCosts(tuple(costs), 1, 1, len(costs), ())
+    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_, **__: found)
     code, out, _ = stepsim(capsys, "pareto", "out")
     assert code == 0
     assert "…" not in out
@@ -176,7 +183,7 @@ def test_pareto_tells_which_design_points_are_left_out(
     code, out, err = stepsim(capsys, "pareto", folder)
     assert (code, len(out.splitlines())) == (0, 2)
     assert "machine.hbm.latency=2 " in out
-    assert "1 of 2 design points are left out: none of their runs succeeded" in err
+    assert "1 of 2 design points left out: none of their runs succeeded" in err
 
 
 def test_analyses_tell_which_runs_are_not_there_yet(
@@ -186,7 +193,7 @@ def test_analyses_tell_which_runs_are_not_there_yet(
     stepsim(capsys, "sweep", write(tmp_path), "--out", folder)
     (folder / "summary.json").unlink()  # or the file would be missed
     next((folder / "runs").rglob("part.parquet")).unlink()
-    remark = re.compile(rf"^{folder}: \d+ runs are not done yet; continue the sweep", re.M)
+    remark = re.compile(rf"^{folder}: \d+ runs? not done yet; continue the sweep", re.M)
     for command in (("pareto", folder), ("compare", folder, folder)):
         code, _, err = stepsim(capsys, *command)
         assert code == 0
@@ -263,13 +270,13 @@ def test_pareto_tells_what_its_means_are_over(
 def test_pareto_names_design_points_that_lost_too_much(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = tuple(DesignCost(i, f"tile={i}", 5, 1.0 + i, 2.0, not i, i) for i in (0, 1))
+    kept = tuple(made_cost(i, f"tile={i}", 1.0 + i, 2.0, lost=i) for i in (0, 1))
     found = DesignCosts(kept, 5, 6, 4, (LeftOut(2, "tile=2", 1, 5),))
-    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_: found)
+    monkeypatch.setattr("stepsim.sweep.design_costs", lambda *_, **__: found)
     code, out, err = stepsim(capsys, "pareto", "out")
     assert code == 0
-    assert "1 of 4 design points are left out: none of their runs" in err
-    assert "1 of 4 design points are left out: with them, too few traces" in err
+    assert "1 of 4 design points left out: none of their runs" in err
+    assert "1 of 4 design points left out: with them, too few traces" in err
     assert "\n  tile=2: 5 of 6 lost\n" in err
     assert "tile=2" not in out
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from stepsim.errors import SweepError, WorkerError
-from stepsim.sweep import open_table, run_sweep
+from stepsim.sweep import open_table, run_sweep, tune
 from stepsim.sweep.backends import DaskBackend, patience
+from tests.sweep.search.test_tune import space
 from tests.sweep.support import (
     QWEN_TILES,
     die_of_one_chunk,
@@ -84,6 +85,22 @@ def test_a_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "flag").exists()
     assert (summary.simulated, summary.complete) == (24, True)
     run_sweep(tiny(), tmp_path / "local")
+    assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_a_search_chooses_and_saves_the_same_also_when_a_worker_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPSIM_TEST_FLAG", str(tmp_path / "flag"))
+    backend = DaskBackend(2, work=die_once)
+    try:
+        found = tune(space(), tmp_path / "dask", backend=backend)
+    finally:
+        backend.close()
+    assert (tmp_path / "flag").exists()
+    local = tune(space(), tmp_path / "local")
+    assert (found.trials, found.computed) == (local.trials, local.computed)
     assert rows_of(tmp_path / "dask") == rows_of(tmp_path / "local")
 
 

@@ -23,7 +23,8 @@ from typing import Any
 import psutil
 import pytest
 
-from stepsim.sweep import run_sweep
+from stepsim.sweep import run_sweep, tune
+from tests.sweep.search.test_tune import space
 from tests.sweep.support import QWEN_TILES, ROOT, rows_of, sweep_command, timings, tiny, wait_until
 
 if importlib.util.find_spec("ray") is None:
@@ -219,6 +220,26 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path
     assert run_sweep(tiny(), folder, resume=True).computed == 4
     run_sweep(tiny(), tmp_path / "local")
     assert rows_of(folder) == rows_of(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_a_search_chooses_and_saves_the_same(place: Path, tmp_path: Path) -> None:
+    spec, out = tmp_path / "tune.yaml", tmp_path / "ray"
+    spec.write_text(json.dumps(space()))
+    command = [sys.executable, "-m", "stepsim", "tune", str(spec), "--out", str(out)]
+    options = ["--backend", "ray", "--jobs", "2", "--json"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE) as search:
+        try:
+            told, _ = search.communicate(timeout=120)
+        finally:
+            search.kill()
+    assert search.returncode == 0
+    local = tune(space(), tmp_path / "local")
+    trials = json.loads(told)["trials"]
+    assert [trial["values"] for trial in trials] == [trial.values for trial in local.trials]
+    assert rows_of(out) == rows_of(tmp_path / "local")
+    assert search.pid not in {record["process"] for record in timings(out)}
+    wait_until(lambda: not processes_in(place), 90)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 
@@ -21,27 +20,11 @@ from stepsim.sweep.analysis.measured import (
     why_none_succeeded,
     with_metrics,
 )
+from stepsim.sweep.analysis.objectives import BETTER, Direction
 from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.problems import listing
 
-__all__ = ["BETTER", "Change", "Comparison", "NewFailure", "compare"]
-
-Direction = Literal["smaller", "larger"]
-
-BETTER: Mapping[str, Direction] = {
-    "cycles": "smaller",
-    "offchip_bytes": "smaller",
-    "bus_bytes": "smaller",
-    "memory_requests": "smaller",
-    # Of the same workload, what is more is padding.
-    "flops": "smaller",
-    "padded_flops": "smaller",
-    "compute_utilization": "larger",
-    "bandwidth_utilization": "larger",
-    "onchip_bytes": "smaller",
-    "allocated_flops_per_cycle": "smaller",
-}
-"""Which values of a metric are better; of others neither is known to be."""
+__all__ = ["Change", "Comparison", "NewFailure", "compare"]
 
 _CODE = "workload_digest"
 
@@ -170,7 +153,8 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         differing = listing(key_differences(before, after)) or " how the same values are combined"
         raise SweepError(
             f"{before} (A) and {after} (B) have no run in common; compare sweeps over the same "
-            f"workload, parameters, machine, limits and traces; what differs:{differing}"
+            f"workload, parameters, machine, limits and traces, or pair their designs by axes with "
+            f"--by, as in --by layer,step; what differs:{differing}"
         )
     better = BETTER.get(metric)
     changes = [

@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 from stepsim.documents import parse_json
 from stepsim.errors import SweepError
 
-__all__ = ["POINT_COLUMNS", "TRACE_COLUMNS", "flat", "label_points", "label_runs", "nested"]
+__all__ = [
+    "POINT_COLUMNS",
+    "TRACE_COLUMNS",
+    "flat",
+    "label_points",
+    "label_runs",
+    "nested",
+    "point_values",
+]
 
 POINT_COLUMNS = (
     "run", "design", "point", "workload", "model", "parameters", "machine", "machine_json",
@@ -47,10 +55,7 @@ def label_points(
         A row has no JSON objects as parameters and machine.
     """
     machines = {point: _machine(folder, row) for point, row in rows.items()}
-    everything = {
-        point: nested(folder, row, "parameters") | {"machine": row["machine"]} | machines[point]
-        for point, row in rows.items()
-    }
+    everything = point_values(folder, rows)
     shown = _varying(list(everything.values()))
     named: dict[str, list[_Row]] = {}
     for point, row in rows.items():
@@ -64,6 +69,22 @@ def label_points(
         for point, values in everything.items()
     }
     return _distinct(labels, lambda point: f"design {point}")
+
+
+def point_values(folder: str | Path, rows: Mapping[int, _Row]) -> dict[int, dict[str, Any]]:
+    """Parameters and the machine of design points, by the keys of a specification.
+
+    Raises
+    ------
+    SweepError
+        A row has no JSON objects as parameters and machine.
+    """
+    return {
+        point: nested(folder, row, "parameters")
+        | {"machine": row["machine"]}
+        | _machine(folder, row)
+        for point, row in rows.items()
+    }
 
 
 def label_runs(rows: Sequence[_Row], points: Mapping[int, str]) -> dict[str, str]:

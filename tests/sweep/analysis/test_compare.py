@@ -18,8 +18,8 @@ from stepsim.sweep import (
     run_sweep,
 )
 from stepsim.sweep.analysis import key_differences
-from stepsim.sweep.analysis.compare import BETTER
 from stepsim.sweep.analysis.measured import COUNTED
+from stepsim.sweep.analysis.objectives import BETTER
 from tests.sweep.support import TINY, rewrite, routing_file, tiny
 
 

@@ -192,10 +192,10 @@ def test_traces_are_told_apart_by_all_their_columns_and_copies_by_their_order() 
     assert max(seen.values()) > 1
     table = pa.concat_tables([pa.Table.from_pylist(rows[:200]), pa.Table.from_pylist(rows[200:])])
     numbers: dict[int, tuple[Any, ...]] = {}
-    for point, costs in _by_trace(table, "cycles", "bytes").items():
+    for point, costs in _by_trace(table, ["cycles", "bytes"]).items():
         traces = {pair: trace for trace, pair in expected.pop(point).items()}
         assert len(costs.traces) == len(traces)
-        for number, *pair in zip(*costs, strict=True):
+        for number, *pair in zip(costs.traces, *costs.metrics, strict=True):
             trace = traces[pair[0], pair[1]]
             # The same trace has one number in all design points, and another one another number.
             assert numbers.setdefault(number, trace) == trace

@@ -1,0 +1,289 @@
+"""The runs of a sweep that succeeded, with the values of their designs and shared traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stepsim.errors import ArgError, SweepError
+from stepsim.results.columns import MEASURES
+from stepsim.sweep.analysis.labels import (
+    POINT_COLUMNS,
+    TRACE_COLUMNS,
+    label_points,
+    point_values,
+)
+from stepsim.sweep.analysis.objectives import COST, Objective, weighted_cost
+from stepsim.sweep.analysis.statistics import Statistics, statistics
+from stepsim.sweep.analysis.tables import read_failures, read_runs
+from stepsim.sweep.filter_types import Kinds, kinds_of
+from stepsim.sweep.filters import find_name, parse_condition
+from stepsim.sweep.manifest import read_manifest
+
+__all__ = ["Failed", "Frame", "read_failed", "read_frame"]
+
+_CONTENT = ("trace_id", "lengths_id")
+TraceKey = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Runs by design point.
+
+    Attributes
+    ----------
+    folder : of the sweep.
+    designs : values of each design point by full name: axes, parameters, machine.
+    labels : what differs among them, in words.
+    axes : names that the specification lists, in its order.
+    runs : by design point and trace.
+    """
+
+    folder: str
+    designs: Mapping[int, Mapping[str, Any]]
+    labels: Mapping[int, str]
+    axes: tuple[str, ...]
+    runs: Mapping[int, Mapping[TraceKey, Mapping[str, Any]]]
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """Names whose values differ among the design points."""
+        names = dict.fromkeys(name for values in self.designs.values() for name in values)
+        return tuple(
+            name
+            for name in names
+            if len({repr(values.get(name)) for values in self.designs.values()}) > 1
+        )
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What all design points share."""
+        first = next(iter(self.designs.values()))
+        return {name: value for name, value in first.items() if name not in self.varying}
+
+    def where(self, condition: str) -> Frame:
+        """The runs that satisfy a condition on their columns and the values of their designs.
+
+        Raises
+        ------
+        ArgError
+            The condition cannot be read, or names what is unknown.
+        SweepError
+            No run satisfies it.
+        """
+        found = parse_condition(condition).resolved(self.kinds())
+        kept = {
+            point: {
+                key: row
+                for key, row in own.items()
+                if found.holds({n: {**row, **self.designs[point]}.get(n) for n in found.names})
+            }
+            for point, own in self.runs.items()
+        }
+        kept = {point: own for point, own in kept.items() if own}
+        if not kept:
+            raise SweepError(f"{self.folder}: no run that succeeded satisfies '{condition}'")
+        designs = {point: self.designs[point] for point in kept}
+        labels = {point: self.labels[point] for point in kept}
+        return Frame(self.folder, designs, labels, self.axes, kept)
+
+    def kinds(self) -> dict[str, Kinds]:
+        """What conditions may name, and of which kinds the values are, also of designs that have
+        no runs.
+        """
+        seen: dict[str, list[Any]] = {}
+        for values in [*self.designs.values(), *read_manifest(self.folder).designs.values()]:
+            for name, value in values.items():
+                seen.setdefault(name, []).append(value)
+        rows = [row for own in self.runs.values() for row in own.values()]
+        found = {name: kinds_of(values) for name, values in seen.items()}
+        found |= {name: kinds_of(row[name] for row in rows) for name in TRACE_COLUMNS}
+        return found | {name: kinds_of([0.0]) for name in MEASURES}
+
+    def grouped(self, by: Sequence[str]) -> dict[tuple[Any, ...], Frame]:
+        """The runs by the values of columns, such as layer and step, in ascending order.
+
+        Raises
+        ------
+        ArgError
+            A column is unknown, or named twice.
+        """
+        names = self._columns_named(by)
+        found: dict[tuple[Any, ...], dict[int, dict[TraceKey, Mapping[str, Any]]]] = {}
+        for point, own in self.runs.items():
+            for key, row in own.items():
+                values = {**row, **self.designs[point]}
+                group = tuple(values.get(name) for name in names)
+                found.setdefault(group, {}).setdefault(point, {})[key] = row
+        order = sorted(found, key=lambda group: [(v is None, isinstance(v, str), v) for v in group])
+        return {
+            group: Frame(
+                self.folder,
+                {point: self.designs[point] for point in found[group]},
+                {point: self.labels[point] for point in found[group]},
+                self.axes,
+                found[group],
+            )
+            for group in order
+        }
+
+    def common_traces(self) -> set[TraceKey]:
+        """Traces that every design point finished."""
+        every = [set(own) for own in self.runs.values()]
+        return set.intersection(*every) if every else set()
+
+    def values(
+        self,
+        point: int,
+        objective: Objective,
+        traces: set[TraceKey],
+        weights: Mapping[str, float] | None,
+    ) -> Statistics:
+        """A metric of a design point over traces.
+
+        Raises
+        ------
+        SweepError
+            A run does not have it.
+        """
+        return statistics([self.value(point, key, objective.metric, weights) for key in traces])
+
+    def value(
+        self, point: int, trace: TraceKey, metric: str, weights: Mapping[str, float] | None
+    ) -> float:
+        """A metric of one run; errors as of `values`."""
+        row = self.runs[point][trace]
+        if metric == COST:
+            return self.cost(point, row, weights)
+        found = row.get(metric)
+        if found is None:
+            raise SweepError(
+                f"{self.folder}: run {row['run']} has no {metric}; keep it with the key 'metrics' "
+                "of the sweep"
+            )
+        return float(found)
+
+    def cost(
+        self, point: int, row: Mapping[str, Any], weights: Mapping[str, float] | None
+    ) -> float:
+        """The cost of a run by weights, or by the prices of its machine."""
+        return weighted_cost(weights, {**row, **self.designs[point]})
+
+    def _columns_named(self, by: Sequence[str]) -> list[str]:
+        known = [*_columns(), *self.varying, *self.axes]
+        found: dict[str, str] = {}
+        for name in by:
+            full = find_name(name, known, "--per or --by")
+            if full in found:
+                raise ArgError(
+                    f"--per or --by: '{found[full]}' and '{name}' are the same column, {full}; "
+                    "name it once"
+                )
+            found[full] = name
+        return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A run that failed.
+
+    Attributes
+    ----------
+    label : its design and trace, in words.
+    values : of its columns and its design by full name.
+    """
+
+    label: str
+    error: str
+    values: Mapping[str, Any]
+
+    def is_on(self, traces: Iterable[TraceKey]) -> bool:
+        """Whether its trace is one of these, which are those of a :class:`Frame`."""
+        own = [self.values[name] for name in (*TRACE_COLUMNS, *_CONTENT)]
+        # The last of a key tells copies apart; without contents, keys are shorter.
+        return any(list(key[:-1]) == own[: len(key) - 1] for key in traces)
+
+
+def read_failed(folder: str | Path) -> list[Failed]:
+    """The runs of a sweep that failed.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep, or a file is damaged.
+    """
+    columns = dict.fromkeys(["run", "error", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT])
+    rows = read_failures(folder, [*columns]).to_pylist()
+    first = {row["point"]: row for row in reversed(rows)}
+    values = _design_values(folder, first)
+    designs = read_manifest(folder).designs
+    found = []
+    for row in rows:
+        trace = {name: row[name] for name in TRACE_COLUMNS if row[name] is not None}
+        label = " ".join(f"{name}={at}" for name, at in {**designs[row["design"]], **trace}.items())
+        found.append(Failed(label, row["error"], {**row, **values[row["point"]]}))
+    return found
+
+
+def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
+    """The runs of a sweep that succeeded.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep, a file is damaged, or no run succeeded.
+    """
+    from stepsim.sweep.analysis.measured import why_none_succeeded
+
+    columns = dict.fromkeys(
+        ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *MEASURES, *metrics]
+    )
+    rows = read_runs(folder, [*columns]).to_pylist()
+    if not rows:
+        raise SweepError(f"{folder}: {why_none_succeeded(folder)}")
+    first: dict[int, Mapping[str, Any]] = {}
+    runs: dict[int, dict[TraceKey, Mapping[str, Any]]] = {}
+    # Models have routings of their own, which go together by layer, step and window.
+    content = _CONTENT if len({row["model"] for row in rows}) == 1 else ()
+    for row in rows:
+        point = row["point"]
+        first.setdefault(point, row)
+        own = runs.setdefault(point, {})
+        key = tuple(row[name] for name in (*TRACE_COLUMNS, *content))
+        copy = 0
+        while (*key, copy) in own:
+            copy += 1
+        own[*key, copy] = row
+    specified = _specified(folder)
+    return Frame(
+        str(folder),
+        _design_values(folder, first),
+        label_points(folder, first, specified),
+        tuple(specified),
+        runs,
+    )
+
+
+def _specified(folder: str | Path) -> list[str]:
+    designs = read_manifest(folder).designs.values()
+    return list(dict.fromkeys(name for design in designs for name in design))
+
+
+def _design_values(
+    folder: str | Path, first: Mapping[int, Mapping[str, Any]]
+) -> dict[int, dict[str, Any]]:
+    """Values of design points by full name; ``first`` is a row of each."""
+    manifest = read_manifest(folder)
+    # Of a tile that may be a number or a word, the rows have the text.
+    given = {
+        point: manifest.spec.get("parameters", {}) | manifest.designs[row["design"]]
+        for point, row in first.items()
+    }
+    return {p: {**values, **given[p]} for p, values in point_values(folder, first).items()}
+
+
+def _columns() -> list[str]:
+    return [*TRACE_COLUMNS, *MEASURES]

@@ -1,0 +1,178 @@
+"""What designs are judged by: metrics over their runs, and a cost made of weighted columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from stepsim.errors import ArgError, did_you_mean
+from stepsim.results.columns import MEASURES
+from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
+from stepsim.sweep.filters import find_name
+
+__all__ = [
+    "BETTER",
+    "COST",
+    "PRICES",
+    "Direction",
+    "Objective",
+    "is_cost",
+    "parse_objective",
+    "parse_weights",
+    "priced_weights",
+    "run_costs",
+    "statistic_names",
+    "weighted_cost",
+]
+
+Direction = Literal["smaller", "larger"]
+
+BETTER: Final[Mapping[str, Direction]] = {
+    "cycles": "smaller",
+    "offchip_bytes": "smaller",
+    "bus_bytes": "smaller",
+    "memory_requests": "smaller",
+    # Of the same workload, what is more is padding.
+    "flops": "smaller",
+    "padded_flops": "smaller",
+    "compute_utilization": "larger",
+    "bandwidth_utilization": "larger",
+    "onchip_bytes": "smaller",
+    "allocated_flops_per_cycle": "smaller",
+}
+"""Which values of a metric are better; of others neither is known to be."""
+
+COST: Final = "cost"
+"""The metric that is the sum of weighted columns; smaller is better."""
+
+
+class Objective(NamedTuple):
+    """A metric, and by which statistic over its runs a design is judged."""
+
+    metric: str
+    statistic: Statistic
+
+    @property
+    def title(self) -> str:
+        """``mean cycles``."""
+        return f"{self.statistic} {self.metric}"
+
+
+def parse_objective(text: str, known: Iterable[str] = (*MEASURES, COST)) -> Objective:
+    """``cycles`` is the mean over the runs, ``p95_cycles`` the 95th percentile.
+
+    Raises
+    ------
+    ArgError
+        There is no such metric.
+    """
+    every = list(known)
+    if text in every:
+        return Objective(text, "mean")
+    head, _, metric = text.partition("_")
+    for statistic in STATISTICS:
+        if head == statistic and metric in every:
+            return Objective(metric, statistic)
+    raise ArgError(
+        f"objective '{text}' is unknown{did_you_mean(text, every)} Known are "
+        f"{', '.join(every)}, and percentiles of them as p95_cycles"
+    )
+
+
+def is_cost(text: str) -> bool:
+    """Whether an objective is the cost, or a percentile of it."""
+    return text == COST or text in {f"{statistic}_{COST}" for statistic in STATISTICS}
+
+
+def statistic_names(metric: str, values: Sequence[float]) -> dict[str, float]:
+    """``cycles``, ``p50_cycles`` and so on: names that conditions use, with values over runs."""
+    found = statistics(values)
+    others = {f"{name}_{metric}": found.of(name) for name in STATISTICS}
+    return {metric: found.mean, **others}
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """``hbm_channels=1,onchip_bytes=1e-6`` as a mapping.
+
+    Raises
+    ------
+    ArgError
+        A part is not a name with a number of at least 0.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = (one.strip() for one in part.partition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if not (name and equals and 0 <= weight < float("inf")) or name in found:
+            raise ArgError(
+                f"--cost: expected weights as hbm_channels=1,onchip_bytes=1e-6, found '{part}'"
+            )
+        found[name] = weight
+    return found
+
+
+PRICES: Final[Mapping[str, str]] = {
+    "hbm_channel": "machine.hbm.channels",
+    "hbm_bytes_per_cycle": "peak_bandwidth",
+    "onchip_bytes_per_cycle": "machine.onchip.bytes_per_cycle",
+    "onchip_byte": "onchip_bytes",
+    "flops_per_cycle": "allocated_flops_per_cycle",
+}
+"""Columns that the prices of a machine's section ``costs`` weigh."""
+
+
+def priced_weights(values: Mapping[str, Any]) -> dict[str, float]:
+    """The weights that the machine of a design states; ``values`` are those of the design.
+
+    Raises
+    ------
+    ArgError
+        It states none.
+    """
+    found = {
+        column: float(price)
+        for name, column in PRICES.items()
+        if (price := values.get(f"machine.costs.{name}")) is not None
+    }
+    if not found:
+        raise ArgError(
+            "cost: the machine has no section costs; add one, or give weights, as "
+            "hbm_channels=1,onchip_bytes=1e-6"
+        )
+    return found
+
+
+def weighted_cost(weights: Mapping[str, float] | None, values: Mapping[str, Any]) -> float:
+    """The sum of weight times value, in the unit of the weights; those of the machine if None.
+
+    Raises
+    ------
+    ArgError
+        A name is unknown, its value is no number, or there are no weights.
+    """
+    total = 0.0
+    for name, weight in (weights or priced_weights(values)).items():
+        full = find_name(name, values, "cost")
+        value = values[full]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArgError(f"cost: {full} is {value!r}, expected a number; leave it out")
+        total += weight * value
+    return total
+
+
+def run_costs(
+    weights: Mapping[str, float] | None,
+    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+) -> list[float]:
+    """The cost of every run of a design; ``values`` are those that all of its runs share.
+
+    Raises
+    ------
+    ArgError
+        As of :func:`weighted_cost`.
+    """
+    return [weighted_cost(weights, {**row, **values}) for row in rows]

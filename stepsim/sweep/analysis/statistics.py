@@ -1,0 +1,43 @@
+"""What a metric is over several runs: mean and percentiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["STATISTICS", "Statistic", "Statistics", "statistics"]
+
+Statistic = Literal["mean", "p50", "p95", "p99"]
+
+STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)
+"""By which a metric can be judged over several runs."""
+
+
+class Statistics(NamedTuple):
+    """Mean and percentiles, in the unit of the metric.
+
+    A percentile between two runs is interpolated between them, as NumPy and DuckDB's
+    ``quantile_cont`` do.
+    """
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+    def of(self, statistic: Statistic) -> float:
+        """One of them by name."""
+        found: float = getattr(self, statistic)
+        return found
+
+
+def statistics(values: Iterable[float] | npt.NDArray[np.generic]) -> Statistics:
+    """Of at least one value."""
+    every = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)
+    p50, p95, p99 = np.percentile(every, [50, 95, 99]).tolist()
+    # Exactly rounded, so that the order of the runs does not matter.
+    return Statistics(math.fsum(every.tolist()) / len(every), p50, p95, p99)

@@ -1,0 +1,67 @@
+"""Axes in short: ``{from: 4, to: 64, step: 4}`` and ``{from: 2, to: 64, factor: 2}``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError
+
+from stepsim.wording import STATED
+
+__all__ = ["listed_range"]
+
+_KEYS: Final = {"from", "to", "step", "factor"}
+_MOST = 10_000
+_SLACK = 1e-9
+"""Of a step: 0.1, 0.2 and so on reach 1.0 although they are rounded."""
+
+
+def listed_range(value: Any) -> Any:
+    """The values of a range as a list; anything but a mapping as it is.
+
+    Integers stay integers. The end is part of the range where a step reaches it.
+
+    Raises
+    ------
+    PydanticCustomError
+        The mapping is no range, or one of nothing or of too much.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    how = [key for key in ("step", "factor") if key in value]
+    numbers = all(
+        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+        for one in value.values()
+    )
+    if not {"from", "to"} <= value.keys() <= _KEYS or len(how) > 1 or not numbers:
+        raise _wrong("expected a list, or numbers from, to, and step or factor", value)
+    first, last = value["from"], value["to"]
+    if how == ["factor"]:
+        by = value["factor"]
+        if not (by > 1 and 0 < first <= last):
+            raise _wrong("expected 0 < from <= to and a factor above 1", value)
+        count = math.floor(math.log(last / first) / math.log(by) + _SLACK) + 1
+    else:
+        by = value.get("step", 1)
+        if not (by > 0 and first <= last):
+            raise _wrong("expected from <= to and a step above 0", value)
+        count = math.floor((last - first) / by + _SLACK) + 1
+    if count > _MOST:
+        raise _wrong(f"expected at most {_MOST:,} values, found {count:,}", value)
+    if how == ["factor"]:
+        return [_rounded(first * by**i, value) for i in range(count)]
+    return [_rounded(first + by * i, value) for i in range(count)]
+
+
+def _rounded(number: float, given: Mapping[str, Any]) -> int | float:
+    """Without the noise of binary fractions; whole where all that is given is."""
+    return (
+        number if all(isinstance(one, int) for one in given.values()) else float(f"{number:.12g}")
+    )
+
+
+def _wrong(what: str, value: Mapping[str, Any]) -> PydanticCustomError:
+    shown = ", ".join(f"{key}: {one}" for key, one in value.items())
+    return PydanticCustomError(STATED, "{what}, found {{{shown}}}", {"what": what, "shown": shown})

@@ -1,0 +1,90 @@
+"""What a search runs: a specification of a sweep, with a section ``search``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from stepsim.errors import ArgError
+from stepsim.sweep.analysis.objectives import parse_objective
+from stepsim.sweep.filters import parse_condition
+from stepsim.sweep.search.proposals import Sampler
+from stepsim.sweep.section import Section
+from stepsim.sweep.spec import SweepSpec
+from stepsim.wording import STATED
+
+__all__ = ["SearchOptions", "TuneSpec"]
+
+_MOST_TRIALS = 100_000
+_MOST_BATCH = 1000
+_MOST_OBJECTIVES = 4
+_Trials = Annotated[int, Field(strict=True, ge=1, le=_MOST_TRIALS)]
+_Batch = Annotated[int, Field(strict=True, ge=1, le=_MOST_BATCH)]
+_Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 32)]
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SearchOptions(Section):
+    """How the design space is searched."""
+
+    objectives: list[str] = Field(
+        description="metrics, of which the better values are looked for; p95_cycles is a percentile"
+    )
+    constraints: list[str] = Field(
+        default=[], description="conditions that designs must satisfy, as onchip_bytes <= 40e6"
+    )
+    cost: dict[str, _Weight] = Field(
+        default={}, description="weights of columns, whose sum is the metric cost"
+    )
+    sampler: Literal[get_args(Sampler)] = Field(  # type: ignore[valid-type]
+        default="nsga2", description="what chooses the designs"
+    )
+    trials: _Trials = Field(description="number of designs to simulate")
+    batch: _Batch = Field(default=8, description="designs that are chosen and simulated together")
+    seed: _Seed = Field(default=0, description="seed of the search")
+
+    @field_validator("objectives")
+    @classmethod
+    def _objectives(cls, value: list[str]) -> list[str]:
+        if not 1 <= len(value) <= _MOST_OBJECTIVES or len(set(value)) < len(value):
+            raise PydanticCustomError(
+                STATED, f"expected 1 to {_MOST_OBJECTIVES} different metrics, found {len(value)}"
+            )
+        for text in value:
+            try:
+                parse_objective(text)
+            except ArgError as error:
+                raise _custom(error) from None
+        return value
+
+    @field_validator("constraints")
+    @classmethod
+    def _constraints(cls, value: list[str]) -> list[str]:
+        for text in value:
+            try:
+                parse_condition(text)
+            except ArgError as error:
+                raise _custom(error) from None
+        return value
+
+
+class TuneSpec(SweepSpec):
+    """A sweep of which not every design point is run, but those that a search chooses.
+
+    ``points`` are tried first.
+    """
+
+    search: SearchOptions = Field(description="how the design space is searched")
+
+    def search_problems(self) -> list[str]:
+        """What is wrong with the axes, or missing for a search, in sentences."""
+        problems = self.axis_problems()
+        if not self.grid:
+            problems.append("grid: missing; give the axes to search, lists of values or ranges")
+        return problems
+
+
+def _custom(error: Any) -> PydanticCustomError:
+    return PydanticCustomError(STATED, "{text}", {"text": str(error)})

@@ -1,0 +1,272 @@
+"""Designs of a search as they are simulated: through the store of a sweep that grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from stepsim.errors import SweepError
+from stepsim.machine import load_machine
+from stepsim.simulation.case import parameter_columns
+from stepsim.sweep.analysis.labels import flat
+from stepsim.sweep.backends import Backend
+from stepsim.sweep.designs import Design, Point, fit, resolve_points
+from stepsim.sweep.digests import digest_of_json
+from stepsim.sweep.dispatch import dispatch
+from stepsim.sweep.filter_types import Kinds, kinds_of
+from stepsim.sweep.plan import CODE, Plan, traces_of
+from stepsim.sweep.problems import Problems
+from stepsim.sweep.saving import Saving
+from stepsim.sweep.search.spec import TuneSpec
+from stepsim.sweep.selection import Experts
+from stepsim.sweep.spec import Draft
+from stepsim.sweep.store import Store
+from stepsim.sweep.traces import NO_TRACE, Trace
+from stepsim.sweep.work import ChunkRows
+from stepsim.workloads.loading import Source, find_workload
+
+__all__ = ["Refused", "SearchPlan", "TrialPlanner", "Trials"]
+
+_OF_ROWS = (
+    "parameters", "model", "machine", "traces", "lengths", "pairs", "metrics", "counting", "units",
+    "limits", "chunk",
+)  # fmt: skip
+"""Keys that rows depend on, beside the axes: with others, a folder holds another search."""
+
+
+_KINDS: Mapping[str, Kinds] = {
+    "bool": kinds_of([True]),
+    "int64": kinds_of([1]),
+    "double": kinds_of([1.0]),
+}
+"""Of columns by their Arrow types."""
+
+
+@dataclass(frozen=True)
+class SearchPlan(Plan):
+    """The designs that were chosen so far. What it is does not change as it grows."""
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What the rows depend on, apart from versions and the designs."""
+        common = self.spec.model_dump(mode="json", include=set(_OF_ROWS))
+        contents = {"workload": self.source.text, CODE: self.source.digest, **common}
+        return {name: digest_of_json(content) for name, content in contents.items()}
+
+    def differences(self, parts: Mapping[str, str]) -> list[str]:
+        return [name for name, digest in self.parts.items() if parts.get(name) != digest]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A design that cannot be run, with the reason."""
+
+    reason: str
+
+
+class TrialPlanner:
+    """Resolves one design after the other; traces and machines are read once."""
+
+    def __init__(self, draft: Draft) -> None:
+        spec = draft.spec
+        if not isinstance(spec, TuneSpec):
+            raise draft.refusal()
+        problems = Problems(draft.lines)
+        if "grid" not in draft.wrong and "search" not in draft.wrong:
+            for problem in spec.search_problems():
+                problems.add(problem)
+        with problems.collected("workload"):
+            self.source: Source = find_workload(spec.workload)
+        told = problems.listed()
+        if told or draft.problems:
+            raise draft.refusal(told)
+        self.spec = spec
+        self._draft = draft
+        self._workload = self.source.load()
+        self._machines: dict[str, Any] = {}
+        self._by_shape: dict[Experts, tuple[Trace, ...]] = {}
+        self._check_axes()
+
+    def refusal(self, problem: str) -> SweepError:
+        """The error for something else that is wrong with the specification, with its line."""
+        return self._draft.refusal([problem])
+
+    def machine(self) -> dict[str, Any]:
+        """Values of the machine of all designs by the keys of a specification."""
+        return dict(flat("machine", load_machine(self.spec.machine).to_dict()))
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Values of the machines of designs, one for each that can be chosen, with the first value
+        of every other axis.
+        """
+        axes = {name: values[0] for name, values in self.spec.grid.items()}
+        chosen = self.spec.grid.get("machine", [self.spec.machine])
+        every = [dict(flat("machine", load_machine(str(one)).to_dict())) for one in chosen]
+        return [{**machine, **axes} for machine in every]
+
+    def kinds(self) -> dict[str, Kinds]:
+        """What conditions and costs may name, apart from metrics, and of which kinds it is."""
+        spec = self.spec
+        found = {name: kinds_of([value]) for name, value in self.machine().items()}
+        # A text may also be a number, as of a tile that may be 16 or dynamic.
+        for name, column in parameter_columns(self._workload).items():
+            found[name] = _KINDS.get(str(column.type), frozenset())
+        for name in dict.fromkeys([*spec.grid, *(key for point in spec.points for key in point)]):
+            listed = [point[name] for point in spec.points if name in point]
+            found[name] = kinds_of([*spec.grid.get(name, ()), *listed])
+        return found
+
+    def point(
+        self, design: Mapping[str, Any], index: int
+    ) -> tuple[Point, Sequence[Trace]] | Refused:
+        """A design with its traces."""
+        problems = Problems()
+        found = self._resolved(self.spec, dict(design), index, problems)
+        return found or Refused("; ".join(problems.listed()).partition(": ")[2])
+
+    def plan(self, designs: Sequence[Mapping[str, Any]], resolved: Sequence[Any]) -> SearchPlan:
+        """The plan of some designs, each with its point and traces."""
+        listed = [dict(design) for design in designs]
+        spec = self.spec.model_copy(update={"grid": {}, "points": listed})
+        points = tuple(point for point, _ in resolved)
+        traces = {point.index: tuple(own) for point, own in resolved}
+        examples = {
+            index: next((one for one in own if not one.error), NO_TRACE)
+            for index, own in traces.items()
+        }
+        return SearchPlan(spec, self.source, points, traces, examples)
+
+    def _check_axes(self) -> None:
+        """Every value of an axis by itself, beside the first values of the others."""
+        first = {name: values[0] for name, values in self.spec.grid.items()}
+        problems = Problems(self._draft.lines)
+        found: dict[str, None] = {}
+        singles = [first] + [
+            first | {name: value} for name, values in self.spec.grid.items() for value in values
+        ]
+        for design in [*singles, *self.spec.points]:
+            alone = self._design(self.spec, design, 0, problems)
+            sound = alone.check(machine_known=True)
+            if sound and not found:
+                found["checked"] = None
+                traces_of(self.spec, self._workload, [alone], problems, self._by_shape)
+        told = problems.listed()
+        if told:
+            raise self._draft.refusal(told)
+
+    def _design(
+        self, spec: TuneSpec, design: Mapping[str, Any], index: int, problems: Problems
+    ) -> Design:
+        listed = next((i for i, one in enumerate(spec.points) if one == design), -1)
+        return Design(
+            spec, self.source, spec.common(), design, index, listed, problems, self._machines
+        )
+
+    def _resolved(
+        self, spec: TuneSpec, design: dict[str, Any], index: int, problems: Problems
+    ) -> tuple[Point, Sequence[Trace]] | None:
+        one = self._design(spec, design, index, problems)
+        if not one.check(machine_known=True):
+            return None
+        traces = traces_of(spec, self._workload, [one], problems, self._by_shape)
+        (point,) = resolve_points([one], traces, problems).values() or (None,)
+        if point is None or index not in traces:
+            return None
+        tried = fit(point, traces[index], build=False)
+        if tried.misfit:
+            problems.add_of_point(one.where, tried.misfit)
+            return None
+        return point, traces[index]
+
+
+@dataclass
+class Trials:
+    """All designs that were simulated, with their rows: what is known is not run again."""
+
+    planner: TrialPlanner
+    designs: list[dict[str, Any]] = field(default_factory=list)
+    _resolved: list[tuple[Point, Sequence[Trace]]] = field(default_factory=list)
+    _by_content: dict[str, int] = field(default_factory=dict)
+    _rows: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    _failures: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, design: Mapping[str, Any]) -> int | Refused:
+        """The number of a design; the same for those that are equal once defaults are filled in."""
+        found = self.planner.point(design, len(self.designs))
+        if isinstance(found, Refused):
+            return found
+        content = json.dumps(found[0].content, sort_keys=True)
+        if content in self._by_content:
+            return self._by_content[content]
+        index = self._by_content[content] = len(self.designs)
+        self.designs.append(dict(design))
+        self._resolved.append(found)
+        return index
+
+    def plan(self) -> SearchPlan:
+        """All of them, in the order in which they were added."""
+        return self.planner.plan(self.designs, self._resolved)
+
+    def take_saved(self, store: Store) -> None:
+        """Rows that an earlier start saved.
+
+        Raises
+        ------
+        SweepError
+            They are of other machines or traces than these designs have now.
+        """
+        for name in ("runs", "failures"):
+            for table in store.tables(name):
+                self._take(name, table.to_pylist())
+        plan = self.plan()
+        for chunk in plan.chunks():
+            keys = {chunk.run_key(trace) for trace in self._resolved[chunk.point.index][1]}
+            known = [
+                *self._rows.get(chunk.point.index, ()),
+                *self._failures.get(chunk.point.index, ()),
+            ]
+            if any(row["run"] not in keys for row in known):
+                raise SweepError(
+                    f"{store.folder}: holds another search: machine, traces or defaults of design "
+                    f"'{chunk.point.label}' are others now; choose another folder"
+                )
+
+    def run(
+        self, saving: Saving, backend: Backend, told: Callable[[int], None]
+    ) -> Mapping[str, str]:
+        """Simulate what is missing; returns the reason by chunk that cannot be computed."""
+
+        def save(rows: ChunkRows) -> None:
+            saving.save(rows)
+            self._take("runs", rows.runs)
+            self._take("failures", rows.failures)
+            told(saving.left)
+
+        return {chunk.key: why for chunk, why in dispatch(saving.missing(), backend, save)}
+
+    def failure(self, index: int) -> str:
+        """Why a design cannot be judged: the first of its runs that failed on a good trace."""
+        bad = {trace.error for trace in self._resolved[index][1] if trace.error}
+        for row in self._failures.get(index, ()):
+            if row["message"] not in bad:
+                return f"{row['error']}: {row['message']}"
+        return "" if self._rows.get(index) else "has no run that ended"
+
+    def rows(self, index: int) -> list[dict[str, Any]]:
+        """Its runs that succeeded."""
+        return [row for row in self._rows.get(index, ()) if row["status"] == "ok"]
+
+    def values(self, index: int) -> dict[str, Any]:
+        """What conditions and costs may name, apart from metrics: axes, parameters, machine."""
+        point = self._resolved[index][0]
+        machine = dict(flat("machine", point.machine.to_dict()))
+        plain = dict(point.content[1].items())
+        return {**machine, **plain, **self.designs[index]}
+
+    def _take(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
+        kept = self._rows if name == "runs" else self._failures
+        for row in rows:
+            kept.setdefault(row["point"], []).append(row)

@@ -1,0 +1,125 @@
+"""The best design per group, designs against a baseline, conditions, costs, percentiles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepsim.errors import ArgError, SweepError
+from stepsim.sweep import best, compare_baseline, design_costs, open_table, read_designs, run_sweep
+from tests.sweep.support import tiny
+
+
+@pytest.fixture(scope="module")
+def rows(done: Path) -> list[dict[str, Any]]:
+    designs = read_designs(done)
+    return [{**row, **designs[row["design"]]} for row in open_table(done).to_table().to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def deeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep `done` with deeper FIFOs."""
+    folder = tmp_path_factory.mktemp("deeper") / "out"
+    run_sweep(tiny(parameters={"tile_inter": 32, "fifo_depth": 8}), folder)
+    return folder
+
+
+@pytest.mark.parametrize("metric", ["cycles", "p95_cycles", "compute_utilization"])
+def test_the_best_of_each_layer_and_what_the_others_lose(
+    done: Path, rows: list[dict[str, Any]], metric: str
+) -> None:
+    larger = metric == "compute_utilization"
+    column = metric.removeprefix("p95_")
+
+    def value(design: str, layers: set[int]) -> float:
+        own = [r[column] for r in rows if r["design"] == design and r["layer"] in layers]
+        return float(np.percentile(own, 95) if "p95" in metric else np.mean(own))
+
+    found = best(done, metric, per=["layer"])
+    designs = {row["design"]: row["point"] for row in rows}
+    overall = sorted(designs, key=lambda d: value(d, {0, 1}), reverse=larger)[0]
+    assert found.overall.point == designs[overall]
+    for group in found.groups:
+        layer = {group.group["layer"]}
+        order = sorted(designs, key=lambda d: value(d, layer), reverse=larger)
+        assert group.point == designs[order[0]]
+        first, second, whole = (value(d, layer) for d in (order[0], order[1], overall))
+        assert group.value == pytest.approx(first)
+        expected = (first / second if larger else second / first) - 1
+        assert group.loss == pytest.approx(expected)
+        assert group.overall_loss == pytest.approx((first / whole if larger else whole / first) - 1)
+    assert [group.group for group in found.groups] == [{"layer": 0}, {"layer": 1}]
+
+
+def test_designs_are_compared_with_the_baseline_of_equal_other_axes(
+    done: Path, rows: list[dict[str, Any]]
+) -> None:
+    found = compare_baseline(done, baseline={"tile": "2"}, by=["layer", "step"])
+    assert (len(found.rows), found.differing, found.unpaired) == (12, (), ())
+    cycles = {
+        (r["tile"], r["machine.hbm.channels"], r["layer"], r["step"]): r["cycles"] for r in rows
+    }
+    seen = defaultdict(int)
+    for row in found.rows:
+        channels = 8 if "channels=8" in row.label else 32
+        assert f"channels={channels}" in row.baseline
+        place = (channels, row.group["layer"], row.group["step"])
+        assert row.ratio == pytest.approx(cycles["dynamic", *place] / cycles[2, *place])
+        seen[channels] += 1
+    assert seen == {8: 6, 32: 6}
+
+
+def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, deeper: Path) -> None:
+    found = compare_baseline(done, deeper, by=["layer"])
+    assert len(found.rows) == 8
+    assert found.differing == ("fifo_depth: 2 in A, 8 in B",)
+    assert all(row.label == row.baseline and row.runs == 3 for row in found.rows)
+    fixed = compare_baseline(done, deeper, baseline={"tile": "2", "channels": "32"})
+    assert {row.baseline for row in fixed.rows} == {"tile=2 machine.hbm.channels=32"}
+    assert len(fixed.rows) == 4
+
+
+def test_a_baseline_that_is_missing_is_told_with_what_there_is(done: Path) -> None:
+    with pytest.raises(SweepError, match=r"no design has tile=4; there are tile = 2, dynamic"):
+        compare_baseline(done, baseline={"tile": "4"})
+    with pytest.raises(ArgError, match=r"unknown name 'tiel'.*tile"):
+        compare_baseline(done, baseline={"tiel": "4"})
+
+
+def test_conditions_choose_designs_and_runs(done: Path, rows: list[dict[str, Any]]) -> None:
+    found = design_costs(done, "onchip_bytes", "cycles", where="tile in (2, 4) and channels <= 8")
+    assert [cost.label for cost in found] == ["tile=2 machine.hbm.channels=8"]
+    found = design_costs(done, "onchip_bytes", "cycles", where="layer == 1 or tile == 4")
+    assert (len(found), found.traces) == (4, 3)
+    for cost in found:
+        own = [r["cycles"] for r in rows if r["point"] == cost.point and r["layer"] == 1]
+        assert cost.y == pytest.approx(np.mean(own))
+    with pytest.raises(SweepError, match="no run that succeeded satisfies 'cycles < 1'"):
+        design_costs(done, "onchip_bytes", "cycles", where="cycles < 1")
+
+
+def test_percentiles_stand_beside_means_and_can_be_compared(
+    done: Path, rows: list[dict[str, Any]]
+) -> None:
+    found = design_costs(done, "onchip_bytes", "p99_cycles")
+    for cost in found:
+        own = [row["cycles"] for row in rows if row["point"] == cost.point]
+        expected = np.percentile(own, [50, 95, 99])
+        assert cost.statistics[1][1:] == pytest.approx(expected)
+        assert cost.y == pytest.approx(expected[2])
+
+
+def test_with_a_cost_of_channels_more_of_them_do_not_win_for_free(done: Path) -> None:
+    free = design_costs(done, "onchip_bytes", "cycles")
+    priced = design_costs(done, "onchip_bytes", "cycles", "cost", weights={"hbm_channels": 1})
+    assert {c.z for c in priced} == {8.0, 32.0}
+    assert not any("channels=8" in c.label for c in free if c.pareto_optimal)
+    assert any("channels=8" in c.label for c in priced if c.pareto_optimal)
+    with pytest.raises(ArgError, match="the machine has no section costs"):
+        design_costs(done, "cost", "cycles")
+    with pytest.raises(ArgError, match="unknown name 'chanels'"):
+        design_costs(done, "cost", "cycles", weights={"chanels": 1})
