@@ -1,6 +1,8 @@
-"""Fail when tests that need the shared data were skipped although the data is there.
+"""Fail when tests were skipped for want of the shared data, although it is there, or of a browser.
 
-Usage: check_skips.py JUNIT_XML SHARED_FOLDER
+Also when those of the browser and of the notebooks are in none of the reports.
+
+Usage: check_skips.py SHARED_FOLDER JUNIT_XML...
 """
 
 from __future__ import annotations
@@ -10,19 +12,51 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 
-def skipped_for_shared_data(report: Path) -> list[str]:
-    """``test: reason`` of each skipped test whose reason speaks of the shared data."""
-    found = []
-    for case in ElementTree.parse(report).iter("testcase"):
-        for skipped in case.iter("skipped"):
-            reason = skipped.get("message", "")
-            if "shared" in reason.lower() or "STEPSIM_" in reason:
-                found.append(f"{case.get('classname')}::{case.get('name')}: {reason}")
-    return found
+def ran(report: Path) -> set[str]:
+    """Each test that was not skipped."""
+    return {
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in ElementTree.parse(report).iter("testcase")
+        if case.find("skipped") is None
+    }
 
 
-def main(report: str, shared: str) -> int:
-    skipped = skipped_for_shared_data(Path(report))
+def skips(report: Path) -> list[tuple[str, str]]:
+    """Each skipped test and the reason."""
+    return [
+        (f"{case.get('classname')}::{case.get('name')}", skipped.get("message", ""))
+        for case in ElementTree.parse(report).iter("testcase")
+        for skipped in case.iter("skipped")
+    ]
+
+
+_NEVER = {"no browser": "a browser", "no notebooks": "nbformat, nbclient or ipykernel"}
+"""What the reason of a skip says where `.ci/run` has installed what is needed, and what that is."""
+
+_NEEDED = ("tests.report.html.test_browser::", "tests.test_notebooks::test_a_notebook_runs[")
+"""How the names of tests begin of which some must have run."""
+
+
+def main(shared: str, *reports: str) -> int:
+    found = [skip for report in reports for skip in skips(Path(report))]
+    for phrase, wanted in _NEVER.items():
+        skipped = [f"{test}: {reason}" for test, reason in found if phrase in reason]
+        if skipped:
+            listing = "\n  ".join(skipped)
+            sys.stderr.write(
+                f"{len(skipped)} tests were skipped for want of {wanted}:\n  {listing}\n"
+            )
+            return 1
+    names = {name for report in reports for name in ran(Path(report))}
+    for start in _NEEDED:
+        if not any(name.startswith(start) for name in names):
+            sys.stderr.write(f"no test {start}... ran, in {', '.join(reports)}\n")
+            return 1
+    skipped = [
+        f"{test}: {reason}"
+        for test, reason in found
+        if "shared" in reason.lower() or "STEPSIM_" in reason
+    ]
     if not (Path(shared) / "data").is_dir():
         sys.stdout.write(f"shared data not at {shared}: {len(skipped)} tests skipped for it\n")
         return 0

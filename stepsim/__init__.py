@@ -14,15 +14,30 @@ from stepsim._version import MODEL_VERSION, __version__
 
 if TYPE_CHECKING:
     from stepsim.errors import *  # noqa: F403
+    from stepsim.explain import (
+        CriticalPath,
+        DeadlockFix,
+        FifoSizes,
+        WhatIf,
+        Why,
+        critical_path,
+        fix_deadlock,
+        size_fifos,
+        what_if,
+        why,
+    )
     from stepsim.functional import FunctionalResult
     from stepsim.graph import *  # noqa: F403
     from stepsim.machine import Machine, list_machines, load_machine
+    from stepsim.report.perfetto import TimelineFile, write_perfetto
     from stepsim.results import Result
+    from stepsim.results.raw_events import write_events
     from stepsim.simulation import (
         Case,
         Limits,
         Prepared,
         Progress,
+        Variant,
         make_case,
         prepare,
         run_functional,
@@ -45,12 +60,18 @@ if TYPE_CHECKING:
     )
 
 _ROOMS = {
+    "stepsim.explain": (
+        "CriticalPath", "DeadlockFix", "FifoSizes", "WhatIf", "Why", "critical_path",
+        "fix_deadlock", "size_fifos", "what_if", "why",
+    ),
     "stepsim.functional": ("FunctionalResult",),
     "stepsim.machine": ("Machine", "list_machines", "load_machine"),
+    "stepsim.report.perfetto": ("TimelineFile", "write_perfetto"),
     "stepsim.results": ("Result",),
+    "stepsim.results.raw_events": ("write_events",),
     "stepsim.simulation": (
-        "Case", "Limits", "Prepared", "Progress", "make_case", "prepare", "run_functional",
-        "simulate", "simulate_many",
+        "Case", "Limits", "Prepared", "Progress", "Variant", "make_case", "prepare",
+        "run_functional", "simulate", "simulate_many",
     ),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
     "stepsim.workloads": (
@@ -67,8 +88,11 @@ __all__ = [
     "Attention",
     "Built",
     "Case",
+    "CriticalPath",
     "Data",
+    "DeadlockFix",
     "Decoder",
+    "FifoSizes",
     "FunctionalResult",
     "Limits",
     "Machine",
@@ -79,8 +103,14 @@ __all__ = [
     "Progress",
     "Result",
     "Swiglu",
+    "TimelineFile",
+    "Variant",
+    "WhatIf",
+    "Why",
     "Workload",
     "__version__",
+    "critical_path",
+    "fix_deadlock",
     "list_machines",
     "load_machine",
     "make_case",
@@ -89,7 +119,12 @@ __all__ = [
     "run_functional",
     "simulate",
     "simulate_many",
+    "size_fifos",
     "synthetic_routing",
+    "what_if",
+    "why",
+    "write_events",
+    "write_perfetto",
 ]
 
 

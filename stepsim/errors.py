@@ -7,6 +7,7 @@ from collections.abc import Iterable
 __all__ = [
     "ArgError",
     "AssumptionError",
+    "BaselineError",
     "DTypeError",
     "DataError",
     "DimError",
@@ -18,6 +19,7 @@ __all__ = [
     "MachineError",
     "OutputError",
     "RankError",
+    "ReportError",
     "StepError",
     "StepSimError",
     "SweepError",
@@ -85,12 +87,20 @@ class TraceError(StepSimError, ValueError):
     """A trace file or table is unreadable or holds an invalid value."""
 
 
+class BaselineError(StepSimError, ValueError):
+    """A file of baselines, which `pytest --update-cycles` writes, cannot be read."""
+
+
 class DataError(StepSimError, OSError):
     """A public data set cannot be fetched."""
 
 
 class OutputError(StepSimError, OSError):
     """A result cannot be written."""
+
+
+class ReportError(StepSimError, ValueError):
+    """What a report is to show is missing or is not what a run wrote."""
 
 
 class SweepError(StepSimError, ValueError):

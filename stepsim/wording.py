@@ -7,7 +7,10 @@ from typing import Any
 
 from stepsim.errors import did_you_mean
 
-__all__ = ["describe_problems", "expectations"]
+__all__ = ["STATED", "describe_problems", "expectations"]
+
+STATED = "stated"
+"""Type of a problem whose message is a whole sentence: what was expected, and what was found."""
 
 _Schema = Mapping[str, Any]
 
@@ -83,6 +86,8 @@ class _Schemas:
             keys = sorted(section["properties"])
             word = path.rsplit(".", 1)[-1]
             return f"unknown key '{word}'{did_you_mean(word, keys)} Known here: {', '.join(keys)}"
+        if item["type"] == STATED:
+            return str(item["msg"])
         want = self.expected(leaf)
         if item["type"] == "missing":
             return f"missing; expected {want}"

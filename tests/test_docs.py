@@ -43,16 +43,26 @@ def test_deadlock_page(capsys: pytest.CaptureFixture[str]) -> None:
     names = run_examples("deadlocks.md")
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "deadlock"
-    assert printed[-1] == "ok"
-    shown = re.search(
-        r"```text\n(.*?)```", (DOCS / "deadlocks.md").read_text(encoding="utf-8"), flags=re.DOTALL
-    )
-    assert shown is not None
-    for line in shown[1].splitlines():
+    assert printed[-4:] == ["deadlock", "ok", "ok", "fixed 4 True"]
+    page = (DOCS / "deadlocks.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    assert len(shown) == 2
+    for line in "".join(shown).splitlines():
         # Line numbers depend on where the reader puts the program.
         text = re.sub(r" \(center\.py:\d+\)$", "", line)
         assert text == "  ..." or any(found.startswith(text) for found in printed), line
     assert names["result"].diagnosis is None
+    # What comments say is what is printed.
+    for said in ("{'linear_load#0>1': 8}", "ok True", "no depth helps"):
+        assert f"  # {said}\n" in page
+        assert said in printed
+
+
+def test_why_page(capsys: pytest.CaptureFixture[str]) -> None:
+    run_examples("why.md")
+    text = (DOCS / "why.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
+    assert capsys.readouterr().out == "".join(shown[1:])  # the first one is of the command
 
 
 def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,6 +290,16 @@ def test_listings_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert [run.status for run in runs] == ["ok"] * 3
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "Stream[10, 1] of Tile[1x256 f32] <- reassemble#25"
+
+
+def test_timeline_page(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_examples("timeline.md")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1] == "bufferize#1: 1.45 of 2, full 957"
+    assert printed[-2] == "3"
+    peak, bound = map(int, printed[-3].split())
+    assert peak > bound
+    assert len(names["table"]) == 4
 
 
 def test_machines_page() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import zipfile
 from pathlib import Path
 
 from stepsim import MODEL_VERSION, __version__
@@ -69,3 +70,15 @@ def test_data_files_lie_inside_the_package() -> None:
     assert (package / "py.typed").is_file()
     assert (package / "data" / "registry.toml").is_file()
     assert (package / "reproduce" / "published.csv").is_file()
+
+
+def test_a_wheel_carries_the_files_of_reports(tmp_path: Path) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(path) as wheel:
+        carried = set(wheel.namelist())
+    folder = ROOT / "stepsim" / "report" / "html"
+    files = {f"stepsim/report/html/{one.name}" for one in folder.iterdir() if one.is_file()}
+    assert {Path(one).suffix for one in files} == {".py", ".js", ".css", ".html"}
+    assert files <= carried

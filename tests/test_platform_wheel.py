@@ -111,11 +111,20 @@ def test_damaged_code_is_compiled_anew(installed: Path) -> None:
     assert all("is damaged: its content has another digest" in line for line in warnings)
 
 
+def test_a_recorded_run_compiles_nothing(installed: Path) -> None:
+    code = RUN.replace(
+        "from stepsim.kernels.engine import run",
+        "from stepsim.kernels.recorded import Journal, run_recorded as run",
+    ).replace("2),))))", "2),))), journal=Journal())")
+    assert "journal=" in code
+    assert _run(installed, code) == [f"True True installed {levels_that_run()[0]} []"]
+
+
 def test_code_of_every_level_runs(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if "/kernels/built/" in name]
         archive.extractall(tmp_path)
-    assert len(names) == len(LEVELS)
+    assert len(names) == 2 * len(LEVELS)  # also for runs that are recorded
     for level in levels_that_run():
         code = "from stepsim.kernels import processors, entry_point\n"
         code += f"entry_point.levels_that_run = lambda: ['{level}']\n" + RUN

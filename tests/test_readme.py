@@ -42,7 +42,7 @@ def test_commands(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str
     commands = [
         line for block in blocks("sh") for line in block.splitlines() if "bin/stepsim" in line
     ]
-    assert len(commands) == 8
+    assert len(commands) == 12
     for command in commands:
         # One figure stands for all of them: they take their time on a busy machine.
         command = command.replace("reproduce all", "reproduce 8")
@@ -61,5 +61,8 @@ def test_subcommands_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("run", "inspect", "trace", "reproduce", "sweep", "pareto", "compare", "query"):
+    for name in (
+        "run", "why", "size", "inspect", "trace", "reproduce", "sweep", "tune", "pareto", "best",
+        "compare", "query", "report",
+    ):  # fmt: skip
         assert re.search(rf"\b{name}\b", shown)

@@ -1,4 +1,4 @@
-"""The gate that notices when tests of the shared data did not run."""
+"""The gate that notices when tests of the shared data or of a browser did not run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 SCRIPT = Path(__file__).parents[1] / ".ci" / "check_skips.py"
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="ran"/>
+<testcase classname="tests.report.html.test_browser" name="test_a_run[chromium]"/>
+<testcase classname="tests.test_notebooks" name="test_a_notebook_runs[why]"/>
 <testcase classname="tests.a" name="left"><skipped message="{reason}"/></testcase>
 </testsuite></testsuites>"""
 
@@ -32,6 +34,8 @@ def gate() -> ModuleType:
         ("shared data absent; set STEPSIM_SHARED", False, 0),
         ("no cases (set STEPSIM_CASES)", True, 1),
         ("not on this platform", True, 0),
+        ("no browser: chromium is not installed", False, 1),
+        ("no notebooks without nbclient", False, 1),
     ],
 )
 def test_only_a_needless_skip_fails(
@@ -41,4 +45,25 @@ def test_only_a_needless_skip_fails(
     report.write_text(REPORT.format(reason=reason))
     if data:
         (tmp_path / "data").mkdir()
-    assert gate.main(str(report), str(tmp_path)) == code
+    assert gate.main(str(tmp_path), str(report)) == code
+
+
+@pytest.mark.parametrize("name", ["test_browser", "test_a_notebook_runs"])
+@pytest.mark.parametrize("skipped", [False, True])
+def test_what_no_report_has_did_not_run(
+    gate: ModuleType, tmp_path: Path, name: str, skipped: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A module that cannot be collected, or a moved file, must not pass for tests that ran."""
+    whole, without = tmp_path / "whole.xml", tmp_path / "without.xml"
+    text = REPORT.format(reason="not on this platform")
+    whole.write_text(text)
+    lines = text.splitlines()
+    kept = [line for line in lines if name not in line]
+    assert len(kept) == len(lines) - 1
+    if skipped:
+        lost = next(line for line in lines if name in line)
+        kept.insert(2, lost.replace("/>", '><skipped message="a moved folder"/></testcase>'))
+    without.write_text("\n".join(kept))
+    assert gate.main(str(tmp_path), str(without)) == 1
+    assert name in capsys.readouterr().err
+    assert gate.main(str(tmp_path), str(without), str(whole)) == 0

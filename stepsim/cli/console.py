@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["note", "print_json", "show", "show_table"]
+__all__ = ["note", "number", "print_json", "show", "show_table"]
 
 _PIPE_WIDTH = 120
 _ANY_HEIGHT = 25
@@ -56,6 +56,11 @@ def show_table(
         rigid = natural - max(0, label - _LEAST_FOLDED)
         width = max(_console().width, rigid)
     _console(width).print(table, markup=False)
+
+
+def number(value: float) -> str:
+    """To the unit where it is large, to four digits where it is not."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value.is_integer() else f"{value:.4g}"
 
 
 def print_json(value: dict[str, Any]) -> None:

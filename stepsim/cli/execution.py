@@ -5,28 +5,38 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.fifo_depths import machine_text, named_depths, with_depths
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
+from stepsim.cli.recorded import RecordOptions
 from stepsim.errors import ArgError, OutputError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from stepsim.cli.inputs import Traces
     from stepsim.cli.workload import Choice
+    from stepsim.explain import DeadlockFix, Why
     from stepsim.report.busiest import BusyUnit
     from stepsim.results import Result
     from stepsim.simulation.case import Case
 
-__all__ = ["RunOptions", "nested", "run_choice", "settings_text"]
+__all__ = ["RunOptions", "limits_of", "nested", "run_choice", "settings_text"]
+
+_FIX_SECONDS: Final = 3.0
+"""Time for the least fix of a deadlock."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(RecordOptions):
     """The options that all runs share, as given."""
+
+    takes_fifo_depths: ClassVar[bool] = True
 
     counting: Counting = None
     config: Config = None
@@ -44,15 +54,24 @@ class RunOptions:
             help="Write what --json prints as one row, and tables of units and FIFOs beside it.",
         ),
     ] = None
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why",
+            help="Say what bounds the run and what would help, as `stepsim why` does; with --json "
+            "and --out in `why`.",
+        ),
+    ] = False
 
 
 def run_choice(choice: Choice, options: RunOptions) -> None:
     """Build, simulate and print what was chosen."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
-    limits = _limits(options.max_cycles, options.max_seconds)
+    limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".parquet")
+    options.check(options.out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -62,36 +81,105 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
         from stepsim.report.busiest import busiest_units
         from stepsim.simulation import Limits, warm_up
 
+        options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
         heartbeat.phase(LOADING_ENGINE)
         warm_up()
+        if choice.fifo_depths is not None:
+            heartbeat.phase("sizing FIFOs")
+            case = with_depths(case, choice.fifo_depths, traces.data)
         heartbeat.phase("simulating")
-        result = case.result(traces.data, limits=Limits(**limits), progress=heartbeat.progress)
+        result = case.result(
+            traces.data,
+            limits=Limits(**limits),
+            progress=heartbeat.progress,
+            record=options.is_recorded,
+        )
         busiest = busiest_units(result.tables.unit_columns)
         record = _record(case, traces, result, busiest)
+        found = None
+        if options.why:
+            heartbeat.phase("simulating changes")
+            found = _why(case, traces, limits)
+            record["why"] = found.to_dict()
+        fix = None if found is None else found.fix
+        if fix is None and result.status == "deadlock":
+            heartbeat.phase("searching the least fix of the deadlock")
+            fix = _fix(case, traces, result, limits)
+        record["fix"] = None if fix is None else fix.to_dict()
         if options.out is not None:
             heartbeat.phase("writing")
             from stepsim.report.run_file import write_run
             from stepsim.simulation.case import parameter_columns
 
             try:
-                write_run(options.out, record, parameter_columns(choice.workload), result)
+                write_run(
+                    options.out,
+                    record,
+                    parameter_columns(choice.workload),
+                    result,
+                    options.timeline_bins,
+                    _path(case, traces, limits) if options.record else None,
+                )
             except UnicodeEncodeError as error:
                 # A file name may have bytes that are no text.
                 raise OutputError(
                     f"{options.out}: cannot be written: {error.object!r} is no text in UTF-8; "
                     "rename the file"
                 ) from None
+        options.write(result, heartbeat.phase, lambda: _path(case, traces, limits))
 
     if options.json:
-        note(f"machine {machine.summary()}")
+        note(f"machine {machine_text(case)}")
         print_json(nested(record))
     else:
-        _show(case, record, busiest)
+        _show(case, record, busiest, result, found)
+        if found is None and fix is not None:
+            _show_fix(fix)
     for sentence in result.notes:
         note(sentence)
     if result.status != "ok":
         note(f"run failed, status {result.status}: {result.diagnosis}")
         raise typer.Exit(RUN_FAILED)
+
+
+def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
+    """What bounds the run, by running it with changes."""
+    from stepsim.explain import explain
+    from stepsim.simulation import Limits
+
+    return explain(case.prepared, case.bound(traces.data), limits=Limits(**limits))
+
+
+def _fix(case: Case, traces: Traces, result: Result, limits: dict[str, Any]) -> DeadlockFix:
+    """The least fix of a deadlock, as far as it can be found in a short time."""
+    from stepsim.explain import DeadlockFix, fix_deadlock
+    from stepsim.simulation import Limits
+
+    if result.wall_seconds > _FIX_SECONDS / 2:
+        seconds = f"one run takes {result.wall_seconds:.1f} s"
+        return DeadlockFix(result.program, "not found", result.diagnosis, reason=seconds)
+    # The limit of time is not kept: this deadlock took less, and must be reached again.
+    return fix_deadlock(
+        case.prepared,
+        bindings=case.bound(traces.data),
+        limits=Limits(max_cycles=limits.get("max_cycles")),
+        max_seconds=_FIX_SECONDS,
+    )
+
+
+def _show_fix(fix: DeadlockFix) -> None:
+    show("", *fix.sentences)
+    if fix.status == "not found" or (fix.status == "fixed" and not fix.is_least):
+        show("`stepsim why` and st.fix_deadlock search for longer")
+
+
+def _path(case: Case, traces: Traces, limits: dict[str, Any]) -> pa.Table:
+    """The critical path of a run, by recording it once more with paces."""
+    from stepsim.explain.path import critical_path
+    from stepsim.simulation import Limits
+
+    indices = case.bound(traces.data)
+    return critical_path(case.prepared, bindings=indices, limits=Limits(**limits)).segments
 
 
 def _record(
@@ -103,7 +191,9 @@ def _record(
     return {
         "status": result.status,
         **case.measures(result, traces.data),
+        "onchip_peak_bytes": result.onchip_peak_bytes,
         "undelivered_tokens": result.undelivered_tokens,
+        **named_depths(case),
         "wall_seconds": result.wall_seconds,
         **case.describe(traces.data),
         **traces.columns,
@@ -144,7 +234,13 @@ def settings_text(case: Case) -> str:
     return ", ".join(parts)
 
 
-def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
+def limits_of(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
+    """The limits of a run that were given, as arguments of `Limits`.
+
+    Raises
+    ------
+    ArgError : a number is out of range.
+    """
     check_counts(max_cycles=max_cycles)
     if max_seconds is not None and not 0 < max_seconds < math.inf:
         raise ArgError(f"--max-seconds: expected a number above 0, found {max_seconds:g}")
@@ -152,7 +248,14 @@ def _limits(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _show(case: Case, record: dict[str, Any], busiest: tuple[BusyUnit, ...]) -> None:
+def _show(
+    case: Case,
+    record: dict[str, Any],
+    busiest: tuple[BusyUnit, ...],
+    result: Result,
+    found: Why | None,
+) -> None:
+    from stepsim.report.busiest import busiest_resource
     from stepsim.report.tables import run_table, units_table
     from stepsim.workloads.parameters import KV_LENGTHS
 
@@ -160,9 +263,14 @@ def _show(case: Case, record: dict[str, Any], busiest: tuple[BusyUnit, ...]) -> 
     if inputs:
         title += f", {record['batch']:,} {'requests' if KV_LENGTHS in inputs else 'tokens'}"
     show(
-        f"machine {case.machine.summary()}",
+        f"machine {machine_text(case)}",
         f"{settings_text(case)}\n",
         run_table(record, title),
         "",
         units_table(busiest, record["cycles"]),
     )
+    if found is not None:
+        show("", str(found))
+    elif result.status == "ok" and result.cycles:
+        resource = busiest_resource(busiest, result.cycles, result.bus_bytes, result.peak_bytes)
+        show("", resource, "`stepsim why` says what bounds the run and what would help")

@@ -11,6 +11,7 @@ __all__ = [
     "BAD_INPUT",
     "MEANINGS",
     "NOT_WRITTEN",
+    "REGRESSED",
     "RUN_FAILED",
     "SIGNAL",
     "WORKERS_LOST",
@@ -20,6 +21,9 @@ __all__ = [
 
 RUN_FAILED: Final = 1
 """A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised."""
+
+REGRESSED: Final = 1
+"""`compare --fail-above` found a run that is worse than that, or that fails now."""
 
 BAD_INPUT: Final = 2
 """An option, file, trace or machine cannot be used, or a result can have no such name."""
@@ -35,7 +39,8 @@ SIGNAL: Final = 128
 
 MEANINGS: Final = {
     0: "done",
-    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file)",
+    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file), or "
+    "compare --fail-above found a regression",
     BAD_INPUT: "bad input",
     WORKERS_LOST: "the workers of a sweep were lost",
     NOT_WRITTEN: "the disk is full or fails",

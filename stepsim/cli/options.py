@@ -13,13 +13,18 @@ if TYPE_CHECKING:
     from stepsim.workloads.models import MoEShape
 
 __all__ = [
+    "AllowMissing",
     "Config",
+    "Cost",
     "Counting",
+    "FailAbove",
     "Json",
     "Layer",
+    "Markdown",
     "ModelName",
     "OptionalModel",
     "Step",
+    "Where",
     "check_counts",
     "check_output",
     "find_model",
@@ -29,6 +34,23 @@ _MOST_BITS = 40
 _COUNTINGS = ("executed", "published", "paper")  # here, since their module loads pyarrow
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Markdown = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, for a comment on a pull request.")
+]
+FailAbove = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PCT%",
+        help="End with exit code 1 if the metric of a run, or of a group with --baseline or --by, "
+        "is worse by more than this, as in 1%, if a run fails that did not, or if B lacks runs.",
+    ),
+]
+AllowMissing = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="With --fail-above: let runs of A pass that B does not have."
+    ),
+]
 _MODEL = typer.Option(
     "--model", metavar="MODEL", help="Name, YAML file or config.json; an unknown name lists all."
 )
@@ -56,6 +78,23 @@ Counting = Annotated[
 Config = Annotated[
     Literal["published"] | None,
     typer.Option(help="Take values that are not given from the published experiment."),
+]
+
+
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Use only runs that satisfy this, as in 'tile in (16, 32) and channels <= 32'.",
+    ),
+]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=WEIGHT,...",
+        help="Weights of columns for the metric cost, as in hbm_channels=1,onchip_bytes=1e-6; "
+        "those of the machine's costs if absent.",
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from stepsim.cli.options import Json
 if TYPE_CHECKING:
     from stepsim.sweep import Plan, SweepProgress, SweepSummary
 
-__all__ = ["sweep"]
+__all__ = ["sweep", "tell_end"]
 
 _SHOWN_FAILURES = 5
 
@@ -51,15 +51,16 @@ def sweep(
             _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
         except KeyboardInterrupt:
             ending.process_ends = True
-            _tell_end("interrupted", out)
+            tell_end("interrupted", out)
             raise typer.Exit(SIGNAL + signal.SIGINT) from None
         except Ended as ended:
             ending.process_ends = True
-            _tell_end(f"ended by {ended.signal.name}", out)
+            tell_end(f"ended by {ended.signal.name}", out)
             raise typer.Exit(SIGNAL + ended.signal) from None
 
 
-def _tell_end(how: str, out: Path | None) -> None:
+def tell_end(how: str, out: Path | None) -> None:
+    """Say on stderr that a sweep ended early, and what is kept."""
     kept = ""
     if out is not None and (out / "sweep.json").exists():
         kept = f"; what was finished is kept, continue with --resume --out {out}"

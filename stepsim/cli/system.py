@@ -73,25 +73,35 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
 
 
 def warmup() -> None:
-    """Load or compile the engine now, so that the next run starts immediately."""
+    """Load or compile the engine now, so that the next run starts immediately.
+
+    The engine of runs that are recorded, as by `stepsim why`, is another one.
+    """
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     with Heartbeat() as heartbeat:
         heartbeat.phase(LOADING_ENGINE)
-        from stepsim.simulation import warm_up
+        from stepsim.simulation import warm_up, warm_up_recorded
 
-        origin = warm_up()
+        origin, recorded = warm_up(), warm_up_recorded()
+    _tell("engine", origin)
+    if recorded.how != "python":
+        _tell("engine of recorded runs", recorded)
+
+
+def _tell(what: str, origin: Any) -> None:
+    """One line: where its code is from."""
     place = "" if origin.path is None else str(origin.path)
     seconds = f"in {origin.seconds:.1f} s"
     if origin.how == "compiled":
         stored = f", stored in {place}" if place else ", not stored"
-        note(f"engine compiled for {origin.processor} {seconds}{stored}")
+        note(f"{what} compiled for {origin.processor} {seconds}{stored}")
     elif origin.how == "installed":
-        note(f"engine for {origin.processor} of this installation loaded {seconds} from {place}")
+        note(f"{what} for {origin.processor} of this installation loaded {seconds} from {place}")
     elif origin.how == "cached":
-        note(f"engine loaded from the cache {seconds}: {place}")
+        note(f"{what} loaded from the cache {seconds}: {place}")
     else:
-        note("engine runs as plain Python, because NUMBA_DISABLE_JIT is set; nothing to compile")
+        note(f"{what} runs as plain Python, because NUMBA_DISABLE_JIT is set; nothing to compile")
 
 
 def _engine() -> dict[str, str | None]:

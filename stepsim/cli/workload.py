@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepsim.cli.commands import ready
+from stepsim.cli.fifo_depths import depth_field, depth_parameter, taken_depths
 from stepsim.cli.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.machine_choice import DEFAULT_MACHINE, MachineChoice
 from stepsim.cli.signature import takes
@@ -43,6 +44,8 @@ class Choice:
     tokens: TokenSource | None
     requests: RequestSource | None
     machine: MachineChoice
+    fifo_depths: str | None = None
+    """``auto``, or a file with depths of single FIFOs, given in place of one depth for all."""
 
     def load_machine(self, config: str | None) -> Machine:
         """The machine given, else that of the published experiment, else the usual one."""
@@ -110,18 +113,20 @@ def command_of(name: str, options: type, perform: Callable[[Choice, Any], None])
     workload = source.load()
     known = fields_of(workload)
     sources = [_SOURCES[one.name] for one in workload.inputs]
-    groups = [_options_of(known.values()), *sources, MachineChoice, options]
+    named = "" if not getattr(options, "takes_fifo_depths", False) else depth_parameter(known)
+    groups = [_options_of(known, named), *sources, MachineChoice, options]
     if source.is_foreign:
         _refuse_taken(source, workload, groups[1:])
 
     def run(parameters: Any, *rest: Any) -> None:
         *read, machine, own = rest
         by_kind = {type(one): one for one in read}
+        depths, parameters = taken_depths(named, known, parameters)
         given = _given(known, parameters)
         perform(
             Choice(
                 source, workload, given, by_kind.get(TokenSource), by_kind.get(RequestSource),
-                machine,
+                machine, depths,
             ),
             own,
         )  # fmt: skip
@@ -138,14 +143,19 @@ def _help(workload: type[Workload]) -> str:
     return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
 
-def _options_of(parameters: Any) -> type:
-    """A dataclass with an option for every parameter: its text, or None where it is not given."""
-    declared = sorted(parameters, key=lambda field: not field.required)
-    return make_dataclass(
-        "Parameters",
-        [(field.name, Annotated[_kind(field), _option(field)], None) for field in declared],
-        frozen=True,
-    )
+def _options_of(known: Mapping[str, Field], depths: str) -> type:
+    """A dataclass with an option for every parameter: its text, or None where it is not given.
+
+    ``depths`` is the one that also takes depths of single FIFOs, if any.
+    """
+    declared = sorted(known.values(), key=lambda field: not field.required)
+    options: dict[str, Any] = {
+        field.name: (field.name, Annotated[_kind(field), _option(field)], None)
+        for field in declared
+    }
+    if depths:
+        options[depths] = depth_field(known, depths)
+    return make_dataclass("Parameters", options.values(), frozen=True)
 
 
 def _kind(field: Field) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-__all__ = ["BusyUnit", "busiest_units"]
+__all__ = ["BusyUnit", "busiest_resource", "busiest_units"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,20 @@ def busiest_units(units: Mapping[str, Any], count: int = 5) -> tuple[BusyUnit, .
     return tuple(
         BusyUnit(**{name: _plain(units[name][index]) for name in names}) for index in order
     )
+
+
+def busiest_resource(
+    units: Sequence[BusyUnit], cycles: int, bus_bytes: int, peak_bytes: int | None
+) -> str:
+    """What is busiest in a run, in words: the memory, which is no unit, or the first of ``units``.
+
+    ``peak_bytes`` is what the memory can move meanwhile, None where each unit has its own.
+    """
+    memory = bus_bytes / peak_bytes if peak_bytes else 0.0
+    work = units[0].busy / cycles if units else 0.0
+    if memory > work:
+        return f"busiest is the off-chip memory, {100 * memory:.1f} % of its bandwidth is used"
+    return f"busiest is {units[0].name}, which works {100 * work:.1f} % of the run"
 
 
 def _plain(value: Any) -> Any:

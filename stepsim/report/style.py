@@ -19,6 +19,7 @@ __all__ = [
     "FRAMED",
     "INK",
     "OPEN",
+    "PALETTE",
     "VERMILION",
     "bars",
     "empty",
@@ -50,6 +51,9 @@ COLORS: Final = {
     "64 rows": VERMILION,
 }
 """Series that are compared."""
+
+PALETTE: Final = (BLUE, VERMILION, _GREEN, _SKY, "#CC79A7", "#E69F00", "#F0E442", "#000000")
+"""Okabe and Ito's colors, for values of an axis in turn."""
 
 FRAMED: Final[dict[str, Any]] = {
     "font.family": "DejaVu Sans",

@@ -29,6 +29,8 @@ def run_table(row: Row, title: str) -> Table:
     table.add_row("off-chip traffic", _number(row["offchip_bytes"]), "bytes")
     known = row["onchip_bytes"] is not None
     table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes" * known)
+    if row.get("onchip_peak_bytes") is not None:
+        table.add_row("on-chip memory in use", _number(row["onchip_peak_bytes"]), "bytes at most")
     padding = f"{_percent(_padding_share(row))} on padding" if row["padded_flops"] else ""
     table.add_row("FLOPs", _number(row["flops"]), padding)
     table.add_row("allocated compute", _number(row["allocated_flops_per_cycle"]), "FLOPs/cycle")

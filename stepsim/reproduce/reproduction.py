@@ -280,5 +280,5 @@ def _arrow(
         "machines": [json.loads(text) for text in sorted(machines)],
         **(source or {}),
     }
-    metadata = {**schema.metadata, b"provenance": json.dumps(provenance).encode()}
+    metadata = {**schema.metadata, b"provenance": json.dumps(provenance, allow_nan=False).encode()}
     return pa.Table.from_pylist(list(rows), schema=schema.with_metadata(metadata))

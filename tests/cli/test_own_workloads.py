@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -125,8 +126,27 @@ def test_a_deadlock_ends_with_code_1_and_is_explained(cli: Cli) -> None:
     assert reasons.count("slot") == 1
     assert "run failed, status deadlock: deadlock: 8 of 8 units are blocked" in outcome.err
     assert "these units form a circular wait:" in outcome.err
+    assert (found["fix"]["status"], found["fix"]["is_least"]) == ("fixed", True)
     human = cli("run", "stuck.py")
     assert (human.code, "deadlock" in human.out) == (1, True)
+    assert "least fix: " in human.out
+    (fifo,) = found["fix"]["depths"]
+    assert f"'{fifo}' of depth {found['fix']['depths'][fifo]}" in human.out
+
+
+def test_a_deadlock_that_takes_long_says_what_finds_the_fix(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepsim.cli.execution._FIX_SECONDS", 1e-9)
+    outcome = cli("run", "stuck.py")
+    assert "no fix found in 0 runs: one run takes 0.0 s" in outcome.out
+    assert "`stepsim why` and st.fix_deadlock search for longer" in outcome.out
+
+
+def test_the_fix_of_a_run_ends_its_deadlock(cli: Cli) -> None:
+    depths = cli("run", "stuck.py", "--json").json()["fix"]["depths"]
+    Path("depths.yaml").write_text(json.dumps({"depths": depths}))
+    assert cli("run", "stuck.py", "--fifo-depth", "depths.yaml", "--json").json()["fix"] is None
 
 
 def test_a_class_gets_the_traces_that_it_asks_for(cli: Cli) -> None:

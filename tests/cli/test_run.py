@@ -78,7 +78,10 @@ def test_table_shows_numbers_busiest_units_and_speed(run) -> None:
         assert word in outcome.out
     assert "M steps/s" in outcome.out
     below = outcome.out[outcome.out.index("busiest units") :].splitlines()
-    assert len([line for line in below[2:] if line.strip()]) == 5
+    told = [line for line in below[2:] if line.strip()]
+    assert len(told) == 5 + 2
+    assert told[5].startswith("busiest is the off-chip memory, ")
+    assert "`stepsim why`" in told[6]
 
 
 def test_times_depend_on_machine_and_depth_but_not_on_the_counting(run) -> None:

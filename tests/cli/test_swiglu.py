@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 FROM_THERE = dict.fromkeys(("batch", "hidden", "intermediate"))
 
 
@@ -38,6 +40,8 @@ def test_the_published_configuration_brings_sizes_and_machine(feed) -> None:
 def test_table(feed) -> None:
     outcome = feed("--config", "published", **FROM_THERE)
     assert outcome.out.startswith("machine sda-hdl")
+    assert "left to the run" not in outcome.out
+    assert re.search(r"FIFO depth \d+ (of the (machine|program)|by default|as given)", outcome.out)
     assert (
         "batch 64 (published), hidden 256 (published), intermediate 512 (published)" in outcome.out
     )

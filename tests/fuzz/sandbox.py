@@ -60,10 +60,12 @@ _REQUESTS = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:52.1225670,5,1
 """
 
+_SEARCH = "search: {objectives: [cycles, onchip_bytes], sampler: random, trials: 2}\n"
+
 INPUTS = (
-    "routing.npy", "kv.npy", "requests.csv", "model.yaml", "machine.yaml", "sweep.yaml", "own.py",
-    "text.txt", "empty", "folder", "done", "run.parquet", "run.json", "synth.parquet",
-    "caf\udce9.npy",
+    "routing.npy", "kv.npy", "requests.csv", "model.yaml", "machine.yaml", "sweep.yaml",
+    "tune.yaml", "own.py", "text.txt", "empty", "folder", "done", "run.parquet", "run.json",
+    "synth.parquet", "caf\udce9.npy",
 )  # fmt: skip
 
 
@@ -85,7 +87,8 @@ def _original() -> Path:
     np.save(folder / "kv.npy", np.array([5, 0, 40, 31]))
     shutil.copy(folder / "kv.npy", folder / "caf\udce9.npy")  # a name that is no UTF-8
     texts = {
-        "requests.csv": _REQUESTS, "model.yaml": _MODEL, "sweep.yaml": _SWEEP, "own.py": _GEMM,
+        "requests.csv": _REQUESTS, "model.yaml": _MODEL, "sweep.yaml": _SWEEP,
+        "tune.yaml": _SWEEP + _SEARCH, "own.py": _GEMM,
         "text.txt": "no file of any kind\n", "empty": "",
         "machine.yaml": st.load_machine().to_yaml(),
     }  # fmt: skip
