@@ -170,8 +170,11 @@ def _either(choices: Iterable[str]) -> str:
 
 def _limits(arm: _Schema) -> str:
     least, most = arm.get("minimum"), arm.get("maximum")
-    return (f" from {_number(least)}" if least is not None else "") + (
-        f" to {_number(most)}" if most is not None else ""
+    above = arm.get("exclusiveMinimum")
+    return (
+        (f" from {_number(least)}" if least is not None else "")
+        + (f" above {_number(above)}" if above is not None else "")
+        + (f" to {_number(most)}" if most is not None else "")
     )
 
 

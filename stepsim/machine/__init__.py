@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepsim.machine.costs import Costs
+from stepsim.machine.device import Device
 from stepsim.machine.loading import list_machines, load_machine, parse_overrides
 from stepsim.machine.model import (
     DEFAULT_FIFO_DEPTH,
@@ -11,11 +12,13 @@ from stepsim.machine.model import (
     Machine,
     OnChip,
     machine_json_schema,
+    milliseconds,
 )
 
 __all__ = [
     "DEFAULT_FIFO_DEPTH",
     "Costs",
+    "Device",
     "Fifo",
     "Hbm",
     "Machine",
@@ -23,5 +26,6 @@ __all__ = [
     "list_machines",
     "load_machine",
     "machine_json_schema",
+    "milliseconds",
     "parse_overrides",
 ]

@@ -11,17 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepsim.machine.costs import Costs
+from stepsim.machine.device import Device
 from stepsim.machine.section import (
     Section,
     choice,
     integer,
     json_schema,
     nullable,
+    number,
+    optional,
     setting,
     text,
 )
 
-__all__ = ["DEFAULT_FIFO_DEPTH", "Costs", "Fifo", "Hbm", "Machine", "OnChip", "machine_json_schema"]
+__all__ = [
+    "DEFAULT_FIFO_DEPTH", "Costs", "Device", "Fifo", "Hbm", "Machine", "OnChip",
+    "machine_json_schema", "milliseconds",
+]  # fmt: skip
 
 DEFAULT_FIFO_DEPTH = 1024
 """Tokens that a FIFO holds when neither run nor machine nor program gives a depth."""
@@ -60,6 +66,9 @@ class OnChip(Section):
     """On-chip memory, seen by each operand of an operator on its own."""
 
     bytes_per_cycle: int = setting(_BYTES, "bandwidth of one on-chip memory unit")
+    capacity_bytes: int | None = optional(
+        integer(1, 1 << 30), "on-chip memory in all, which a compiled design must fit"
+    )
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -100,7 +109,11 @@ class Machine(Section):
         "cycles how much earlier the end of a stream is noticed; 0 is canonical",
         default=0,
     )
-    costs: Costs | None = setting(Costs, "what its resources cost", default=None)
+    costs: Costs | None = optional(Costs, "what its resources cost")
+    clock_ghz: float | None = optional(
+        number(0, above=True), "clock frequency; runs then have times in milliseconds"
+    )
+    device: Device | None = optional(Device, "resources of an FPGA")
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -123,6 +136,10 @@ class Machine(Section):
     def fifo_depth(self) -> int:
         """Depth in tokens of a FIFO for which neither a run nor its program gives one."""
         return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
+
+    def milliseconds(self, cycles: float) -> float | None:
+        """What cycles last by the clock, in ms; None where the machine states no clock."""
+        return milliseconds(cycles, self.clock_ghz)
 
     def cost(self, *, onchip_bytes: float = 0, flops_per_cycle: float = 0) -> float | None:
         """What the machine costs by its ``costs``, in ``costs.unit``; None where it has none.
@@ -179,8 +196,14 @@ class Machine(Section):
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; rules {self.model}" if self.model != "step-2025" else "")
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
+            + (f"; clock {1000 * self.clock_ghz:g} MHz" if self.clock_ghz is not None else "")
             + ("" if self.costs is None else f"; costs {_amount(self.cost() or 0, self.costs)}")
         )
+
+
+def milliseconds(cycles: float, clock_ghz: float | None) -> float | None:
+    """What cycles last, in ms; None where there is no clock."""
+    return None if clock_ghz is None else cycles / (clock_ghz * 1e6)
 
 
 def _amount(cost: float, costs: Costs) -> str:

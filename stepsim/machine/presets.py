@@ -39,6 +39,33 @@ _ALL: Final = (
         "hbm": {**_HBM, "channels": 8},
         "onchip": {"bytes_per_cycle": 256},
     },
+    {
+        "name": "u55c",
+        "description": "The FPGA of the StreamTensor paper, AMD Alveo U55C at 250 MHz (table 6): "
+        "460 GB/s of HBM, 41 MB on chip, weights of 4 and activations of 8 bits. Latency of HBM: "
+        "122 ns, a closed page (Shuhai, FCCM 2020).",
+        # 460 GB/s are 1,840 bytes per cycle, 57.5 for each of 32 pseudo-channels. Accesses of whole
+        # 64-byte words at exactly that rate take another number of channels.
+        "hbm": {
+            "model": "interleaved",
+            "request_bytes": 64,
+            "channels": 115,
+            "latency": 31,
+            "interval": 4,
+            "startup": 0,
+        },
+        "onchip": {"bytes_per_cycle": 64, "capacity_bytes": 41_000_000},
+        "clock_ghz": 0.25,
+        "device": {
+            "dies": 3,
+            # Of VU47P (AMD DS890): 36.7 Mb of distributed RAM, 2,016 blocks of 36 Kb, 960 of URAM.
+            "lutram_blocks": 600_000,
+            "bram_blocks": 4_032,
+            "uram_blocks": 960,
+            "weight_dtype": "i4",
+            "activation_dtype": "i8",
+        },
+    },
 )
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {str(one["name"]): one for one in _ALL}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar
 
 from stepsim.arguments import shown
@@ -16,7 +16,8 @@ from stepsim.errors import MachineError
 from stepsim.wording import describe_problems
 
 __all__ = [
-    "Section", "choice", "integer", "json_schema", "nullable", "number", "setting", "text",
+    "Section", "choice", "integer", "json_schema", "nullable", "number", "optional", "setting",
+    "text",
 ]  # fmt: skip
 
 Schema = dict[str, Any]
@@ -31,10 +32,18 @@ def setting(kind: Schema | type[Section], about: str, **default: Any) -> Any:
     ----------
     kind : its JSON Schema, or the section that it is.
     about : what it is, for messages and the schema.
-    default : ``default`` or ``default_factory``, for one that need not be given. A section whose
-        default is None may be absent, and is then no part of `Section.to_dict`.
+    default : ``default`` or ``default_factory``, for one that need not be given.
     """
-    return field(metadata={"kind": kind, "about": about}, **default)
+    return field(metadata={"kind": kind, "about": about, "optional": False}, **default)
+
+
+def optional(kind: Schema | type[Section], about: str) -> Any:
+    """Declare a value or section that may be absent: None, and then no part of `to_dict`.
+
+    So that what is declared later changes nothing, not even a digest, where it is not used.
+    """
+    given = kind if isinstance(kind, type) else nullable(kind)
+    return field(metadata={"kind": given, "about": about, "optional": True}, default=None)
 
 
 def integer(least: int, most: int) -> Schema:
@@ -42,9 +51,9 @@ def integer(least: int, most: int) -> Schema:
     return {"maximum": most, "minimum": least, "type": "integer"}
 
 
-def number(least: float) -> Schema:
-    """A finite number from ``least`` on; true and false are none."""
-    return {"minimum": least, "type": "number"}
+def number(least: float, *, above: bool = False) -> Schema:
+    """A finite number from ``least`` on, or above it; true and false are none."""
+    return {"exclusiveMinimum" if above else "minimum": least, "type": "number"}
 
 
 def text(*, empty: bool = False) -> Schema:
@@ -92,11 +101,12 @@ class Section:
         setattr(self, name, None)  # refused as well
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value, defaults included, as plain dicts; sections that are absent are left out."""
-        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        """Every value, defaults included, as plain dicts; what is absent is left out."""
+        values: dict[str, Any] = {}
         for each in _declared(type(self)):
-            if _may_be_absent(each) and values[each.name] is None:
-                del values[each.name]
+            value = getattr(self, each.name)
+            if value is not None or not _may_be_absent(each):
+                values[each.name] = value.to_dict() if isinstance(value, Section) else value
         return values
 
     @classmethod
@@ -192,7 +202,7 @@ def _property(each: Field[Any]) -> Schema:
 
 
 def _may_be_absent(each: Field[Any]) -> bool:
-    return isinstance(each.metadata["kind"], type) and each.default is None
+    return bool(each.metadata["optional"])
 
 
 def _docstring(section: type[Section]) -> str:
@@ -229,7 +239,10 @@ def _fits(kind: Schema, value: Any) -> bool:
         return value is None
     if kind["type"] == "number":
         real = isinstance(value, int | float) and not isinstance(value, bool)
-        return real and kind["minimum"] <= value <= sys.float_info.max
+        if not real or value > sys.float_info.max:
+            return False
+        above = kind.get("exclusiveMinimum")
+        return bool(value >= kind["minimum"] if above is None else value > above)
     if kind["type"] == "integer":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole and kind["minimum"] <= value <= kind["maximum"]

@@ -38,6 +38,7 @@ _INT, _LONG, _REAL, _TEXT = "int32", "int64", "float64", "string"
 
 _MEASURES: Final = (
     ("cycles", _LONG, "cycles", "length of the run"),
+    ("milliseconds", _REAL, "ms", "cycles / clock of the machine; null where it states none"),
     (
         "offchip_bytes",
         _LONG,

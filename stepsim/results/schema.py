@@ -32,9 +32,9 @@ _FIFOS: Final = (
 )  # fmt: skip
 
 _RUN: Final = (
-    "program", "status", "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops",
-    "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens", "engine_steps",
-    "wall_seconds", "provenance", "onchip_peak_bytes",
+    "program", "status", "cycles", "milliseconds", "offchip_bytes", "bus_bytes", "memory_requests",
+    "flops", "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens",
+    "engine_steps", "wall_seconds", "provenance", "onchip_peak_bytes",
 )  # fmt: skip
 
 _TIMELINE: Final = (
@@ -46,7 +46,7 @@ _TIMELINE: Final = (
 
 _TABLES: Final = {
     "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
-    "RUN_SCHEMA": ("run", _RUN, {"bandwidth_utilization", "onchip_peak_bytes"}),
+    "RUN_SCHEMA": ("run", _RUN, {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes"}),
     # Sweeps and batches record no runs.
     "STALLS_SCHEMA": ("units", _STALLS, {"longest_wait", "longest_wait_cycles"}),
     "TIMELINE_SCHEMA": ("timeline", _TIMELINE, {"offchip_share", "onchip_bytes_in_use"}),

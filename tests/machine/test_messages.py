@@ -54,13 +54,13 @@ CASES = {
     "empty": (
         "",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, found nothing. Start from "
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, found nothing. Start from "
         "'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, found a list. Start from "
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, found a list. Start from "
         "'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
@@ -77,13 +77,14 @@ CASES = {
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
-        "'closure_slack'? Known here: closure_slack, costs, description, fifo, hbm, model, name, "
-        "onchip",
+        "'closure_slack'? Known here: clock_ghz, closure_slack, costs, description, device, fifo, "
+        "hbm, model, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
-        "Known here: closure_slack, costs, description, fifo, hbm, model, name, onchip",
+        "Known here: clock_ghz, closure_slack, costs, description, device, fifo, hbm, "
+        "model, name, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
@@ -92,12 +93,13 @@ CASES = {
     ),
     "missing section": (
         GOOD[: GOOD.index("onchip")],
-        "machine file FILE, onchip: missing; expected a mapping with the keys bytes_per_cycle",
+        "machine file FILE, onchip: missing; expected a mapping with the keys bytes_per_cycle, "
+        "capacity_bytes",
     ),
     "section is a number": (
         GOOD.replace("onchip:\n  bytes_per_cycle: 128", "onchip: 128"),
         "machine file FILE, line 8, onchip: expected a mapping with the keys bytes_per_cycle, "
-        "found 128",
+        "capacity_bytes, found 128",
     ),
     "zero interval": (
         GOOD.replace("interval: 2", "interval: 0"),
@@ -189,16 +191,17 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         (
             "sda1024",
             "unknown machine 'sda1024'; did you mean 'sda-1024'? "
-            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.",
+            "Known machines: sda-1024, sda-2026, sda-hdl, u55c; or give the path of a YAML file.",
         ),
         (
             "tpu",
             "unknown machine 'tpu'. "
-            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.",
+            "Known machines: sda-1024, sda-2026, sda-hdl, u55c; or give the path of a YAML file.",
         ),
         (
             "nowhere.yaml",
-            "machine file nowhere.yaml: no such file. Known machines: sda-1024, sda-2026, sda-hdl.",
+            "machine file nowhere.yaml: no such file. "
+            "Known machines: sda-1024, sda-2026, sda-hdl, u55c.",
         ),
         ("/", "machine file /: cannot be read: Is a directory; name a file that can be read"),
     ],
@@ -268,9 +271,10 @@ def test_unknown_override_key(key: str, hint: str) -> None:
     expected = (
         f"machine override: unknown key '{key}'{hint} Known: name, description, model, "
         "hbm.model, hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
-        "onchip.bytes_per_cycle, fifo.depth, closure_slack, costs.unit, costs.hbm_channel, "
-        "costs.hbm_bytes_per_cycle, costs.onchip_bytes_per_cycle, costs.onchip_byte, "
-        "costs.flops_per_cycle"
+        "onchip.bytes_per_cycle, onchip.capacity_bytes, fifo.depth, closure_slack, costs.unit, "
+        "costs.hbm_channel, costs.hbm_bytes_per_cycle, costs.onchip_bytes_per_cycle, "
+        "costs.onchip_byte, costs.flops_per_cycle, clock_ghz, device.dies, device.lutram_blocks, "
+        "device.bram_blocks, device.uram_blocks, device.weight_dtype, device.activation_dtype"
     )
     with pytest.raises(MachineError) as caught:
         parse_overrides([f"{key}=1"])

@@ -20,7 +20,7 @@ from stepsim.machine import (
 
 
 def test_presets_are_listed_in_order() -> None:
-    assert list_machines() == ("sda-1024", "sda-2026", "sda-hdl")
+    assert list_machines() == ("sda-1024", "sda-2026", "sda-hdl", "u55c")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,31 @@ def test_preset_numbers(name: str, model: str, channels: int, onchip: int, peak:
     assert machine.closure_slack == 0
     assert machine.fifo.depth is None
     assert machine.fifo_depth == DEFAULT_FIFO_DEPTH == 1024
+
+
+def test_the_fpga_of_streamtensor() -> None:
+    """Table 6 of the paper: 250 MHz, 460 GB/s, 41 MB; blocks of the device hold at least that."""
+    machine = load_machine("u55c")
+    assert machine.clock_ghz == 0.25
+    assert machine.peak_bandwidth * machine.clock_ghz == 460
+    assert machine.onchip.capacity_bytes == 41_000_000
+    device = machine.device
+    assert device is not None
+    blocks = device.lutram_blocks * 64 + (device.bram_blocks + 16 * device.uram_blocks) * 18 * 1024
+    assert 41e6 < blocks / 8 < 50e6
+    assert (device.dies, device.weight_dtype, device.activation_dtype) == (3, "i4", "i8")
+
+
+def test_milliseconds_follow_the_clock() -> None:
+    assert load_machine("u55c").milliseconds(250_000) == 1
+    assert load_machine("sda-1024").milliseconds(250_000) is None
+    assert load_machine("sda-1024", {"clock_ghz": 2}).milliseconds(1e6) == 0.5
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("inf"), True, "fast"])
+def test_a_clock_is_a_number_above_zero(wrong: object) -> None:
+    with pytest.raises(MachineError, match="clock_ghz: expected a number above 0"):
+        load_machine("u55c", {"clock_ghz": wrong})
 
 
 def test_the_default_is_the_evaluation_machine() -> None:

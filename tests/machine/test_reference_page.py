@@ -19,8 +19,8 @@ def test_every_key_is_described_with_its_range() -> None:
         bounds = re.search(r"from (\d+) to (\d+)", expectation)
         if bounds:
             assert rows[key].strip() == f"{bounds[1]}..{bounds[2]}", key
-        elif "a number from 0" in expectation:
-            assert rows[key].strip() == "from 0", key
+        elif least := re.search(r"a number ((?:from|above) 0)", expectation):
+            assert rows[key].strip() == least[1], key
         else:
             choices = re.findall(r"'([\w-]+)'", expectation.split(" (")[0])
             described = ", ".join(f"`{choice}`" for choice in choices) or "text"

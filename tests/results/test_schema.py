@@ -27,8 +27,8 @@ FIFOS = {
     "mean_bytes": "double", "peak_bytes": "int64", "full_cycles": "int64", "empty_cycles": "int64",
 }  # fmt: skip
 RUN = {
-    "program": "string", "status": "string", "cycles": "int64", "offchip_bytes": "int64",
-    "bus_bytes": "int64", "memory_requests": "int64", "flops": "int64",
+    "program": "string", "status": "string", "cycles": "int64", "milliseconds": "double",
+    "offchip_bytes": "int64", "bus_bytes": "int64", "memory_requests": "int64", "flops": "int64",
     "bandwidth_utilization": "double", "peak_bandwidth": "double", "tokens": "int64",
     "undelivered_tokens": "int64",
     "engine_steps": "int64", "wall_seconds": "double", "provenance": "string",
@@ -42,7 +42,8 @@ TIMELINE = {
     "units_waiting_output": "double", "units_waiting_memory": "double",
 }  # fmt: skip
 NULLABLE = {
-    "longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization", "onchip_peak_bytes",
+    "longest_wait", "longest_wait_cycles", "depth", "bandwidth_utilization", "milliseconds",
+    "onchip_peak_bytes",
     "peak_buffers", "peak_buffer_bytes", "mean_tokens", "peak_tokens", "mean_bytes", "peak_bytes",
     "full_cycles", "empty_cycles", "offchip_share", "onchip_bytes_in_use",
 }  # fmt: skip
@@ -80,7 +81,7 @@ def buffered() -> Result:
         for _ in range(8):
             x = st.linear_load(st.spec(256, 128), tile=(64, 32)).bufferize(1)
             x.streamify(repeat=2).map(st.fn.silu).consume()
-    machine = st.load_machine("sda-1024", {"hbm.channels": 1})
+    machine = st.load_machine("sda-1024", {"hbm.channels": 1, "clock_ghz": 1})
     return simulate(program, machine, record=True)
 
 
