@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.driver import (
     PAUSE_STEPS,
     Execution,
@@ -21,7 +22,7 @@ from stepsim.kernels.driver import (
     working,
 )
 from stepsim.kernels.engine import run
-from stepsim.kernels.layout import BATCH, CHANNEL, INFINITY, TOTALS, UNIT_TOTALS, Batch, RunState
+from stepsim.kernels.layout import CHANNEL, INFINITY, RunState
 
 __all__ = ["BatchTotals", "execute_batch"]
 

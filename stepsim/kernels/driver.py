@@ -11,23 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
+from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT, run
 from stepsim.kernels.free_memory import free_bytes
-from stepsim.kernels.layout import (
-    BATCH,
-    CHANNEL,
-    GLOBAL,
-    INFINITY,
-    PORT,
-    SLOT,
-    TOTALS,
-    UNIT_TOTALS,
-    Batch,
-    RunState,
-    State,
-    Status,
-)
+from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, PORT, SLOT, RunState, State, Status
 
 if TYPE_CHECKING:
     from stepsim.kernels.recorded import Journal

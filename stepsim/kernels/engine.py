@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.batches import begin_run, end_run, note_effort
 from stepsim.kernels.by_reference import by_reference
 from stepsim.kernels.calendar import next_unit, pop_unit, schedule
@@ -21,16 +22,12 @@ from stepsim.kernels.entry_point import cached_entry
 from stepsim.kernels.jit import apart, inlined
 from stepsim.kernels.journal import is_full, note_access, note_pace
 from stepsim.kernels.layout import (
-    BATCH,
     CHANNEL,
     GLOBAL,
     INFINITY,
     PORT,
     SLOT,
     TOKEN,
-    TOTALS,
-    UNIT_TOTALS,
-    Batch,
     Cause,
     RunState,
     State,

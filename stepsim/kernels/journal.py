@@ -6,9 +6,9 @@ Units work between two waits, so that the waits alone tell what a unit did at an
 :func:`~stepsim.kernels.recording.is_recording` is a constant to the compiler.
 
 An entry is two words: the clock behind the wait; and its length, place and :class:`Cause`. The
-place is a channel, that of the unit for an access of the memory: together with the cause it tells
-whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests of an
-access, and the length of a wait that is written as 0.
+place is the number of a FIFO, or of the unit for an access of the memory: together with the cause
+it tells whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests
+of an access, and the length of a wait that is written as 0.
 
 On demand the pace of units is noted too: whenever it rises, and why.
 """
@@ -38,7 +38,7 @@ FIRST: Final = 4
 CAUSE_BITS: Final = 4
 LENGTH_SHIFT: Final = 32
 MOST_PLACES: Final = 1 << (LENGTH_SHIFT - CAUSE_BITS)
-"""Channels or units that an image may have to be recorded."""
+"""FIFOs or units that an image may have to be recorded."""
 LONGEST: Final = (1 << 31) - 1
 """Longest wait that fits one entry."""
 

@@ -7,13 +7,13 @@ compiled and with ``NUMBA_DISABLE_JIT=1``.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 __all__ = [
-    "BATCH",
     "CHANNEL",
     "GLOBAL",
     "INFINITY",
@@ -22,12 +22,9 @@ __all__ = [
     "PORT",
     "SLOT",
     "TOKEN",
-    "TOTALS",
     "TUPLE_RD",
     "UNIT_FIELDS",
-    "UNIT_TOTALS",
     "Abort",
-    "Batch",
     "Cause",
     "Payload",
     "RecordedState",
@@ -208,109 +205,14 @@ class State(NamedTuple):
     globals: Any
 
 
-class RecordedState(NamedTuple):
-    """As :class:`State`, of a run that is recorded.
-
-    Attributes
-    ----------
-    journal : words of :mod:`stepsim.kernels.journal`.
-    """
-
-    units: Any
-    channels: Any
-    slots: Any
-    tokens: Any
-    parameters: Any
-    scratch: Any
-    work_list: Any
-    free_lists: Any
-    calendar: Any
-    ports: Any
-    pending: Any
-    active: Any
-    free_at: Any
-    memory_table: Any
-    globals: Any
-    journal: Any
+def _tuple_of(name: str, fields: tuple[str, ...]) -> Any:
+    # The type checker knows no named tuple of which the fields are not written out.
+    return namedtuple(name, fields)
 
 
-BATCH = np.dtype(
-    [
-        ("runs", np.int64),  # 0: the state is a single run
-        ("run", np.int64),  # the run at hand
-        ("begun", np.int64),  # it is under way
-        ("given_up", np.int64),  # it ends as it stands
-        ("budget", np.int64),  # return to the caller after so much work
-        ("every", np.int64),  # return to the caller after every run
-        ("fixed", np.int64),  # words that every run begins with
-        ("wants_units", np.int64),
-    ],
-    align=True,
-)
-
-TOTALS = np.dtype(
-    [
-        ("ended", np.int64),  # RunState
-        ("unfinished", np.int64),  # units that have not ended
-        ("failed", np.int64),  # units that have failed
-        ("cycles", np.int64),
-        ("offchip_bytes", np.int64),
-        ("memory_requests", np.int64),
-        ("flops", np.int64),
-        ("tokens", np.int64),
-        ("undelivered_tokens", np.int64),
-        ("engine_steps", np.int64),
-        ("effort", np.int64),  # work of the engine so far, in firings
-    ],
-    align=True,
-)
-"""What a run of a batch amounts to."""
-
-UNIT_TOTALS = np.dtype(
-    [
-        ("state", np.int64),  # Status
-        ("fires", np.int64),
-        ("clk", np.int64),
-        ("busy", np.int64),
-        ("wait_in", np.int64),
-        ("wait_out", np.int64),
-        ("memory", np.int64),
-        ("before", np.int64),
-        ("after", np.int64),
-        ("longest", np.int64),  # cycles of the longest wait
-        ("longest_at", np.int64),  # twice its channel, and one for a slot of it; -1 for the memory
-        ("requests", np.int64),
-        ("traffic", np.int64),
-        ("flops", np.int64),
-    ],
-    align=True,
-)
-"""What one unit did in a run of a batch; ``after`` ends with the unit."""
-
-
-class Batch(NamedTuple):
-    """Runs of one image that differ in words of its parameters.
-
-    Attributes
-    ----------
-    image : words that every run begins with.
-    words : the memory of the state, which begins with those; the slot arena comes last.
-    places : of the parameters that differ.
-    values : what they are, for one run after the other.
-    memory_table : words of the memory's table that every run begins with; its cache stays.
-    control : the one BATCH record.
-    totals : TOTALS of every run.
-    units : UNIT_TOTALS of every run, one unit after the other; empty unless wanted.
-    """
-
-    image: Any
-    words: Any
-    places: Any
-    values: Any
-    memory_table: Any
-    control: Any
-    totals: Any
-    units: Any
+RecordedState = _tuple_of("RecordedState", (*State._fields, "journal"))
+"""As :class:`State`, of a run that is recorded: behind it the words of
+:mod:`stepsim.kernels.journal`."""
 
 
 class Payload(IntEnum):
@@ -326,14 +228,14 @@ class Payload(IntEnum):
 class Cause(IntEnum):
     """What an entry of the journal is: why a wait ended, or why the pace of a unit rose."""
 
-    TOKEN = 0  # the token at the head of a channel arrived
-    SLOT = 1  # a slot of a channel was freed
-    CLOSURE = 2  # the producer of a channel ended
+    TOKEN = 0  # the token at the head of a FIFO arrived
+    SLOT = 1  # a slot of a FIFO was freed
+    CLOSURE = 2  # the producer of a FIFO ended
     MEMORY = 3  # an access was completed, issued when the wait began
-    DECISION = 4  # the head of a channel was published, by which a choice by arrival falls
+    DECISION = 4  # the head of a FIFO was published, by which a choice by arrival falls
     EMISSION = 5  # no wait: a token was sent with a stamp in the future
     EXTRA = 6  # no wait: a number that belongs to the next entry
-    PACE_TOKEN = 8  # the head of a channel was published
+    PACE_TOKEN = 8  # the head of a FIFO was published
     PACE_SLOT = 9
     PACE_CLOSURE = 10
     PACE_MEMORY = 11

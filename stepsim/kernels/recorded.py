@@ -131,10 +131,10 @@ class Journal:
             )
         if self.is_empty():
             fed = fifos["producer"] == fifos["consumer"]
-            if fed.any():
+            if np.count_nonzero(fed):
                 fifos["grow_at"][fed & (fifos["grow_at"] == INFINITY)] = 0
         # Besides, a unit may end all of its inputs, and all units may be woken.
-        rings = int(fifos["mask"].sum()) + channels
+        rings = int(np.add.reduce(fifos["mask"])) + channels
         apart = WORDS_OF_SLOT * rings + 8 * (channels + 2 * units) + 64
         if self.is_empty() or self._words[FILLED] > len(self._words) - apart:
             self._turn(apart)

@@ -13,7 +13,19 @@ from __future__ import annotations
 from stepsim.kernels.calendar import schedule
 from stepsim.kernels.jit import inlined, kernel
 
-__all__ = ["begin", "complete", "enter", "gcd", "go_on", "pop_port", "push_port"]
+__all__ = [
+    "begin",
+    "complete",
+    "end_of_segment",
+    "enter",
+    "first_cycle",
+    "gcd",
+    "go_on",
+    "next_to_begin",
+    "one_begins",
+    "pop_port",
+    "push_port",
+]
 
 
 @inlined
@@ -62,6 +74,42 @@ def pop_port(state, heap, count):
         i = child
     heap[i] = last
     return port
+
+
+@inlined
+def first_cycle(state, t, limit):
+    """The first cycle from ``t`` on in which a port issues; after ``limit`` when there is none."""
+    shared = state.globals[0]
+    if shared.memory_active > 0:
+        return t
+    if shared.memory_pending == 0:
+        return limit + 1
+    return max(t, state.ports[state.pending[0]].due)
+
+
+@inlined
+def one_begins(state, t):
+    """Whether the access of a pending port begins by cycle ``t``."""
+    return state.globals[0].memory_pending > 0 and state.ports[state.pending[0]].due <= t
+
+
+@inlined
+def next_to_begin(state):
+    """Take the port whose access begins first from the pending."""
+    shared = state.globals[0]
+    p = pop_port(state, state.pending, shared.memory_pending)
+    shared.memory_pending -= 1
+    return p
+
+
+@inlined
+def end_of_segment(state, limit, due):
+    """The next cycle in which what ports issue changes, ``limit + 1`` at most; ``due`` is the
+    first one in which an active port does."""
+    until = min(limit + 1, due)
+    if state.globals[0].memory_pending > 0:
+        until = min(until, state.ports[state.pending[0]].due)
+    return until
 
 
 @inlined

@@ -37,7 +37,17 @@ import numpy as np
 
 from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.memory.accesses import begin, complete, enter, gcd, go_on, pop_port
+from stepsim.kernels.memory.accesses import (
+    begin,
+    complete,
+    end_of_segment,
+    enter,
+    first_cycle,
+    gcd,
+    go_on,
+    next_to_begin,
+    one_begins,
+)
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
 __all__ = ["INTERLEAVED", "advance", "first_channel", "issue"]
@@ -217,16 +227,12 @@ def advance(state, limit):
     shared = state.globals[0]
     t = shared.memory_now
     while True:
-        if shared.memory_active == 0:
-            if shared.memory_pending == 0 or state.ports[state.pending[0]].due > limit:
-                break
-            t = max(t, state.ports[state.pending[0]].due)
-        if t > limit:
+        first = first_cycle(state, t, limit)
+        if first > limit:
             break
-        while shared.memory_pending > 0 and state.ports[state.pending[0]].due <= t:
-            p = pop_port(state, state.pending, shared.memory_pending)
-            shared.memory_pending -= 1
-            _start(state, p, t)
+        t = first
+        while one_begins(state, t):
+            _start(state, next_to_begin(state), t)
         due = INFINITY
         quiet = INFINITY
         requests = 0
@@ -236,9 +242,7 @@ def advance(state, limit):
             due = min(due, port.due)
             quiet = min(quiet, state.memory_table[_watch(state, p)])
             requests += port.issues
-        until = min(limit + 1, due)
-        if shared.memory_pending > 0:
-            until = min(until, state.ports[state.pending[0]].due)
+        until = end_of_segment(state, limit, due)
         quiet = min(quiet, until) - t
         left = until - t
         if quiet > 0:

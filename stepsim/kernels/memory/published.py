@@ -21,7 +21,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepsim.kernels.jit import inlined, kernel
-from stepsim.kernels.memory.accesses import begin, complete, enter, go_on, pop_port, push_port
+from stepsim.kernels.memory.accesses import (
+    begin,
+    complete,
+    end_of_segment,
+    enter,
+    first_cycle,
+    go_on,
+    next_to_begin,
+    one_begins,
+    pop_port,
+    push_port,
+)
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 from stepsim.kernels.memory.history import (
     ALL,
@@ -299,19 +310,13 @@ def advance(state, limit):
     shared = state.globals[0]
     t = shared.memory_now
     while True:
-        if shared.memory_active == 0:
-            if shared.memory_pending == 0 or state.ports[state.pending[0]].due > limit:
-                break
-            t = max(t, state.ports[state.pending[0]].due)
-        if t > limit:
+        first = first_cycle(state, t, limit)
+        if first > limit:
             break
-        while shared.memory_pending > 0 and state.ports[state.pending[0]].due <= t:
-            p = pop_port(state, state.pending, shared.memory_pending)
-            shared.memory_pending -= 1
-            _start(state, p, t)
-        until = min(limit + 1, state.ports[state.active[0]].due)
-        if shared.memory_pending > 0:
-            until = min(until, state.ports[state.pending[0]].due)
+        t = first
+        while one_begins(state, t):
+            _start(state, next_to_begin(state), t)
+        until = end_of_segment(state, limit, state.ports[state.active[0]].due)
         _pass(state, t, until - t)
         t = until
         while shared.memory_active > 0 and state.ports[state.active[0]].due <= t:
