@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from stepsim.explain.what_if_changes import Change
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.accounting import Accounting
 from stepsim.lowering.retimed import compute_bandwidths
 from stepsim.lowering.rings import depths_of
 from stepsim.simulation import Prepared

@@ -1,27 +1,23 @@
-"""What the critical path of a run says that a change will bring, to be held against the rerun.
+"""What the recorded waits of a run say that a change will bring, to be held against the rerun.
 
-The path stays where it is in this reckoning, and its segments get shorter by what the change
-relaxes; work gets shorter only down to what else the operator has to do. No run is predicted to be
-shorter than its longest operator works, or than the memory takes for all requests. A change that
-moves the path to other operators brings less than predicted, one that shortens what lies beside it
-may bring more, and this is what the error of a prediction tells.
+All waits are timed anew with what the change relaxes: work gets shorter down to what else the
+operator has to do, accesses by what the memory gives, and the waits for slots of deeper FIFOs are
+gone. The longest chain of waits is the critical path with the change, wherever it is now. No run is
+predicted to be shorter than its longest operator works, or than the memory takes for all requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
+from stepsim.explain.wait_graph import WITHOUT_LIMIT, WaitGraph
 from stepsim.explain.what_if_changes import Change
 from stepsim.lowering import TimingParams
-from stepsim.simulation.lone_access import lone_access
 
-__all__ = ["Segment", "Work", "predicted_cycles"]
-
-Segment = tuple[str, str, str | None, int]
-"""Operator, cause, FIFO and cycles of a segment of a critical path."""
-
-_MODEL_WITHOUT_LIMIT = "uncontended"
+__all__ = ["Work", "predicted_cycles"]
 
 
 class Work(NamedTuple):
@@ -45,63 +41,44 @@ class Work(NamedTuple):
 
 
 def predicted_cycles(
-    segments: Iterable[Segment],
+    waits: WaitGraph,
     change: Change,
-    before: TimingParams,
     after: TimingParams,
     works: Mapping[str, Work],
     requests: int = 0,
 ) -> int | None:
-    """Cycles of the run if its critical path stays and its segments shrink.
+    """Cycles of the run if its waits end by the same causes as without the change.
 
     Parameters
     ----------
-    segments : of the path; those that agree in all but cycles may be added up.
-    before, after : timing without and with the change.
-    works : of every operator of the run.
+    waits : of the run.
+    after : timing with the change.
+    works : of every operator of the run, in its order.
     requests : of all operators to the memory.
 
     Returns
     -------
-    None where the path cannot tell, as of another routing, of a wider memory port, or of other
+    None where the waits cannot tell, as of another routing, of a wider memory port, or of other
     rules of operators or memory.
     """
+    before = waits.timing
     if change.bindings is not None or change.fifo_depth is not None or change.par_dispatch:
         return None
     if "fifo.depth" in change.overrides or after.model != before.model:
         return None
-    queue = _rate(before) / _rate(after)
-    if after.memory_model != before.memory_model:
-        if after.memory_model != _MODEL_WITHOUT_LIMIT:
-            return None
-        queue = 0.0
-    latency = lone_access(after, 1, 1) / lone_access(before, 1, 1)
+    if after.memory_model not in (before.memory_model, WITHOUT_LIMIT):
+        return None
     wider = after.onchip_bytes_per_cycle / before.onchip_bytes_per_cycle
     working = {
         name: work.after(change.compute.get(name, 1.0), wider) for name, work in works.items()
     }
-    total = 0.0
-    for operator, cause, fifo, cycles in segments:
-        share = 1.0
-        if cause == "hbm queue":
-            share = queue
-        elif cause == "hbm latency":
-            share = latency
-        elif cause == "work" and operator in works and works[operator].busy:
-            share = working[operator] / works[operator].busy
-        elif cause == "slot hop" and fifo in change.fifo_depths:
-            share = 0.0
-        total += share * cycles
-    return round(max(total, _bus(requests, after), *working.values()))
+    factors = [working[name] / work.busy if work.busy else 1.0 for name, work in works.items()]
+    length = waits.cycles(np.array(factors, np.float64), change.fifo_depths, after)
+    return round(max(length, _bus(requests, after), *working.values()))
 
 
 def _bus(requests: int, timing: TimingParams) -> int:
     """Cycles from the first to the last request of the channels, if they never rest."""
-    if not requests or timing.memory_model == _MODEL_WITHOUT_LIMIT:
+    if not requests or timing.memory_model == WITHOUT_LIMIT:
         return 0
     return (-(-requests // timing.hbm_channels) - 1) * timing.hbm_interval + 1
-
-
-def _rate(timing: TimingParams) -> float:
-    """Requests per cycle of all channels."""
-    return timing.hbm_channels / timing.hbm_interval

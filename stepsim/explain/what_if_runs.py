@@ -16,18 +16,20 @@ from stepsim.errors import ArgError, MachineError
 from stepsim.explain.path import CriticalPath
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.telling_changes import what_if_text
+from stepsim.explain.wait_graph import WaitGraph
 from stepsim.explain.what_if_changes import Change, relaxations
 from stepsim.explain.what_if_cost import HELPS, cost_of, places_of
-from stepsim.explain.what_if_prediction import Segment, Work, predicted_cycles
+from stepsim.explain.what_if_prediction import Work, predicted_cycles
 from stepsim.explain.what_if_variants import combined, of_variant
 from stepsim.graph import Program
 from stepsim.graph.routing_table import check_bindings
 from stepsim.lowering import timing_of
 from stepsim.machine import Machine
 from stepsim.results.columns import field, schema
-from stepsim.simulation import ImageRun, Limits, Prepared, Totals, prepare
+from stepsim.simulation import ImageRun, Limits, Prepared, Totals
 from stepsim.simulation.many_runs import THREADS, run_all, usable_cpus
-from stepsim.simulation.prepare import FifoDepth, check_limits
+from stepsim.simulation.prepare import as_prepared
+from stepsim.simulation.prepared import FifoDepth, check_limits
 from stepsim.simulation.variants import Variant, checked_variants, variant_runs
 
 if TYPE_CHECKING:
@@ -51,10 +53,10 @@ _COLUMNS: Final = (
     ("description", "string", "", "what to do to have it"),
     ("buildable", "bool", "", "false for what only tells a bound, as a resource without limit"),
     ("status", "string", "", "ok, deadlock, failed or limit"),
-    ("cycles", "int64", "cycles", "length of the run with the change; null if it did not end well"),
+    ("cycles", "int64", "cycles", "length of the run with the change; null if it is not ok"),
     ("gain_cycles", "int64", "cycles", "by how much the run is shorter"),
     ("gain", "float64", "fraction", "gain_cycles / cycles without the change"),
-    ("predicted_cycles", "int64", "cycles", "as the critical path predicts; null without a path"),
+    ("predicted_cycles", "int64", "cycles", "as the recorded waits predict; null without a path"),
     ("prediction_error", "float64", "fraction", "predicted_cycles / cycles - 1"),
     ("cost", "float64", "", "what it costs by the machine, in its costs.unit; null without prices"),
     ("gain_per_cost", "float64", "cycles", "gain_cycles / cost; null unless it costs something"),
@@ -143,14 +145,14 @@ def what_if(
     Raises
     ------
     ArgError
-        The run without a change does not end well; the path is that of another run; a machine or
+        The run without a change is not ok; the path is that of another run; a machine or
         depth is given with a prepared program; or an argument is wrong.
     LoweringError
         The tokens of a run do not fit the memory of this machine.
     MachineError
         A machine is unknown or invalid.
     """
-    prepared = _prepared(program, machine, fifo_depth)
+    prepared = as_prepared("what_if", program, machine, fifo_depth)
     where = f"program '{prepared.program.name}', what_if:"
     check_limits(where, limits)
     if most is not None and changes is not None:
@@ -163,10 +165,10 @@ def what_if(
     if pairs is not None and pairs is not True and pairs is not False:
         raise ArgError(f"{where} pairs must be True, False or None, found {shown(pairs)}")
     indices = check_bindings(prepared.program, bindings)
-    done = prepared.execute(indices, limits=limits)
+    done = prepared.execute(indices, limits=limits, record="paces" if path is not None else False)
     if done.totals.status != "ok":
         raise ArgError(
-            f"{where} changes are compared with a run that ends well, and this one ends with "
+            f"{where} changes are compared with a run with status ok, and this one has status "
             f"{done.totals.status}: {done.totals.reason}"
         )
     if path is not None:
@@ -176,21 +178,9 @@ def what_if(
         asked = [of_variant(one, prepared.machine) for one in checked_variants(changes)]
     return measured(
         prepared, indices, done,
-        asked=asked, pairs=pairs, most=most, limits=limits, threads=count, path=path,
+        asked=asked, pairs=pairs, most=most, limits=limits, threads=count,
+        recorded=None if path is None else done,
     )  # fmt: skip
-
-
-def _prepared(
-    program: Program | Prepared, machine: Machine | str | None, fifo_depth: FifoDepth
-) -> Prepared:
-    if not isinstance(program, Prepared):
-        return prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
-    if machine is not None or fifo_depth is not None:
-        raise ArgError(
-            f"program '{program.program.name}', what_if: a prepared program has its machine and "
-            "depths already; use prepared.changed(machine=..., fifo_depths=...)"
-        )
-    return program
 
 
 def _check_path(where: str, path: object, done: ImageRun) -> None:
@@ -226,21 +216,27 @@ def measured(
     most: int,
     limits: Limits | None,
     threads: int,
-    path: CriticalPath | None,
+    recorded: ImageRun | None,
     light: SpeedOfLight | None = None,
 ) -> WhatIf:
-    """As `what_if`, of a run that was made and with checked arguments; ``light`` is its own."""
+    """As `what_if`, of a run that was made and with checked arguments.
+
+    Parameters
+    ----------
+    recorded : the same run, recorded with paces, for predictions.
+    light : lower bounds of the run, where they are known.
+    """
     runs = _Runs(prepared, indices, limits, threads)
     if asked is None:
         asked = relaxations(prepared, indices, done, most=most, limits=limits)
     found = runs.of(asked)
     cycles = done.totals.cycles
     if pairs or (pairs is None and not _helps(found, cycles)):
-        found += runs.of(_pairs(asked, prepared.machine))
+        found += runs.of(_pairs(found, prepared.machine))
     predict = None
-    if path is not None:
+    if recorded is not None:
         light = light or speed_of_light(prepared, indices, done=done, limits=limits)
-        predict = _predictor(prepared, done, path, light)
+        predict = _predictor(prepared, recorded, light)
     return _told(prepared, done, found, predict)
 
 
@@ -277,13 +273,18 @@ def _helps(found: Iterable[_Run], cycles: int) -> bool:
     )
 
 
-def _pairs(changes: Sequence[Change], machine: Machine) -> list[Change]:
+def _pairs(measured: Sequence[_Run], machine: Machine) -> list[Change]:
     """Two changes at once: those of the user, or the strongest of each kind that can be built."""
     found: list[Change] = []
     chosen: dict[tuple[str, str], Change] = {}
-    for change in changes:
+    least: int | None = None
+    for change, _, totals in measured:
         if change.kind == "custom":
             chosen["custom", change.name] = change
+        elif change.kind == "fifo_depth" and change.buildable:
+            # Where none helps alone, the first one holds its producer up longest.
+            if totals.status == "ok" and (least is None or totals.cycles < least):
+                chosen[change.kind, ""], least = change, totals.cycles
         elif change.buildable:
             chosen[change.kind, ""] = change  # the last of a kind changes most
     for pair in combinations(list(chosen.values())[:_CANDIDATES], 2):
@@ -333,21 +334,19 @@ def _told(
 
 
 def _predictor(
-    prepared: Prepared, done: ImageRun, path: CriticalPath, light: SpeedOfLight
+    prepared: Prepared, recorded: ImageRun, light: SpeedOfLight
 ) -> Callable[[Change], int | None]:
-    """Cycles that the critical path predicts for a change."""
-    table = path.totals(by=("operator", "cause", "fifo")) if path.segments.num_rows else None
-    names = ("operator", "cause", "fifo", "cycles")
-    columns = [] if table is None else [table[name].to_pylist() for name in names]
-    segments: list[Segment] = list(zip(*columns, strict=True))
+    """Cycles that the waits of the run predict for a change."""
+    waits = WaitGraph(recorded, prepared.timing)
     parts = (light.work[name].tolist() for name in ("compute", "onchip", "neither"))
-    each = zip(done.tables().unit_columns["busy"].tolist(), *parts, strict=True)
-    works = {name: Work(*cycles) for name, cycles in zip(done.image.unit_names, each, strict=True)}
-    requests = done.totals.memory_requests
+    each = zip(recorded.tables().unit_columns["busy"].tolist(), *parts, strict=True)
+    names = recorded.image.unit_names
+    works = {name: Work(*cycles) for name, cycles in zip(names, each, strict=True)}
+    requests = recorded.totals.memory_requests
 
     def predict(change: Change) -> int | None:
         machine = change.variant(prepared.machine).machine or prepared.machine
         after = timing_of(machine)  # type: ignore[arg-type]
-        return predicted_cycles(segments, change, prepared.timing, after, works, requests)
+        return predicted_cycles(waits, change, after, works, requests)
 
     return predict

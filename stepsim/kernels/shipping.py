@@ -1,7 +1,7 @@
 """Compile the engine for a wheel: once for each level of processors of this kind of machine.
 
-``python -m stepsim.kernels.shipping FOLDER`` writes two files for every level: the engine, and that
-of runs that are recorded.
+``python -m stepsim.kernels.shipping FOLDER`` writes three files for every level: the engine, that
+of runs that are recorded, and the retiming of such a run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from stepsim.kernels.cache_key import COMPILED_GROUPS
 from stepsim.kernels.engine import run
 from stepsim.kernels.processors import LEVELS
 from stepsim.kernels.recorded import run_recorded
+from stepsim.kernels.retiming import retime
 from stepsim.plugins import usable
 
 __all__ = ["ship"]
@@ -50,5 +51,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         ship(where)
     else:
-        for entry in (run, run_recorded):
+        for entry in (run, run_recorded, retime):
             entry.build(where, sys.argv[2])

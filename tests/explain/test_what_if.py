@@ -17,7 +17,7 @@ from stepsim.explain import critical_path, explain
 from stepsim.explain.what_if_changes import balanced
 from stepsim.explain.what_if_runs import WhatIf, what_if
 from stepsim.machine import load_machine
-from tests.explain.known_answers import KNOWN_ANSWERS, KnownAnswer
+from tests.explain.known_answers import KNOWN_ANSWERS, KnownAnswer, one_product
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered
@@ -148,6 +148,22 @@ def test_pairs_are_tried_where_no_single_change_helps() -> None:
     assert "combined" not in alone.table["kind"].to_pylist()
 
 
+def test_where_no_fifo_helps_alone_the_one_that_is_waited_for_longest_is_paired() -> None:
+    prepared = st.prepare(one_product())
+    found = what_if(prepared, pairs=True, most=3)
+    fifos = st.simulate(one_product()).fifos
+    waits = zip(fifos["name"].to_pylist(), fifos["producer_wait"].to_pylist(), strict=True)
+    held = dict(waits)
+    singles = {
+        one.name: held[one.targets[0]]
+        for one in found.changes
+        if one.kind == "fifo_depth" and one.buildable
+    }
+    paired = {part for one in found.changes for part in one.parts} & singles.keys()
+    assert len(set(singles.values())) > 1
+    assert {singles[name] for name in paired} == {max(singles.values())}
+
+
 def test_changes_of_the_user_are_measured_alone_and_in_pairs() -> None:
     prepared = st.prepare(wide_and_narrow())
     names = [unit.name for unit in prepared.wiring.units]
@@ -202,7 +218,7 @@ def test_a_resource_without_a_price_has_no_cost() -> None:
 
 
 def test_a_run_that_does_not_end_well_cannot_be_compared() -> None:
-    with pytest.raises(ArgError, match="this one ends with deadlock"):
+    with pytest.raises(ArgError, match="this one has status deadlock"):
         what_if(st.prepare(centered(2)))
 
 
