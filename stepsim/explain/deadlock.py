@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -14,8 +15,9 @@ from stepsim.graph import Program
 from stepsim.graph.routing_table import check_bindings
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis
-from stepsim.simulation import ImageRun, Limits, Prepared, prepare
-from stepsim.simulation.prepare import FifoDepth, check_limits
+from stepsim.simulation import ImageRun, Limits, Prepared
+from stepsim.simulation.prepare import as_prepared
+from stepsim.simulation.prepared import FifoDepth, check_limits
 
 __all__ = ["DeadlockFix", "fix_deadlock", "fix_of"]
 
@@ -24,6 +26,7 @@ _SHARE_OF_PROOF: Final = 0.75
 
 _MOST_TOLD: Final = 6
 _MOST_RUNS: Final = 4000
+_MOST_SECONDS: Final = 60.0
 _RUNS: Final = Range(2**31 - 1, "that a search may make")
 
 
@@ -42,7 +45,9 @@ class DeadlockFix:
     cycles : length of the run with these depths; None where none helps.
     full_speed : depths of all FIFOs that are to be deeper for the run to be as fast as with
         unbounded FIFOs, by name; empty where the search ended before that.
-    unbounded_cycles : length of the run with all FIFOs unbounded; None where it does not end well.
+    full_speed_is_minimal : with any one of these FIFOs one token less deep, and the others as they
+        are, the run takes longer. False where the search ended before that was known of all.
+    unbounded_cycles : length of the run with all FIFOs unbounded; None where it is not ok.
     reason : why no depth helps, or why the search ended early; else empty.
     runs : how many runs the search took.
     """
@@ -55,6 +60,7 @@ class DeadlockFix:
     is_least: bool = False
     cycles: int | None = None
     full_speed: Mapping[str, int] = field(default_factory=dict)
+    full_speed_is_minimal: bool = False
     unbounded_cycles: int | None = None
     reason: str = ""
     runs: int = 0
@@ -68,6 +74,7 @@ class DeadlockFix:
             "is_least": self.is_least,
             "cycles": self.cycles,
             "full_speed": dict(self.full_speed),
+            "full_speed_is_minimal": self.full_speed_is_minimal,
             "unbounded_cycles": self.unbounded_cycles,
             "reason": self.reason,
             "runs": self.runs,
@@ -93,7 +100,8 @@ class DeadlockFix:
         elif self.full_speed == self.depths:
             lines.append("this is full speed: deeper FIFOs make it no faster")
         else:
-            lines.append(f"full speed: {unbounded}, with {_told(self.full_speed)}")
+            more = "" if self.full_speed_is_minimal else "; less may do, the search ended early"
+            lines.append(f"full speed: {unbounded}, with {_told(self.full_speed)}{more}")
         return tuple(lines)
 
     def __str__(self) -> str:
@@ -109,21 +117,23 @@ def fix_deadlock(
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
     max_runs: int = _MOST_RUNS,
-    max_seconds: float | None = None,
+    max_seconds: float | None = _MOST_SECONDS,
 ) -> DeadlockFix:
     """Find the fewest tokens by which FIFOs have to be deeper for a program to run to its end.
 
-    Depths are found by running the program, and those that come out have been run. A single FIFO
-    takes a number of runs that grows with the logarithm of its depth; several that can take each
-    other's place take up to one search for each token.
+    Depths are found by running the program, and those that come out have been run. A FIFO takes a
+    number of runs that grows with the logarithm of its depth. FIFOs in a row with one-to-one
+    operators between them count as one, the first; others that can take each other's place take up
+    to one search for each token.
 
     Parameters
     ----------
     program : a finished program, or a prepared one, which has its machine and depths already.
     machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulation.simulate`; the limits
         are those of every run.
-    max_runs, max_seconds : of the whole search. What it has found by then is returned, with
-        ``is_least`` False or the status "not found".
+    max_runs, max_seconds : of the whole search; None is no bound on its time. What it has found by
+        then is returned, with ``is_least`` or ``full_speed_is_minimal`` False, or the status
+        "not found".
 
     Raises
     ------
@@ -142,13 +152,7 @@ def fix_deadlock(
     >>> st.fix_deadlock(program).depths
     {'linear_load#0>1': 8}
     """
-    if not isinstance(program, Prepared):
-        program = prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
-    elif machine is not None or fifo_depth is not None:
-        raise ArgError(
-            f"program '{program.program.name}', fix_deadlock: a prepared program has its machine "
-            "and depths already; use prepared.changed(machine=..., fifo_depths=...)"
-        )
+    program = as_prepared("fix_deadlock", program, machine, fifo_depth)
     name = program.program.name
     where = f"program '{name}', fix_deadlock:"
     check_limits(where, limits)
@@ -173,7 +177,7 @@ def fix_of(
     first: ImageRun,
     limits: Limits | None = None,
     max_runs: int = _MOST_RUNS,
-    max_seconds: float | None = None,
+    max_seconds: float | None = _MOST_SECONDS,
 ) -> DeadlockFix:
     """As `fix_deadlock`, of a ``first`` run that ended with a deadlock."""
     indices = check_bindings(prepared.program, bindings)
@@ -204,14 +208,15 @@ def _found(search: Search, name: str, first: ImageRun) -> DeadlockFix:
         name, "fixed", first.diagnosis, depths, search.added(depths), least,
         search.cycles(depths), unbounded_cycles=free.totals.cycles, reason=reason,
     )  # fmt: skip
-    try:
-        return replace(fix, full_speed=search.full_speed(depths, free.totals.cycles))
-    except SearchEnded:
-        return fix
+    fast: list[Depths] = [{}]
+    minimal = False
+    with suppress(SearchEnded):
+        minimal = search.full_speed(depths, free.totals.cycles, fast.append)
+    return replace(fix, full_speed=fast[-1], full_speed_is_minimal=minimal)
 
 
 def _hopeless(free: ImageRun) -> str:
-    """Why a run does not end well although its FIFOs are unbounded."""
+    """Why a run is not ok although its FIFOs are unbounded."""
     told = free.diagnosis
     assert told is not None  # every run that is not ok has one
     if told.failures:
@@ -220,7 +225,7 @@ def _hopeless(free: ImageRun) -> str:
         return f"with all FIFOs unbounded, {told.summary}"
     if told.circular_wait:
         waits = "; ".join(str(wait) for wait in told.circular_wait)
-        several = "operators wait for each other's tokens"
+        several = "a circular wait for tokens"
         who = several if len(told.circular_wait) > 1 else "an operator waits for its own token"
         return f"with all FIFOs unbounded, {who}: {waits}"
     return f"with all FIFOs unbounded, a token is awaited that is never sent: {told.waits[0]}"

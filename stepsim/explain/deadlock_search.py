@@ -3,9 +3,17 @@
 In a program in which nothing depends on what arrives first, a run gets as far as its FIFOs let it,
 and deeper FIFOs never stop it earlier (a Kahn process network with bounded channels). So if a run
 is stuck in which some FIFOs have a depth each and all others are unbounded, every run is stuck in
-which none of these FIFOs is deeper: one of them has to be. Such a `_Bar` is found at every deadlock
+which none of these FIFOs is deeper: one of them has to be. Such a `Bar` is found at every deadlock
 that the search meets and made as high as it goes, by doubling and bisection; least depths that pass
 all bars known so far, and end the deadlock, are the least of all.
+
+FIFOs in a row can take each other's place, so that each split of the tokens among them would need a
+bar of its own. Where a unit between two FIFOs only hands on, at least one token for each that it
+takes, a token of depth does at least as much before it as behind it: with depths ``a`` and ``b``,
+token ``k`` enters the first once token ``k - a`` has left it, for which what the tokens before that
+one became, ``S(k - a - 1)`` tokens, must have entered the second, all but ``b`` of which must have
+left it. ``S(k - a - 2) + 1`` is at most ``S(k - a - 1)``, so that ``a + 1`` and ``b - 1`` ask for
+no more. Hence only the first FIFO of a row is looked at, and the others stay as they are.
 
 An eager merge, or a reassemble that takes several inputs in the order of their arrival, may do
 other things with other depths. There only trying all choices of fewer tokens proves anything.
@@ -13,7 +21,6 @@ other things with other depths. There only trying all choices of fewer tokens pr
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,8 +29,9 @@ from math import comb
 from typing import Any, Final
 
 from stepsim.arguments import counted
+from stepsim.explain.deadlock_bars import Bar, Bars
 from stepsim.graph.limits import FIFO_DEPTH
-from stepsim.graph.ops.routing import EagerMerge, Reassemble
+from stepsim.graph.ops.merging import EagerMerge, Reassemble
 from stepsim.graph.types import MultiHot
 from stepsim.simulation import ImageRun, Limits, Prepared
 from stepsim.simulation.depth_runs import run_depths
@@ -36,8 +44,8 @@ _TIME_OVER: Final = "max_seconds are over"
 
 _LIMIT: Final = "not decided: a run with other depths reaches a limit; raise it"
 
-_Bar = Mapping[str, int]
-"""Every run is stuck in which none of these FIFOs is deeper than this."""
+_HANDING_ON: Final = frozenset({"UnaryMap", "Flatten", "Promote", "RepeatStatic"})
+"""Kinds of units that read one FIFO and write one, at least one token for each that they take."""
 
 _MOST_DEPTH: Final = FIFO_DEPTH.high
 
@@ -64,6 +72,8 @@ class Search:
     Attributes
     ----------
     depths : of the FIFOs that are bounded, by name.
+    rows : the FIFO that is deepened instead of another, by the name of that; itself for the first
+        of a row.
     runs : how many were made.
 
     Parameters
@@ -88,6 +98,8 @@ class Search:
         self._check = prepared.check(indices)
         caps = zip(prepared.fifo_numbers, self._image.channels["cap"].tolist(), strict=True)
         self.depths: Depths = {name: cap for name, cap in caps if cap <= _MOST_DEPTH}
+        self.rows = _rows(prepared, self.depths)
+        self._firsts = dict.fromkeys(self.rows.values())
         self.runs = 0
 
     def executed(self, depths: Mapping[str, int | None]) -> ImageRun:
@@ -108,12 +120,16 @@ class Search:
         self._ended(done.status[0])
         return done.status[0], int(done.cycles[0])
 
-    def _begin(self) -> Limits:
+    def _check_time(self) -> None:
         left = self._left()
-        if self.runs >= self._share * self._max_runs:
-            raise SearchEnded(f"max_runs, {counted(self._max_runs, 'run')}, are used up")
         if left is not None and left <= 0:
             raise SearchEnded(_TIME_OVER)
+
+    def _begin(self) -> Limits:
+        if self.runs >= self._share * self._max_runs:
+            raise SearchEnded(f"max_runs, {counted(self._max_runs, 'run')}, are used up")
+        self._check_time()
+        left = self._left()
         self.runs += 1
         if left is None:
             return self._limits
@@ -148,7 +164,7 @@ class Search:
         depths: Depths = {}
         done = first
         while done.totals.status != "ok":
-            for name in _full(done) or self.depths:
+            for name in self._full(done) or self._firsts:
                 depths[name] = min(2 * depths.get(name, self.depths[name]), _MOST_DEPTH)
             done = self.executed(depths)
         for name in list(depths):
@@ -176,29 +192,17 @@ class Search:
         """
         if order_matters(self._prepared):
             return self._least_of_all(enough, note)
-        bars: list[_Bar] = []
+        bars = Bars(self.depths, self._check_time)
         most = self.added(enough)
-        start: tuple[tuple[str, int], ...] = ()
-        queue, seen = [(0, start)], {start}
-        while True:  # every bar has a FIFO, so that the queue is never empty
-            added, more = heapq.heappop(queue)
-            if added >= most:
+        while True:
+            depths = bars.least()
+            if self.added(depths) >= most:
                 return True
-            depths = {name: self.depths[name] + extra for name, extra in more}
-            bar = next((bar for bar in bars if not self._passes(depths, bar)), None)
-            if bar is None:
-                done = self.executed(depths)
-                if done.totals.status == "ok":
-                    note(depths)
-                    return True
-                bar = self._bar(depths, done)
-                bars.append(bar)
-            for name, height in bar.items():
-                deeper = {**dict(more), name: height + 1 - self.depths[name]}
-                state = tuple(sorted(deeper.items()))
-                if state not in seen:
-                    seen.add(state)
-                    heapq.heappush(queue, (sum(deeper.values()), state))
+            done = self.executed(depths)
+            if done.totals.status == "ok":
+                note(depths)
+                return True
+            bars.add(self._bar(depths, done))
 
     def _least_of_all(self, enough: Depths, note: Callable[[Depths], None]) -> bool:
         """All choices of fewer tokens, the smallest first."""
@@ -213,14 +217,11 @@ class Search:
                     return True
         return True
 
-    def _passes(self, depths: Depths, bar: _Bar) -> bool:
-        return any(depths.get(name, self.depths[name]) > height for name, height in bar.items())
-
-    def _bar(self, depths: Depths, done: ImageRun) -> _Bar:
+    def _bar(self, depths: Depths, done: ImageRun) -> Bar:
         """The highest bar of as few FIFOs as possible that these depths do not pass."""
-        bar = {name: depths.get(name, self.depths[name]) for name in _full(done)}
+        bar = {name: depths.get(name, self.depths[name]) for name in self._full(done)}
         if not self._stuck(bar):  # more than one wait holds it up
-            bar = {name: depths.get(name, own) for name, own in self.depths.items()}
+            bar = {name: depths.get(name, self.depths[name]) for name in self._firsts}
         for name in list(bar):
             rest = {other: height for other, height in bar.items() if other != name}
             if rest and self._stuck(rest):
@@ -242,15 +243,26 @@ class Search:
                 high = middle
         return low
 
-    def _stuck(self, bar: _Bar) -> bool:
-        """Whether a run is stuck in which only these FIFOs have a depth."""
-        return self.ended({**dict.fromkeys(self.depths), **bar})[0] != "ok"
+    def _stuck(self, bar: Bar) -> bool:
+        """Whether a run is stuck in which, of the first FIFOs of rows, only these have a depth."""
+        return self.ended({**dict.fromkeys(self._firsts), **bar})[0] != "ok"
 
-    def full_speed(self, depths: Mapping[str, int], best: int) -> Depths:
-        """Depths, at least these, with which the run takes no more than ``best`` cycles.
+    def _full(self, done: ImageRun) -> list[str]:
+        """First FIFOs of rows with a full one in the circular wait, else that holds up a unit."""
+        assert done.diagnosis is not None  # every run that is not ok has one
+        slots = [wait.fifo for wait in done.diagnosis.waits if wait.reason == "slot"]
+        full = done.diagnosis.deepen or slots
+        return list(dict.fromkeys(self.rows[name] for name in full))
 
-        From unbounded FIFOs, as many as possible go back to what they are, group by group, and the
-        others as low as they can, one after the other.
+    def full_speed(
+        self, depths: Mapping[str, int], best: int, note: Callable[[Depths], None]
+    ) -> bool:
+        """Look for depths with which the run takes no more than ``best`` cycles.
+
+        From unbounded FIFOs, as many as possible go back to ``depths`` or to what they are, group
+        by group, and the others as low as they can, one after the other. Then each is tried one
+        token less deep, until none is deeper than it has to be. ``note`` is told of depths that are
+        fast, the last ones being the best. Returns True; SearchEnded if that took too long.
         """
         chosen: dict[str, int | None] = dict.fromkeys(self.depths)
         groups = [list(self.depths)]
@@ -265,7 +277,25 @@ class Search:
             else:
                 chosen[names[0]] = self._low_and_fast(chosen, names[0], back[names[0]], best)
         deep = {name: depth for name, depth in chosen.items() if depth is not None}
-        return {name: depth for name, depth in deep.items() if depth > self.depths[name]}
+        note(self._deeper(deep))
+        names = list(self._deeper(deep))
+        while names:
+            names = [name for name in names if self._is_lowered(deep, name, best)]
+            note(self._deeper(deep))
+            names = list(self._deeper(deep)) if names else []
+        return True
+
+    def _deeper(self, depths: Mapping[str, int]) -> Depths:
+        """Those of the FIFOs that are deeper than the program has them."""
+        return {name: depth for name, depth in depths.items() if depth > self.depths[name]}
+
+    def _is_lowered(self, depths: Depths, name: str, best: int) -> bool:
+        """Whether a FIFO could be less deep, with the others as they are; it is then."""
+        if not self._fast({**depths, name: depths[name] - 1}, best):
+            return False
+        low, high = self.depths[name], depths[name] - 1
+        depths[name] = self._bisected(depths, name, low, high, best)
+        return True
 
     def _low_and_fast(
         self, chosen: Mapping[str, int | None], name: str, slow: int, best: int
@@ -273,6 +303,12 @@ class Search:
         low, high = slow + 1, 2 * slow
         while high < _MOST_DEPTH and not self._fast({**chosen, name: high}, best):
             low, high = high + 1, 2 * high
+        return self._bisected(chosen, name, low, high, best)
+
+    def _bisected(
+        self, chosen: Mapping[str, int | None], name: str, low: int, high: int, best: int
+    ) -> int:
+        """The least depth from ``low`` of a FIFO for full speed; ``high`` is enough."""
         while low < high:
             middle = (low + high) // 2
             if self._fast({**chosen, name: middle}, best):
@@ -286,8 +322,23 @@ class Search:
         return status == "ok" and cycles <= best
 
 
-def _full(done: ImageRun) -> list[str]:
-    """Full FIFOs of the circular wait, else all that hold up a unit."""
-    assert done.diagnosis is not None  # every run that is not ok has one
-    slots = [wait.fifo for wait in done.diagnosis.waits if wait.reason == "slot"]
-    return list(dict.fromkeys(done.diagnosis.deepen or slots))
+def _rows(prepared: Prepared, bounded: Mapping[str, int]) -> dict[str, str]:
+    """The first FIFO of the row that each bounded one is in; see the head of this module.
+
+    In a program where the order of arrival matters every FIFO is a row of its own.
+    """
+    fifos = [fifo.name for fifo in prepared.wiring.fifos]
+    before: dict[str, str] = {}
+    for unit in () if order_matters(prepared) else prepared.wiring.units:
+        if unit.kind in _HANDING_ON:
+            (taken,), (given,) = unit.inputs, unit.outputs
+            if fifos[taken] in bounded and fifos[given] in bounded:
+                before[fifos[given]] = fifos[taken]
+    found: dict[str, str] = {}
+    for name in bounded:
+        first, passed = name, {name}
+        while first in before and before[first] not in passed:
+            first = before[first]
+            passed.add(first)
+        found[name] = name if first in before else first  # a ring has no first
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stepsim.explain.deadlock import DeadlockFix, fix_of
-from stepsim.explain.path import CriticalPath, critical_path
+from stepsim.explain.path import CriticalPath, path_of
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.stalls import StallTree, place_of, stall_tree
 from stepsim.explain.suggestions import Suggestion, suggestions
@@ -20,7 +20,7 @@ from stepsim.machine import Machine
 from stepsim.results import Diagnosis
 from stepsim.simulation import ImageRun, Limits, Prepared, prepare
 from stepsim.simulation.many_runs import usable_cpus
-from stepsim.simulation.prepare import FifoDepth
+from stepsim.simulation.prepared import FifoDepth
 
 __all__ = ["Why", "explain", "why"]
 
@@ -144,12 +144,12 @@ def explain(
     stalls = stall_tree(tables.units, tables.fifos)
     about = (prepared.program.name, prepared.machine.name, totals.status, totals.cycles)
 
-    def walked() -> CriticalPath:
-        return critical_path(prepared, bindings=bindings, limits=limits)
+    def recorded() -> ImageRun:
+        return prepared.execute(bindings, limits=limits, record="paces")
 
     if totals.status != "ok":
         assert run.diagnosis is not None  # every run that is not ok has one
-        found_path = walked() if path else None
+        found_path = path_of(recorded(), prepared.timing) if path else None
         fix = None
         if totals.status == "deadlock":
             fix = fix_of(prepared, bindings, run, limits, max_seconds=_FIX_SECONDS)
@@ -157,13 +157,14 @@ def explain(
             *about, unfinished(run.diagnosis), None, stalls, (), found_path, run.diagnosis, fix=fix
         )  # fmt: skip
     light = speed_of_light(prepared, bindings, done=run, limits=limits)
-    known: CriticalPath | None = walked()
-    if known is not None and (known.status, known.cycles) != ("ok", totals.cycles):
-        known = None  # a limit of wall time stopped the recorded run, and not the run itself
+    again: ImageRun | None = recorded()
+    if again is not None and (again.totals.status, again.totals.cycles) != ("ok", totals.cycles):
+        again = None  # a limit of wall time stopped the recorded run, and not the run itself
+    known = None if again is None else path_of(again, prepared.timing)
     indices = check_bindings(prepared.program, bindings)
     tried = measured(
         prepared, indices, run,
-        most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), path=known, light=light,
+        most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), recorded=again, light=light,
     )  # fmt: skip
     found = suggestions(tried)
     parts = [] if known is None else _told(known)

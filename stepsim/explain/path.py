@@ -28,9 +28,10 @@ from stepsim.errors import ArgError
 from stepsim.explain.laps import folded_laps
 from stepsim.graph.routing_table import check_bindings
 from stepsim.results.columns import field, schema
-from stepsim.simulation import Prepared, prepare
+from stepsim.simulation import Prepared
 from stepsim.simulation.collect import MEMORY_TAIL, last_unit
-from stepsim.simulation.lone_access import lone_access
+from stepsim.simulation.lone_access import access_parts
+from stepsim.simulation.prepare import as_prepared
 from stepsim.simulation.record import Cause, Record
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
     from stepsim.lowering import TimingParams
     from stepsim.machine import Machine
     from stepsim.simulation import ImageRun, Limits
+    from stepsim.simulation.prepared import FifoDepth
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["CAUSES", "CriticalPath", "critical_path", "path_of"]
+__all__ = ["CAUSES", "CriticalPath", "Walk", "critical_path", "path_of"]
 
 WORK: Final = "work"
 FIFO_HOP: Final = "fifo hop"
@@ -143,7 +145,7 @@ def critical_path(
     machine: Machine | str | None = None,
     *,
     bindings: Mapping[Any, Any] | None = None,
-    fifo_depth: int | None = None,
+    fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
 ) -> CriticalPath:
     """Run a program, recorded, and find its critical path.
@@ -158,13 +160,7 @@ def critical_path(
     ArgError, LoweringError, MachineError
         As :func:`~stepsim.simulation.simulate`, and where the record does not fit the memory.
     """
-    if not isinstance(program, Prepared):
-        program = prepare(program, machine or "sda-1024", fifo_depth=fifo_depth)
-    elif machine is not None or fifo_depth is not None:
-        raise ArgError(
-            f"program '{program.program.name}', critical_path: a prepared program has its machine "
-            "and depths already; use prepared.changed(machine=..., fifo_depths=...)"
-        )
+    program = as_prepared("critical_path", program, machine, fifo_depth)
     indices = check_bindings(program.program, bindings)
     run = program.execute(indices, limits=limits, record="paces")
     return path_of(run, program.timing)
@@ -180,7 +176,7 @@ def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
     """
     if run.record is None or not run.record.has_paces:
         raise ValueError("a critical path needs a run with record='paces'")
-    walk = _Walk(run, run.record, timing)
+    walk = Walk(run, run.record, timing)
     walk.back()
     return CriticalPath(run.totals.cycles, run.totals.status, walk.table())
 
@@ -217,7 +213,7 @@ class _ByUnit:
         return found
 
 
-class _Walk:
+class Walk:
     """Segments from the last event back to the beginning."""
 
     def __init__(self, run: ImageRun, record: Record, timing: TimingParams) -> None:
@@ -259,6 +255,18 @@ class _Walk:
         while self._covered > 0:
             step = self._step_of_pace if in_pace else self._step_of_clock
             unit, time, in_pace = step(unit, time)
+
+    def clock_of_pace(self, unit: int, time: int) -> tuple[int, int]:
+        """The unit, and the time of its clock, that its pace ``time`` follows from.
+
+        The walk does not go there. At time 0 there is nothing that the pace follows from.
+        """
+        covered, self._covered = self._covered, 0  # no segments
+        in_pace = True
+        while in_pace and time > 0:
+            unit, time, in_pace = self._step_of_pace(unit, time)
+        self._covered = covered
+        return unit, time
 
     def _step_of_clock(self, unit: int, time: int) -> tuple[int, int, bool]:
         """Go on from a unit whose clock is at ``time``."""
@@ -332,9 +340,7 @@ class _Walk:
         image = self._run.image
         bundle = int(image.ports["bundle"][self._run.execution.units["port"][unit]])
         requests = self._requests[unit, end]
-        length = end - begin
-        queue = max(0, length - lone_access(self._timing, requests, bundle))
-        latency = min(length - queue, lone_access(self._timing, 1, bundle))
+        _, queue, latency = access_parts(self._timing, requests, bundle, end - begin)
         self._add(end - latency, end, unit, LATENCY)
         self._add(end - latency - queue, end - latency, unit, QUEUE)
         self._add(begin, end - latency - queue, unit, TRANSFER)

@@ -13,15 +13,16 @@ from stepsim.errors import ArgError
 from stepsim.explain.sizing_problem import Problem, Runs, checked_slowdown
 from stepsim.explain.sizing_result import FifoSizes
 from stepsim.graph import Program
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.accounting import Accounting
 from stepsim.graph.program import check_program
 from stepsim.graph.routing_table import check_bindings
 from stepsim.machine import Machine
 from stepsim.simulation.changes import depth_of, with_named_depths
 from stepsim.simulation.limits import Limits
-from stepsim.simulation.prepare import FifoDepth, Prepared, check_limits, kept_prepared
+from stepsim.simulation.prepare import kept_prepared
+from stepsim.simulation.prepared import FifoDepth, Prepared, check_limits
 
-__all__ = ["size_fifos", "sized"]
+__all__ = ["size_fifos", "sized", "slot_bytes"]
 
 
 def size_fifos(
@@ -57,7 +58,8 @@ def size_fifos(
     Returns
     -------
     FifoSizes
-        ``depths`` by name of a FIFO, which :func:`simulate` takes as ``fifo_depth``.
+        ``depths`` by name of a FIFO, those that are kept among them, which :func:`simulate` takes
+        as ``fifo_depth``.
 
     Raises
     ------
@@ -140,7 +142,7 @@ def sized(
             timing=prepared.timing,
             sized=np.array([prepared.fifo_numbers[name] for name in names]),
             alike=np.array([kinds.index(kind) for kind in kinds]),
-            bounds=np.array([_bytes(fifo.stream.type) for fifo in fifos]),
+            bounds=np.array([slot_bytes(fifo.stream.type) for fifo in fifos]),
             checks=[prepared.check(one) for one in indices],
             keep=prepared.keep,
             limits=limits or Limits(),
@@ -163,7 +165,7 @@ def _runs(where: str, bindings: object) -> Sequence[Any]:
     return runs
 
 
-def _bytes(element: Any) -> int:
+def slot_bytes(element: Any) -> int:
     """What a slot for an element takes, where its type says it; else 0."""
     size = Accounting("executed", count_fifos=True).type_bytes(element)
     return size if isinstance(size, int) else 0

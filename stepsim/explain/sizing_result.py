@@ -17,7 +17,7 @@ from stepsim.explain.sizing_problem import Found, Problem, checked_slowdown
 from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.results.columns import schema
 from stepsim.simulation.fifo_file import machine_hash, write_depths
-from stepsim.simulation.prepare import Prepared
+from stepsim.simulation.prepared import Prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class FifoSizes:
 
     Attributes
     ----------
-    bytes, slots : of all these FIFOs together.
+    bytes, slots : of all FIFOs that were sized.
     cycles, unbounded_cycles : of the runs with these depths and with unbounded FIFOs, one for each
         of the bindings.
     slowdown_bound : how much longer than unbounded the runs were allowed to take.
@@ -88,9 +88,12 @@ class FifoSizes:
         self.proved = found.proved
 
     @property
-    def depths(self) -> dict[str, int]:
-        """Tokens by name of every FIFO that was sized; a new dictionary every time."""
-        return dict(zip(self._names, self._found.depths.tolist(), strict=True))
+    def depths(self) -> dict[str, int | None]:
+        """Tokens by name of every FIFO that was sized, and the depths that were to be kept.
+
+        A new dictionary every time.
+        """
+        return self._by_name(self._found)
 
     @property
     def prepared(self) -> Prepared:
@@ -177,9 +180,7 @@ class FifoSizes:
                     "cycles": sum(found.cycles),
                     "fifo_slots": slots,
                     "fifo_bytes": size,
-                    "fifo_depths": json.dumps(
-                        dict(zip(self._names, found.depths.tolist(), strict=True))
-                    ),
+                    "fifo_depths": json.dumps(self._by_name(found)),
                 }
             )
         form = schema(
@@ -206,17 +207,19 @@ class FifoSizes:
 
     def __str__(self) -> str:
         longer = f"{self.slowdown:+.2%} of {sum(self.unbounded_cycles):,} unbounded"
-        deepest = sorted(self.depths.items(), key=lambda item: -item[1])[:5]
+        sized = zip(self._names, self._found.depths.tolist(), strict=True)
+        deepest = sorted(sized, key=lambda item: -item[1])[:5]
         lines = [
-            f"{counted(len(self.depths), 'FIFO')} of '{self.program}' on {self.machine}: "
-            f"{self.slots:,} slots, {self.bytes:,} bytes",
+            f"{counted(len(self._names), 'FIFO')} of '{self.program}' on {self.machine}: "
+            f"{counted(self.slots, 'slot')}, {self.bytes:,} bytes",
             f"cycles {sum(self.cycles):,} ({longer}), found by {self.simulations:,} simulations",
             "deepest: " + ", ".join(f"{name} {depth:,}" for name, depth in deepest),
         ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<FifoSizes of '{self.program}': {self.slots:,} slots, {self.bytes:,} bytes>"
+        slots = counted(self.slots, "slot")
+        return f"<FifoSizes of '{self.program}': {slots}, {self.bytes:,} bytes>"
 
     def _provenance(self) -> dict[str, str]:
         return {"provenance": json.dumps(self._about(), allow_nan=False)}
@@ -225,6 +228,7 @@ class FifoSizes:
         return {
             "program": self.program,
             "program_hash": self.program_hash,
+            "program_fifo_depth": self._prepared.program.fifo_depth,
             "machine": self.machine,
             "machine_hash": machine_hash(self._prepared.machine),
             # JSON has no infinity.
@@ -238,6 +242,11 @@ class FifoSizes:
             "simulations": self.simulations,
             "proved": self.proved,
         }
+
+    def _by_name(self, found: Found) -> dict[str, int | None]:
+        """Depths with which the program runs as ``found`` says: those that were kept are part."""
+        sized = zip(self._names, found.depths.tolist(), strict=True)
+        return {**self._prepared.fifo_depths, **dict(sized)}
 
     def _cost(self, depths: Any) -> tuple[int, int]:
         """Slots and bytes of depths of all sized FIFOs."""

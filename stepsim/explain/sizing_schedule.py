@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.compiler.linear_program import Row, minimized
 from stepsim.simulation.image_run import ImageRun
 
 __all__ = ["Stamps", "delayed_depths", "peak_depths", "stamps_of"]
@@ -195,7 +196,7 @@ class _Program:
     ) -> None:
         self._stamps = stamps
         self._units = len(stamps.ends)
-        self._rows: list[tuple[list[int], list[float], float]] = []
+        self._rows: list[Row] = []
         sized = np.flatnonzero(depths == 0)
         self._sized = len(sized)
         weights = np.zeros(self._sized)
@@ -211,35 +212,17 @@ class _Program:
 
     def solved(self) -> _Times | None:
         """The delays; None where the solver finds none."""
-        from scipy.optimize import linprog
-        from scipy.sparse import csr_array
-
         units, rows = self._units, self._rows
         for unit in range(units):
             rows.append(([2 * unit, 2 * unit + 1], [1.0, -1.0], 0.0))
-        counts = np.array([len(columns) for columns, _, _ in rows])
-        matrix = csr_array(
-            (
-                np.concatenate([np.array(values) for _, values, _ in rows]),
-                np.concatenate([np.array(columns) for columns, _, _ in rows]),
-                np.concatenate(([0], np.cumsum(counts))),
-            ),
-            shape=(len(rows), 2 * units + self._sized),
-        )
         # Of equally good times the earliest: what is shared, the memory, is then used as it was.
         early = 1e-6 * max(float(self._weights.max(initial=0.0)), 1e-9)
         cost = np.concatenate((np.full(2 * units, early), self._weights))
         top = np.concatenate((np.repeat(self._room, 2), np.full(self._sized, np.inf)))
-        found = linprog(
-            cost,
-            A_ub=matrix,
-            b_ub=np.array([bound for _, _, bound in rows]),
-            bounds=np.column_stack((np.zeros(len(top)), top)),
-            method="highs",
-        )
-        if found.x is None:
+        found = minimized(cost, rows, top)
+        if found is None:
             return None
-        delays: _Times = found.x[: 2 * units].reshape(units, 2)
+        delays: _Times = found[: 2 * units].reshape(units, 2)
         return delays
 
     def _in_time(self, fifo: int) -> None:

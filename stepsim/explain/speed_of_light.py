@@ -128,7 +128,7 @@ def speed_of_light(
     done: ImageRun | None = None,
     limits: Limits | None = None,
 ) -> SpeedOfLight:
-    """Lower bounds of a run that ends well, from each resource alone.
+    """Lower bounds of a run, from each resource alone.
 
     Parameters
     ----------

@@ -22,6 +22,9 @@ _MOST_CAUSES: Final = 2
 _SMALL: Final = 0.01
 """Part of a run below which a cause of stalls is not told."""
 
+_RESOURCE: Final = 28
+"""Columns for a resource and its unit; a longer name of a unit takes the next line."""
+
 _LITTLE: Final = 0.001
 """Gain below which a change is not told."""
 
@@ -47,7 +50,7 @@ def told(why: Why) -> str:
         cut(f"{why.program} on {why.machine}: {why.status}, {why.cycles:,} cycles"),
         *textwrap.wrap(why.verdict.sentence, WIDTH, break_on_hyphens=False),
     ]
-    if why.diagnosis is not None:
+    if why.diagnosis is not None and str(why.diagnosis) != why.verdict.sentence:
         lines += ["", *str(why.diagnosis).splitlines()]
     for sentence in () if why.fix is None else why.fix.sentences:
         lines += textwrap.wrap(sentence, WIDTH, break_on_hyphens=False, break_long_words=False)
@@ -62,16 +65,20 @@ def told(why: Why) -> str:
 def _light(light: SpeedOfLight) -> Iterator[str]:
     yield _row("speed of light", "used", "peak", "share", "alone takes")
     for one in light.resources:
-        name = f"{_NAMES[one.kind]} {one.target}"
+        kind, target = _NAMES[one.kind], cut(one.target)
+        name = f"{kind} {target}".rstrip()
+        fits = len(name) <= _RESOURCE
         counted = "" if one.unit in ("bytes", "FLOPs") else f" {one.unit}"
         used, peak = f"{_amount(one.used, one)}{counted}", _amount(one.peak, one)
-        yield _row(name, used, peak, percent(one.share), f"{one.bound:,}")
+        yield _row(name if fits else kind, used, peak, percent(one.share), f"{one.bound:,}")
+        if not fits:
+            yield cut(f"  {target}")
     assert light.largest is not None  # there are resources
     yield f"the run takes {light.cycles / light.largest.bound:.2f} times the largest of them"
 
 
 def _row(name: str, used: str, peak: str, share: str, bound: str) -> str:
-    return f"{cut(name, 28):28} {used:>17} {peak:>13} {share:>7} {bound:>11}"
+    return f"{name:{_RESOURCE}} {used:>17} {peak:>13} {share:>7} {bound:>11}"
 
 
 def _amount(value: float, one: Resource) -> str:

@@ -77,7 +77,7 @@ def verdict_of(
     suggestions: Sequence[Suggestion],
     path: Sequence[tuple[str, str, int]],
 ) -> Verdict:
-    """The verdict on a run that ended well.
+    """The verdict on a run with status "ok".
 
     Parameters
     ----------
@@ -111,7 +111,8 @@ def _with_others(verdict: Verdict, light: SpeedOfLight) -> Verdict:
     names = [
         f"{KINDS[one.kind]} of {one.target}" if one.target else KINDS[one.kind] for one in near
     ]
-    return replace(verdict, sentence=f"{verdict.sentence}; {' and '.join(names)} takes as long")
+    told = f"{' and '.join(names)} take{'s' * (len(names) == 1)} as long"
+    return replace(verdict, sentence=f"{verdict.sentence}; {told}")
 
 
 def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
@@ -126,6 +127,21 @@ def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
     return replace(verdict, sentence=told + than)
 
 
+_NEAR_BOUND: Final = {
+    "hbm_bandwidth": "bound by HBM bandwidth: {used} of the peak is used, and the requests alone "
+    "take {bound:,} of {cycles:,} cycles",
+    "hbm_latency": "bound by HBM latency: the {amount:,} accesses of {target} one after the other "
+    "take {share} of the run",
+    "hbm_port": "bound by the memory port of {target}: issuing {rate} in a cycle takes {used} of "
+    "the run, with the latency of its accesses {share}; more loads or a larger par_dispatch share "
+    "the work",
+    "token_rate": "bound by the token rate of {target}, which is busy {share} of the run passing "
+    "tokens on",
+}
+"""The verdict on a run near the bound of a resource; of other resources, what operators do tells
+more."""
+
+
 def _bound_by(
     largest: Resource,
     light: SpeedOfLight,
@@ -133,34 +149,15 @@ def _bound_by(
     suggestions: Sequence[Suggestion],
 ) -> Verdict:
     """The verdict on a run near a lower bound."""
-    share, target = _percent(largest.bound / light.cycles), largest.target
-    if largest.kind == "hbm_bandwidth":
-        used = _percent(largest.share)
-        return _made(
-            "hbm_bandwidth", "",
-            f"bound by HBM bandwidth: {used} of the peak is used, and the requests alone take "
-            f"{largest.bound:,} of {light.cycles:,} cycles",
-        )  # fmt: skip
-    if largest.kind == "hbm_latency":
-        return _made(
-            "hbm_latency", target,
-            f"bound by HBM latency: the {largest.used:,} accesses of {target} one after the other "
-            f"take {share} of the run",
-        )  # fmt: skip
-    if largest.kind == "hbm_port":
-        return _made(
-            "hbm_port", target,
-            f"bound by the memory port of {target}: issuing {_rate(largest, light)} in a cycle "
-            f"takes {_percent(largest.share)} of the run, with the latency of its accesses "
-            f"{share}; more loads or a larger par_dispatch share the work",
-        )  # fmt: skip
-    if largest.kind == "token_rate":
-        return _made(
-            "token_rate", target,
-            f"bound by the token rate of {target}, which is busy {share} of the run passing "
-            "tokens on",
-        )  # fmt: skip
-    return _operator(largest, light, units, suggestions)
+    sentence = _NEAR_BOUND.get(largest.kind)
+    if sentence is None:
+        return _operator(largest, light, units, suggestions)
+    told = sentence.format(
+        target=largest.target, amount=largest.used, used=_percent(largest.share),
+        bound=largest.bound, cycles=light.cycles, share=_percent(largest.bound / light.cycles),
+        rate=_rate(largest, light),
+    )  # fmt: skip
+    return _made(largest.kind, largest.target, told)
 
 
 def _rate(port: Resource, light: SpeedOfLight) -> str:
@@ -342,7 +339,7 @@ def unfinished(diagnosis: Diagnosis) -> Verdict:
         full = diagnosis.deepen
         circle = len(diagnosis.circular_wait)
         if circle > 1:
-            told = f"a deadlock: {circle} units wait for each other"
+            told = f"a deadlock: a circular wait of {circle} units"
         elif circle:
             told = f"a deadlock: {diagnosis.circular_wait[0].unit} waits for itself"
         else:

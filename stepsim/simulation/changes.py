@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepsim.arguments import is_number, shown
+from stepsim.arguments import AUTO_DEPTH, is_number, shown
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph import Wiring
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
@@ -30,7 +30,7 @@ from stepsim.machine import Machine, load_machine
 from stepsim.simulation.fifo_file import read_depths
 
 if TYPE_CHECKING:
-    from stepsim.simulation.prepare import Prepared
+    from stepsim.simulation.prepared import Prepared
 
 __all__ = [
     "changes_of", "checked_depths", "depth_of", "scaled_compute", "with_depth", "with_depths",
@@ -101,7 +101,7 @@ def depth_of(fifo_depth: object) -> tuple[Any, Any]:
     ArgError
         It is the word "auto", which only the command line takes.
     """
-    if isinstance(fifo_depth, str) and fifo_depth == "auto":
+    if isinstance(fifo_depth, str) and fifo_depth == AUTO_DEPTH:
         raise ArgError(
             "fifo_depth='auto' is for the command line; here, give fifo_depth=st.size_fifos("
             "program, machine).depths"

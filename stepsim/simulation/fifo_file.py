@@ -15,18 +15,19 @@ from stepsim.arguments import is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.errors import ArgError
 from stepsim.graph import Wiring
+from stepsim.graph.fingerprint import fingerprint
 from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.machine import Machine
 
-__all__ = ["SizedFor", "machine_hash", "read_depths", "write_depths"]
+__all__ = ["SizedFor", "depths_text", "machine_hash", "read_depths", "write_depths"]
 
 _WHAT = "FIFO depths"
 
 _KEYS = frozenset(
     {
         "cycles", "depths", "fifo_bytes", "fifo_slots", "machine", "machine_hash",
-        "model_version", "program", "program_hash", "proved", "simulations", "simulations_before",
-        "slowdown", "slowdown_bound", "stepsim_version", "unbounded_cycles",
+        "model_version", "program", "program_fifo_depth", "program_hash", "proved", "simulations",
+        "simulations_before", "slowdown", "slowdown_bound", "stepsim_version", "unbounded_cycles",
     }
 )  # fmt: skip
 
@@ -77,6 +78,12 @@ def write_depths(
     OutputError
         The file cannot be written.
     """
+    with replacing(path) as (part,):
+        part.write_text(depths_text(about, depths), encoding="utf-8")
+
+
+def depths_text(about: Mapping[str, Any], depths: Mapping[str, int | None]) -> str:
+    """The text of such a file."""
     import yaml
 
     from stepsim._version import MODEL_VERSION, __version__
@@ -87,9 +94,7 @@ def write_depths(
         "model_version": str(MODEL_VERSION),
         "depths": dict(depths),
     }
-    text = _HEAD + yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
-    with replacing(path) as (part,):
-        part.write_text(text, encoding="utf-8")
+    return _HEAD + yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
 
 
 def read_depths(
@@ -100,8 +105,9 @@ def read_depths(
     Raises
     ------
     ArgError
-        The file cannot be read, is for another program, names a FIFO that the program does not
-        have, or has a depth that is none; the message has the line.
+        The file cannot be read, is for another program (one that differs in the default depth alone
+        is the same where the file names all FIFOs that have it), names a FIFO that the program does
+        not have, or has a depth that is none; the message has the line.
     """
     from stepsim.documents import load_yaml
 
@@ -149,6 +155,17 @@ def _near(name: str, known: set[str]) -> str:
     return f" (near: {', '.join(near)})" if near else ""
 
 
+def _with_default_of(data: Mapping[str, Any], wiring: Wiring) -> str | None:
+    """The hash of the program with the default depth of the one in the file.
+
+    None where the default matters: a FIFO without a depth of its own is not named.
+    """
+    unnamed = any(fifo.depth is None and fifo.name not in data["depths"] for fifo in wiring.fifos)
+    if unnamed or "program_fifo_depth" not in data:
+        return None
+    return fingerprint(wiring.program, fifo_depth=data["program_fifo_depth"])
+
+
 def _check_program(
     where: str,
     data: Mapping[str, Any],
@@ -157,7 +174,7 @@ def _check_program(
     program_hash: str,
 ) -> None:
     told = data.get("program_hash")
-    if told is None or told == program_hash:
+    if told is None or told == program_hash or told == _with_default_of(data, wiring):
         return
     raise ArgError(
         f"{where}, line {lines['program_hash']}: the depths are for program "

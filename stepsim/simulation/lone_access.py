@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from stepsim.kernels.driver import execute
 from stepsim.kernels.layout import MAX_TILE_SIDE
 from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
 
-__all__ = ["lone_access"]
+__all__ = ["AccessParts", "access_parts", "lone_access"]
+
+
+class AccessParts(NamedTuple):
+    """What an access took, in cycles: the parts add up to its length, in the order of time."""
+
+    transfer: int
+    queue: int
+    latency: int
 
 
 @lru_cache(maxsize=4096)
@@ -31,3 +40,17 @@ def lone_access(timing: TimingParams, requests: int, bundle: int) -> int:
     )
     run = execute(build_image(Network(units, (ChannelSpec("tile", 1),), timing)))
     return int(run.units["memory"][0])
+
+
+def access_parts(timing: TimingParams, requests: int, bundle: int, length: int) -> AccessParts:
+    """An access in parts: what one request takes on an idle memory, what the others take there,
+    and waiting for the requests of other units.
+
+    Parameters
+    ----------
+    requests, bundle : as of `lone_access`.
+    length : of the access, in cycles.
+    """
+    queue = max(0, length - lone_access(timing, requests, bundle))
+    latency = min(length - queue, lone_access(timing, 1, bundle))
+    return AccessParts(length - queue - latency, queue, latency)

@@ -12,9 +12,16 @@ import numpy as np
 
 from stepsim.explain.sizing_problem import Problem, Runs
 from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
-from tests.shared import DATA
+from tests.shared import STREAMTENSOR_CASES
 
-__all__ = ["SizingCase", "least_slots", "problem_of", "sizing_cases", "uniform_depth"]
+__all__ = [
+    "SizingCase",
+    "least_slots",
+    "problem_of",
+    "sizing_case",
+    "sizing_cases",
+    "uniform_depth",
+]
 
 _NEED_BPE = frozenset({"Accum"})
 
@@ -34,13 +41,14 @@ class SizingCase:
 
 def sizing_cases() -> list[SizingCase]:
     """All cases, none where the shared data are missing."""
-    path = DATA / "streamtensor" / "sizing_step.json"
+    path = STREAMTENSOR_CASES / "sizing_step.json"
     if not path.is_file():
         return []
-    return [_case(raw) for raw in json.loads(path.read_text())["cases"]]
+    return [sizing_case(raw) for raw in json.loads(path.read_text())["cases"]]
 
 
-def _case(raw: dict[str, Any]) -> SizingCase:
+def sizing_case(raw: dict[str, Any]) -> SizingCase:
+    """A case with the units of the engine."""
     network = raw["network"]
     machine, names = network["machine"], list(network["channels"])
     number = {name: i for i, name in enumerate(names)}

@@ -14,6 +14,7 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import ArgError
+from stepsim.explain import deadlock_search
 from stepsim.explain.deadlock import fix_deadlock
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
@@ -41,6 +42,40 @@ def rejoined(tiles: int, stages: int = 0, depth: int = 1) -> st.Program:
         y = x
         for _ in range(stages):
             y = y.map(st.fn.silu)
+        st.map(st.fn.add, y, total).consume()
+    return program
+
+
+def in_series(regions: int, tiles: int, stages: int = 1) -> st.Program:
+    """Rejoins behind each other, each with some maps in the arm that has to hold the row."""
+    with st.Program("series", compute_bw=1024, fifo_depth=1) as program:
+        y = st.linear_load(st.spec(1, tiles), tile=(1, 1))
+        for _ in range(regions):
+            total = y.accum(st.fn.add, rank=1).unsqueeze(0).expand(tiles)
+            for _ in range(stages):
+                y = y.map(st.fn.silu)
+            y = st.map(st.fn.add, y, total)
+        y.consume()
+    return program
+
+
+def exchanged(regions: int, tiles: int) -> st.Program:
+    """Rejoins whose arms chunk the row, so that no FIFO of an arm is better than the other."""
+    with st.Program("exchanged", compute_bw=1024, fifo_depth=1) as program:
+        y = st.linear_load(st.spec(1, tiles), tile=(1, 1))
+        for _ in range(regions):
+            total = y.accum(st.fn.add, rank=1).unsqueeze(0).expand(tiles)
+            y = st.map(st.fn.add, y.reshape(1).flatten(0, 1), total)
+        y.consume()
+    return program
+
+
+def repeated(depth: int) -> st.Program:
+    """A token is worth three behind the operator that repeats it."""
+    with st.Program("repeated", compute_bw=1024, fifo_depth=depth) as program:
+        x = st.linear_load(st.spec(1, 8), tile=(1, 1))
+        y = x.map(st.fn.silu).unsqueeze(0).expand(3).map(st.fn.silu)
+        total = x.accum(st.fn.add, rank=1).unsqueeze(0).expand(8).unsqueeze(0).expand(3)
         st.map(st.fn.add, y, total).consume()
     return program
 
@@ -142,6 +177,9 @@ SHAPES: dict[str, Callable[[], st.Program]] = {
     "two rejoins of depth 3": lambda: twice(3),
     "one map": lambda: rejoined(7, 1),
     "two maps": lambda: rejoined(6, 2),
+    "rows in series": lambda: in_series(2, 4),
+    "chunks": lambda: exchanged(1, 7),
+    "a repeat": lambda: repeated(1),
     "stated depths": lambda: stated(1),
     "a shared selector": lambda: routed(1),
     "a merge": lambda: merged(1),
@@ -173,7 +211,11 @@ def test_full_speed_is_that_of_unbounded_fifos(shape: str) -> None:
     assert fix.unbounded_cycles == unbounded(prepared).run().cycles
     again = prepared.changed(fifo_depths=fix.full_speed).run()
     assert (again.status, again.cycles) == ("ok", fix.unbounded_cycles)
-    assert all(fix.full_speed[name] >= depth for name, depth in fix.depths.items())
+    assert fix.full_speed_is_minimal
+    shorter = [{**fix.full_speed, name: depth - 1} for name, depth in fix.full_speed.items()]
+    runs = prepared.run_depths(shorter)
+    for status, cycles in zip(runs.status, runs.cycles, strict=True):
+        assert status == "deadlock" or cycles > fix.unbounded_cycles
 
 
 @pytest.mark.parametrize("tiles", [1000, 50_000])
@@ -184,8 +226,32 @@ def test_a_long_fifo_takes_few_runs(tiles: int) -> None:
     assert fix.runs < 150
 
 
+@pytest.mark.parametrize(
+    ("program", "added", "runs"),
+    [
+        (lambda: in_series(5, 24), 5 * 22, 400),
+        (lambda: in_series(5, 24, stages=3), 5 * 20, 500),
+        (lambda: in_series(2, 300), 2 * 298, 250),
+        (lambda: in_series(1, 300, stages=2), 297, 120),
+    ],
+)
+def test_rows_in_series_take_few_runs(
+    program: Callable[[], st.Program], added: int, runs: int
+) -> None:
+    fix = fix_deadlock(program())
+    assert (fix.status, fix.added, fix.is_least) == ("fixed", added, True)
+    assert fix.full_speed_is_minimal
+    assert fix.runs < runs
+
+
+def test_choices_of_several_regions_do_not_multiply() -> None:
+    one, four = (fix_deadlock(exchanged(regions, 8)) for regions in (1, 4))
+    assert (four.is_least, four.added) == (True, 4 * one.added)
+    assert four.runs < 6 * one.runs
+
+
 def test_a_search_that_ends_early_says_so() -> None:
-    prepared = st.prepare(rejoined(40, 1))
+    prepared = st.prepare(exchanged(1, 40))
     fix = fix_deadlock(prepared, max_runs=60)
     assert (fix.status, fix.is_least) == ("fixed", False)
     assert "not proved to be the least (max_runs, 60 runs, are used up)" in str(fix)
@@ -196,6 +262,12 @@ def test_a_search_that_ends_early_says_so() -> None:
     assert (none.status, dict(none.depths)) == ("not found", {})
     assert "no fix found in 3 runs" in str(none)
     assert fix_deadlock(prepared, max_seconds=1e-9).reason == "max_seconds are over"
+    row = st.prepare(rejoined(40, 1))
+    half = fix_deadlock(row, max_runs=fix_deadlock(row).runs - 3)
+    assert half.is_least
+    assert half.full_speed
+    assert not half.full_speed_is_minimal
+    assert "less may do, the search ended early" in str(half)
     slow = fix_deadlock(prepared, limits=st.Limits(max_cycles=250))
     assert (slow.status, slow.reason) == (
         "not found",
@@ -221,7 +293,7 @@ def test_no_depth_helps_where_operators_wait_for_each_other() -> None:
         back.connect(st.map(st.fn.add, x, back.map(st.fn.silu)))
     fix = fix_deadlock(program)
     assert fix.status == "no depth helps"
-    assert "operators wait for each other's tokens: " in fix.reason
+    assert "a circular wait for tokens: " in fix.reason
     assert fix.reason.count(" waits for ") == 2
 
 
@@ -254,6 +326,22 @@ def test_random_programs_are_fixed_or_never_end(program: st.Program) -> None:
     assert fix.is_least or fix.reason
     fast = prepared.changed(fifo_depths=fix.full_speed).run(limits=LIMITS)
     assert not fix.full_speed or fast.cycles <= free.cycles
+
+
+@profile(150)
+@given(program=drawn_programs())
+def test_the_first_fifo_of_a_row_serves_as_well_as_the_others(program: st.Program) -> None:
+    prepared = st.prepare(program, fifo_depth=1)
+    if prepared.run(limits=LIMITS).status != "deadlock":
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        fix = fix_deadlock(prepared, limits=LIMITS, max_runs=1000)
+        patch.setattr(deadlock_search, "_HANDING_ON", frozenset())
+        singly = fix_deadlock(prepared, limits=LIMITS, max_runs=1000)
+    assert fix.status == singly.status
+    if singly.is_least:
+        assert (fix.added, fix.is_least) == (singly.added, True)
+    assert not fix.is_least or fix.added <= singly.added
 
 
 def test_what_is_no_deadlock_or_no_argument_is_refused() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
 
 import stepsim as st
-from stepsim.explain import critical_path, explain
+from stepsim.explain import explain
 from stepsim.explain.queues import deeper_queues
 from stepsim.explain.verdict import KINDS, unfinished
 from stepsim.results import Diagnosis, Failure
+from stepsim.simulation import Prepared
 from tests.explain.known_answers import KNOWN_ANSWERS, centered_twice, chain, skewed_experts
 from tests.functional.random_programs import random_program
 from tests.property_profile import profile
@@ -49,6 +51,18 @@ def test_texts_fit_and_begin_with_the_verdict(known) -> None:
     lines = str(found).splitlines()
     assert max(map(len, lines)) <= 80
     assert " ".join(lines[1:5]).startswith(found.verdict.sentence)
+
+
+def test_long_names_are_told_whole_beside_their_resource() -> None:
+    name = "gate_projection_of_the_shared_expert"
+    with st.Program("long", compute_bw=64) as program:
+        rows = st.linear_load(st.spec(64, 64), tile=(1, 64), label=f"rows_{name}")
+        rows.flatten(0, 1).map(st.fn.silu, compute_bw=16, label=name).consume()
+    lines = str(st.why(program)).splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("speed of light")) :]
+    compute = next(i for i, line in enumerate(table) if line.startswith("compute  "))
+    assert table[compute + 1].startswith(f"  {name}#")
+    assert all(len(line) <= 80 and "..." not in line for line in table[: table.index("")])
 
 
 def test_a_result_explains_itself() -> None:
@@ -117,9 +131,14 @@ def test_a_failed_run_is_a_verdict() -> None:
 
 
 def test_a_part_of_the_path_is_not_taken_for_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = critical_path(chain(), limits=st.Limits(max_cycles=300))
-    assert part.status == "limit"
-    monkeypatch.setattr("stepsim.explain.explanation.critical_path", lambda *_, **__: part)
+    run = Prepared.execute
+
+    def stopped(prepared: Prepared, *given: Any, **how: Any) -> Any:
+        if how.get("record"):
+            how["limits"] = st.Limits(max_cycles=300)
+        return run(prepared, *given, **how)
+
+    monkeypatch.setattr(Prepared, "execute", stopped)
     found = st.why(chain())
     assert (found.status, found.verdict.kind, found.path) == ("ok", "serial_chain", None)
     assert found.what_if is not None

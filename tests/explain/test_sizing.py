@@ -54,6 +54,19 @@ def test_the_bypass_holds_a_row_and_nothing_else_is_deep() -> None:
     assert "16 slots" in str(sizes)
 
 
+def test_depths_that_are_kept_are_part_of_the_result(tmp_path: Path) -> None:
+    sizes = st.size_fifos(center(), fifo_depth={BYPASS: 9})
+    assert sizes.depths[BYPASS] == 9
+    assert BYPASS not in sizes.table["name"].to_pylist()
+    sizes.save(tmp_path / "depths.yaml")
+    for given in (sizes.depths, tmp_path / "depths.yaml"):
+        result = st.simulate(center(), fifo_depth=given)
+        assert (result.status, (result.cycles,)) == ("ok", sizes.cycles)
+    for row in sizes.pareto().to_pylist():
+        done = st.simulate(center(), fifo_depth=json.loads(row["fifo_depths"]))
+        assert (done.status, done.cycles) == ("ok", row["cycles"])
+
+
 def test_uniform_depths_are_compared_by_runs() -> None:
     sizes = st.size_fifos(center())
     rows = {row["uniform_depth"]: row for row in sizes.uniform((2, 7, 8)).to_pylist()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import comb
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -33,18 +32,6 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def solved(case: SizingCase) -> tuple[Problem, Found]:
     problem = problem_of(case.network, case.sized)
     return problem, problem.solved(SLOWDOWN)
-
-
-@needs_data
-@each_case
-def test_runs_are_those_of_the_independent_solver(case: SizingCase) -> None:
-    problem, expected = problem_of(case.network, case.sized), case.expected
-    assert problem.cycles == (expected["unbounded_cycles"],)
-    (runs,) = problem.run([np.array(run["depths"]) for run in expected["runs"]])
-    for status, cycles, run in zip(runs.status, runs.cycles, expected["runs"], strict=True):
-        assert (status == "deadlock") == run["deadlock"]
-        assert run["deadlock"] or cycles == run["cycles"]
-    assert uniform_depth(problem) == expected["min_uniform_depth_full_speed"]
 
 
 @needs_data
