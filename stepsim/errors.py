@@ -8,12 +8,14 @@ __all__ = [
     "ArgError",
     "AssumptionError",
     "BaselineError",
+    "CompileError",
     "DTypeError",
     "DataError",
     "DimError",
     "EvaluationError",
     "GraphError",
     "GraphFileError",
+    "ITensorError",
     "KindError",
     "LoweringError",
     "MachineError",
@@ -65,6 +67,14 @@ class GraphError(StepError):
 
 class GraphFileError(StepSimError, ValueError):
     """A graph file cannot be read, or a program cannot be written as one."""
+
+
+class ITensorError(StepSimError, ValueError):
+    """The type of a stream of tiles breaks a rule, or two of them cannot be joined."""
+
+
+class CompileError(StepSimError, ValueError):
+    """A model cannot be compiled: an operator, a shape, or a budget that nothing fits."""
 
 
 class LoweringError(StepSimError, ValueError):
