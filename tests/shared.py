@@ -12,11 +12,21 @@ import pytest
 
 from stepsim.data import data_folder, datasets, is_fetched
 
-__all__ = ["DATA", "NO_TRACES", "TRACES", "needs_data", "needs_traces"]
+__all__ = [
+    "DATA",
+    "NO_TRACES",
+    "STREAMTENSOR_CASES",
+    "TRACES",
+    "needs_data",
+    "needs_traces",
+]
 
 SHARED = Path(os.environ.get("STEPSIM_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 DATA = SHARED / "data"
 """Everything that was collected: published numbers, cases, traces."""
+
+STREAMTENSOR_CASES = Path(os.environ.get("STEPSIM_STREAMTENSOR_CASES", DATA / "streamtensor"))
+"""Cases of typed streams and dataflow designs with expected values, found independently."""
 
 
 def _traces() -> Path:

@@ -1,0 +1,163 @@
+"""How many tokens one FIFO holds: closed forms for a source and a sink of constant rates.
+
+The source pushes token ``k`` at ``first + k * source_interval``. The sink pops token ``j`` when it
+is due (``delay + j * sink_interval``), when it can be seen (``hop`` cycles after its push) and no
+earlier than ``sink_interval`` after the pop before. A token takes its slot when it is pushed; a
+push and a pop in one cycle cancel. Source: StreamTensor, section 4.2 (printed), with the
+corrections of traps T4 and T5: ``hop`` is part of the delay and of nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.errors import CompileError
+
+__all__ = ["Cycles", "Link", "LinkTrace"]
+
+Cycles = int | Fraction
+"""Times and intervals; an interval that follows from a rate change may be a fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTrace:
+    """What happens on a FIFO without bound, token by token; times in cycles.
+
+    Attributes
+    ----------
+    pushes, pops : by token.
+    peak : most tokens at the end of a cycle.
+    peak_slot_reuse_next_cycle : most tokens, where a slot can be used in the cycle after its pop.
+    first_peak_cycle : when the peak was reached first.
+    starved_cycles : cycles in which a pop was due and no token could be seen.
+    """
+
+    pushes: NDArray[np.int64]
+    pops: NDArray[np.int64]
+    peak: int
+    peak_slot_reuse_next_cycle: int
+    first_peak_cycle: int | None
+    starved_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A source, a FIFO and a sink.
+
+    Attributes
+    ----------
+    tokens : of one run, ``T``.
+    first : cycle of the first push, ``D`` of the source.
+    source_interval, sink_interval : cycles between tokens, ``II``.
+    delay : start of the sink, in cycles after the start of the source.
+    hop : cycles from a push until the sink can see the token.
+
+    Raises
+    ------
+    CompileError
+        There is no token, or a time is negative.
+    """
+
+    tokens: int
+    first: Cycles
+    source_interval: Cycles
+    sink_interval: Cycles
+    delay: Cycles
+    hop: int = 1
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise CompileError(f"a FIFO carries 1 token or more in a run, found {self.tokens}")
+        if min(self.first, self.delay, self.hop) < 0:
+            raise CompileError(
+                "first, delay and hop of a FIFO are cycles from 0, "
+                f"found {self.first}, {self.delay} and {self.hop}"
+            )
+        if min(self.source_interval, self.sink_interval) <= 0:
+            raise CompileError(
+                "intervals of a FIFO are more than 0 cycles, "
+                f"found {self.source_interval} and {self.sink_interval}"
+            )
+
+    @property
+    def last(self) -> Cycles:
+        """Cycle of the last push, ``L``."""
+        return self.first + (self.tokens - 1) * self.source_interval
+
+    @property
+    def effective_delay(self) -> Cycles:
+        """Cycle of the first pop: the sink cannot take a token before it can be seen."""
+        return max(self.delay, self.first + self.hop)
+
+    @property
+    def eq1(self) -> int:
+        """Printed equation (1), for a sink that is slower than the source: exact or one more."""
+        taken = floor(Fraction(self.last - self.effective_delay) / self.sink_interval)
+        return min(self.tokens, self.tokens - taken)
+
+    @property
+    def eq2(self) -> int:
+        """Printed equation (2), for a sink that is not slower than the source."""
+        waiting = ceil(Fraction(self.effective_delay - self.first) / self.source_interval)
+        return min(self.tokens, waiting)
+
+    @property
+    def applies(self) -> str:
+        """Which printed equation is meant for these rates, ``"eq1"`` or ``"eq2"``."""
+        return "eq1" if self.source_interval < self.sink_interval else "eq2"
+
+    @property
+    def printed(self) -> int:
+        """What the printed equations give."""
+        return self.eq1 if self.applies == "eq1" else self.eq2
+
+    @property
+    def peak(self) -> int:
+        """Most tokens that the FIFO holds, exact."""
+        if self.applies == "eq2":
+            return self.eq2
+        if self.effective_delay > self.last:
+            return self.tokens
+        taken = floor(Fraction(self.last - self.effective_delay) / self.sink_interval)
+        return self.tokens - 1 - taken
+
+    @property
+    def depth(self) -> int:
+        """Slots with which the source never waits; there is always one (trap T4)."""
+        return max(1, self.peak)
+
+    def trace(self) -> LinkTrace:
+        """Every push and pop.
+
+        Raises
+        ------
+        CompileError
+            A time is no whole number of cycles.
+        """
+        times = (self.first, self.source_interval, self.sink_interval, self.delay)
+        if any(time != int(time) for time in times):
+            raise CompileError(f"tokens move in whole cycles, found {', '.join(map(str, times))}")
+        first, source, sink, delay = map(int, times)
+        tokens = np.arange(self.tokens, dtype=np.int64)
+        pushes = first + tokens * source
+        # pop[j] - j * sink never falls: the latest of all that held the sink up so far.
+        pops = np.maximum.accumulate(np.maximum(delay, pushes + self.hop - tokens * sink))
+        pops += tokens * sink
+        due = np.concatenate(([delay], pops[:-1] + sink))
+        held = tokens + 1 - np.searchsorted(pops, pushes, side="right")
+        peak = max(0, int(held.max()))
+        return LinkTrace(
+            pushes=pushes,
+            pops=pops,
+            peak=peak,
+            peak_slot_reuse_next_cycle=int(
+                (tokens + 1 - np.searchsorted(pops, pushes, side="left")).max()
+            ),
+            first_peak_cycle=int(pushes[held.argmax()]) if peak else None,
+            starved_cycles=int((pops - due).sum()),
+        )
