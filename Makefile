@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TORCH_STAMP := $(VENV)/.installed-torch
 OUT ?= demo-out
 ROOM ?= units
 # Set PYTHON=/path/to/python3.12 to choose the interpreter that makes the environment.
@@ -15,13 +16,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test slow thorough mutants lint bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test slow test-torch thorough mutants lint bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
 	@echo 'make test    lint, type check, layer check and the tests'
 	@echo 'make slow    the tests that take their time: clusters, random kills, compilation'
+	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
 	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
 	@echo 'make mutants  which changes of the code no test notices: ROOM=units, memory, ops or metrics'
 	@echo 'make lint    the checks of make test without the tests'
@@ -44,13 +46,23 @@ test: lint
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
 	@# Once here, not once in each of the processes that follow.
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 -m 'not slow' --junitxml=build/tests.xml
+	$(PYTEST) -q -n 2 -m 'not slow and not torch' --junitxml=build/tests.xml
 
 # Clusters, random kills and repeated compilation.
 slow: $(STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 -m slow --junitxml=build/slow.xml
+	$(PYTEST) -q -n 2 -m 'slow and not torch' --junitxml=build/slow.xml
+
+# Of no other target, as they are large. Where the index cannot be reached, pip goes on with PyPI.
+test-torch: $(TORCH_STAMP)
+	@mkdir -p build
+	$(PYTEST) -q -n 2 -m torch --junitxml=build/torch.xml tests/compiler
+
+$(TORCH_STAMP): $(STAMP) requirements-torch.lock
+	$(BIN)/python -m pip install --quiet -c requirements.lock -r requirements-torch.lock --retries 1 \
+		--index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple
+	@touch $@
 
 thorough: $(STAMP)
 	$(BIN)/stepsim warmup

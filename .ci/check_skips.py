@@ -1,6 +1,6 @@
 """Fail when tests were skipped for want of the shared data, although it is there, or of a browser.
 
-Also when those of the browser and of the notebooks are in none of the reports.
+Also when those of the browser, of the notebooks and of PyTorch are in none of the reports.
 
 Usage: check_skips.py SHARED_FOLDER JUNIT_XML...
 """
@@ -30,10 +30,19 @@ def skips(report: Path) -> list[tuple[str, str]]:
     ]
 
 
-_NEVER = {"no browser": "a browser", "no notebooks": "nbformat, nbclient or ipykernel"}
+_NEVER = {
+    "no browser": "a browser",
+    "no notebooks": "nbformat, nbclient or ipykernel",
+    "no PyTorch": "PyTorch, ONNX or onnxscript",
+}
 """What the reason of a skip says where `.ci/run` has installed what is needed, and what that is."""
 
-_NEEDED = ("tests.report.html.test_browser::", "tests.test_notebooks::test_a_notebook_runs[")
+_NEEDED = (
+    "tests.report.html.test_browser::",
+    "tests.test_notebooks::test_a_notebook_runs[",
+    "tests.compiler.test_torch_import::",
+    "tests.compiler.test_onnx_import::",
+)
 """How the names of tests begin of which some must have run."""
 
 

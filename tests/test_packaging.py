@@ -21,8 +21,12 @@ def _names(requirements: list[str]) -> set[str]:
     return {_normal(re.split(r"[<>=~!\[ ;]", line, maxsplit=1)[0]) for line in requirements}
 
 
-def _lock_lines() -> list[str]:
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+_APART = {"torch", "onnx"}
+"""Extras of which a plain installation has nothing; `make test-torch` installs them."""
+
+
+def _lock_lines(file: str = "requirements.lock") -> list[str]:
+    text = (ROOT / file).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
@@ -33,19 +37,28 @@ def _conditions(requirements: list[str]) -> dict[str, str]:
 
 
 def test_lock_pins_plain_versions_and_names_no_place() -> None:
-    for line in _lock_lines():
+    for line in _lock_lines() + _lock_lines("requirements-torch.lock"):
         pin = line.partition(";")[0]
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.!+]+", pin), line
 
 
 def test_lock_covers_every_declared_requirement() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
     groups = [
         PROJECT["project"]["dependencies"],
-        *PROJECT["project"]["optional-dependencies"].values(),
+        *(extra for name, extra in extras.items() if name not in _APART),
         *PROJECT["dependency-groups"].values(),
     ]
     declared = set().union(*map(_names, groups))
     assert declared <= _names(_lock_lines())
+
+
+def test_what_only_imports_need_is_locked_apart() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    declared = set().union(*(_names(extras[name]) for name in _APART))
+    apart = _names(_lock_lines("requirements-torch.lock"))
+    assert declared <= apart
+    assert not apart & _names(_lock_lines())
 
 
 def test_lock_leaves_out_what_the_development_group_leaves_out_and_no_more() -> None:

@@ -13,6 +13,8 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="ran"/>
 <testcase classname="tests.report.html.test_browser" name="test_a_run[chromium]"/>
 <testcase classname="tests.test_notebooks" name="test_a_notebook_runs[why]"/>
+<testcase classname="tests.compiler.test_torch_import" name="test_a_block[gemma]"/>
+<testcase classname="tests.compiler.test_onnx_import" name="test_a_block[gemma]"/>
 <testcase classname="tests.a" name="left"><skipped message="{reason}"/></testcase>
 </testsuite></testsuites>"""
 
@@ -36,6 +38,7 @@ def gate() -> ModuleType:
         ("not on this platform", True, 0),
         ("no browser: chromium is not installed", False, 1),
         ("no notebooks without nbclient", False, 1),
+        ("no PyTorch: run `make test-torch`", False, 1),
     ],
 )
 def test_only_a_needless_skip_fails(
@@ -48,7 +51,9 @@ def test_only_a_needless_skip_fails(
     assert gate.main(str(tmp_path), str(report)) == code
 
 
-@pytest.mark.parametrize("name", ["test_browser", "test_a_notebook_runs"])
+@pytest.mark.parametrize(
+    "name", ["test_browser", "test_a_notebook_runs", "test_torch_import", "test_onnx_import"]
+)
 @pytest.mark.parametrize("skipped", [False, True])
 def test_what_no_report_has_did_not_run(
     gate: ModuleType, tmp_path: Path, name: str, skipped: bool, capsys: pytest.CaptureFixture[str]

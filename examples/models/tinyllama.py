@@ -1,0 +1,148 @@
+"""A decoder block of TinyLlama-1.1B as a PyTorch module, with its KV cache.
+
+    stepsim compile examples/models/tinyllama.py:model --phase decode --context 64 --out plan
+
+The sizes are arguments, so that small blocks of the same shape can be tried first.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+LAYERS = 22
+OUTPUTS = ("y", "k_new", "v_new")
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding of [batch, tokens, heads, width], by angles [tokens, width / 2]."""
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    front, back = x.chunk(2, dim=-1)
+    return torch.cat((front * cos - back * sin, back * cos + front * sin), dim=-1)
+
+
+class RootMeanSquare(nn.Module):
+    """A norm over the last axis, written out."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
+
+
+class Attention(nn.Module):
+    """Self-attention, with fewer heads of keys than of queries."""
+
+    def __init__(self, hidden: int, heads: int, kv_heads: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.q = nn.Linear(hidden, heads * width, bias=False)
+        self.k = nn.Linear(hidden, kv_heads * width, bias=False)
+        self.v = nn.Linear(hidden, kv_heads * width, bias=False)
+        self.o = nn.Linear(heads * width, hidden, bias=False)
+
+    def split(self, x: Tensor) -> Tensor:
+        """[batch, tokens, heads * width] to [batch, tokens, heads, width]."""
+        return x.view(*x.shape[:2], -1, self.width)
+
+    def heads(self, x: Tensor) -> Tensor:
+        """Keys or values as attention reads them, [batch, heads, tokens, width]."""
+        return self.split(x).transpose(1, 2)
+
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, k_cache: Tensor | None, v_cache: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        q = rotated(self.split(self.q(x)), cos, sin)
+        k = k_new = rotated(self.split(self.k(x)), cos, sin).flatten(2)
+        v = v_new = self.v(x)
+        mask = None
+        tokens = x.shape[1]
+        if k_cache is not None and v_cache is not None:
+            k, v = torch.cat((k_cache, k_new), dim=1), torch.cat((v_cache, v_new), dim=1)
+            if tokens > 1:
+                context = k_cache.shape[1]
+                mask = torch.ones(tokens, context + tokens, dtype=torch.bool).tril(context)
+        y = functional.scaled_dot_product_attention(
+            q.transpose(1, 2),
+            self.heads(k),
+            self.heads(v),
+            mask,
+            is_causal=k_cache is None,
+            enable_gqa=True,
+        )
+        return self.o(y.transpose(1, 2).flatten(2)), k_new, v_new
+
+
+class Network(nn.Module):
+    """The feed-forward network with its gate."""
+
+    def __init__(self, hidden: int, inner: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(hidden, inner, bias=False)
+        self.up = nn.Linear(hidden, inner, bias=False)
+        self.down = nn.Linear(inner, hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(functional.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nn.Module):
+    """One of the layers; caches are [batch, context, kv_heads * width]."""
+
+    def __init__(
+        self,
+        hidden: int = 2048,
+        inner: int = 5632,
+        heads: int = 32,
+        kv_heads: int = 4,
+        width: int = 64,
+    ) -> None:
+        super().__init__()
+        self.attn_norm = RootMeanSquare(hidden, 1e-5)
+        self.attn = Attention(hidden, heads, kv_heads, width)
+        self.mlp_norm = RootMeanSquare(hidden, 1e-5)
+        self.mlp = Network(hidden, inner)
+
+    def forward(
+        self,
+        x: Tensor,
+        cos: Tensor,
+        sin: Tensor,
+        k_cache: Tensor | None = None,
+        v_cache: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        attended, k_new, v_new = self.attn(self.attn_norm(x), cos, sin, k_cache, v_cache)
+        x = x + attended
+        return x + self.mlp(self.mlp_norm(x)), k_new, v_new
+
+
+def angles(tokens: int, first: int, width: int, base: float = 1e4) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of the positions from ``first`` on, [tokens, width / 2]."""
+    turns = base ** (-torch.arange(0, width, 2) / width)
+    found = torch.arange(first, first + tokens)[:, None] * turns
+    return found.cos(), found.sin()
+
+
+def model(
+    phase: str = "prefill",
+    tokens: int | None = None,
+    context: int = 64,
+    batch: int = 1,
+    hidden: int = 2048,
+    inner: int = 5632,
+    heads: int = 32,
+    kv_heads: int = 4,
+    head_dim: int = 64,
+) -> tuple[Block, tuple[Tensor, ...]]:
+    """The block and arguments of the shapes of a phase."""
+    rows = tokens or (16 if phase == "prefill" else 1)
+    first = context if phase == "decode" else 0
+    inputs = [torch.zeros(batch, rows, hidden), *angles(rows, first, head_dim)]
+    if phase == "decode":
+        cache = (batch, context, kv_heads * head_dim)
+        inputs += [torch.zeros(cache), torch.zeros(cache)]
+    return Block(hidden, inner, heads, kv_heads, head_dim).eval(), tuple(inputs)
