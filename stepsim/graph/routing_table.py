@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stepsim.arguments import shown
+from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.current import current_program
 from stepsim.graph.dims import Dim
 from stepsim.graph.handle import Counts
 from stepsim.graph.levels import stop_levels
 from stepsim.graph.limits import STREAMS
-from stepsim.graph.operator import Bindings, Operator, Output, Site, source_line
+from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.arrays import IntArray
+from stepsim.graph.source_line import source_line
 from stepsim.graph.types import MultiHot, TensorSpec
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ class Routing:
         experts: int,
         indices: IntArray | None,
         where: str,
+        max_rows: int | None = None,
     ) -> None:
         self.program = program
         self.rows = rows
         self.k = k
         self.experts = experts
+        self.max_rows = max_rows
         self.indices = indices
         number = len(program.routings)
         self.name = "routing" if number == 0 else f"routing{number}"
@@ -74,6 +77,11 @@ class Routing:
         """Rows per expert of an index array ``[rows, k]``."""
         table = check_indices(self, indices)
         return [int(c) for c in np.bincount(table.ravel(), minlength=self.experts)]
+
+    def balanced(self) -> IntArray:
+        """Indices that deal the rows to the experts in turn, as evenly as it goes."""
+        dealt = np.arange(self.rows * self.k, dtype=np.int64) % self.experts
+        return dealt.reshape(self.rows, self.k)
 
     def _source(self, encoding: str, shape: tuple[int, ...], hot: int, label: str | None) -> Stream:
         site = Site(f"{self.name}.{encoding}", (), label)
@@ -131,6 +139,14 @@ def check_indices(table: Routing, indices: Any) -> IntArray:
             f"{table!r}: row {int(twice[0][0])} names an expert twice: "
             f"{array[twice[0][0]].tolist()}"
         )
+    if table.max_rows is not None:
+        counts = np.bincount(array.ravel(), minlength=table.experts)
+        expert = int(counts.argmax())
+        if counts[expert] > table.max_rows:
+            raise ArgError(
+                f"{table!r}: expert {expert} gets {int(counts[expert])} rows, but at most "
+                f"{table.max_rows} are declared (max_rows); declare more, or send it fewer"
+            )
     return array.astype(np.int64, copy=False)
 
 
@@ -199,6 +215,7 @@ class RoutingSource(Operator):
             "k": r.k,
             "of": r.experts,
             "indices": known,
+            **({} if r.max_rows is None else {"max_rows": r.max_rows}),
         }
 
     def chosen(self, indices: IntArray) -> IntArray:
@@ -216,7 +233,10 @@ class RoutingSource(Operator):
 
 
 def routing(
-    indices: TensorSpec | np.ndarray[Any, Any] | Sequence[Sequence[int]], experts: int
+    indices: TensorSpec | np.ndarray[Any, Any] | Sequence[Sequence[int]],
+    experts: int,
+    *,
+    max_rows: int | None = None,
 ) -> Routing:
     """Make a routing table: which experts each row goes to.
 
@@ -233,6 +253,7 @@ def routing(
     indices : array ``[rows, k]`` of expert numbers; or ``spec(rows, k)``, for a program of any
         routing, which ``bindings={routing: array}`` of a run and ``bind`` of its metrics then give.
     experts : number of experts.
+    max_rows : declared maximum of rows of each expert, which indices keep; None is all rows.
 
     Fires
     -----
@@ -278,7 +299,14 @@ def routing(
         raise ArgError(
             f"routing: {shape[0]} rows of {shape[1]} experts are more than 2**28 entries ({where})"
         )
-    table = Routing(program, int(shape[0]), int(shape[1]), int(experts), None, where)
+    if max_rows is not None and not (is_whole(max_rows) and max_rows >= 1):
+        raise ArgError(f"routing: max_rows is {shown(max_rows)}, expected an int from 1 ({where})")
+    if max_rows is not None and experts * max_rows < shape[0] * shape[1]:
+        raise ArgError(
+            f"routing: {experts} experts of at most {max_rows} rows cannot take {shape[0]} rows of "
+            f"{shape[1]} experts each; raise max_rows ({where})"
+        )
+    table = Routing(program, int(shape[0]), int(shape[1]), int(experts), None, where, max_rows)
     if not unbound:
         table.indices = check_indices(table, array)
     return table

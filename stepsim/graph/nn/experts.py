@@ -16,13 +16,14 @@ from stepsim.graph.nn.linear import swiglu
 from stepsim.graph.nn.routing import check_rows
 from stepsim.graph.ops.cutting import unpack_rows
 from stepsim.graph.ops.flat_map import flat_map
+from stepsim.graph.ops.merging import reassemble
 from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.routing import partition, reassemble
+from stepsim.graph.ops.routing import partition
 from stepsim.graph.ops.shape import flatten
 from stepsim.graph.routing_table import Routing
 from stepsim.graph.stream import Stream
 
-__all__ = ["moe"]
+__all__ = ["moe", "packed_rows", "summed_results", "unpacked_rows"]
 
 
 def moe(
@@ -106,13 +107,23 @@ def moe(
     results = []
     for e, part in enumerate(rows):
         y = swiglu(
-            _packed(layer, e, part, tile), *(m[e] for m in matrices), tile=inner,
+            packed_rows(layer, e, part, tile), *(m[e] for m in matrices), tile=inner,
             compute_bw=compute_bw, label=layer.part(f"expert.{e}"),
         )  # fmt: skip
-        y = flat_map(y, unpack_rows(drop_padding=True), label=layer.part(f"unpack.{e}"))
+        y = unpacked_rows(layer, e, y)
         if factors is not None:
             y = layer.map(f"weigh.{e}", fn.mul, factors[e], y)
         results.append(y.with_depth(max(table.rows, 2)))
+    return summed_results(layer, results, table)
+
+
+def unpacked_rows(layer: Layer, e: int, tiles: Stream) -> Stream:
+    """The rows of an expert's result tiles, without padding."""
+    return flat_map(tiles, unpack_rows(drop_padding=True), label=layer.part(f"unpack.{e}"))
+
+
+def summed_results(layer: Layer, results: Sequence[Stream], table: Routing) -> Stream:
+    """The rows of all experts in the order of the table, those of each row added up."""
     joined = reassemble(
         results, table.multihot(label=layer.part("collect")), label=layer.part("combine")
     )
@@ -125,7 +136,7 @@ def _known(layer: Layer, tile: object) -> object:
     return tile
 
 
-def _packed(layer: Layer, e: int, rows: Stream, tile: int | str) -> Stream:
+def packed_rows(layer: Layer, e: int, rows: Stream, tile: int | str) -> Stream:
     """The rows of an expert in tiles: of so many rows, or one of all."""
     if isinstance(tile, str):
         chunks = rows.promote(label=layer.part(f"tile.{e}"))

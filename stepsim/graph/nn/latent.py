@@ -6,11 +6,11 @@ import math
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
-from stepsim.graph.dims import format_dims
 from stepsim.graph.nn.blocks import blocks_of, masked
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import sight_of
 from stepsim.graph.nn.online import online_attention, scores_of
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.stream import Stream
 
 __all__ = ["latent_attention"]

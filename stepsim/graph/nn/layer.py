@@ -10,11 +10,11 @@ import numpy as np
 from stepsim.arguments import Range, label_of
 from stepsim.errors import ArgError, DimError, DTypeError, RankError, StepError
 from stepsim.graph.accumulation import Init
-from stepsim.graph.dims import format_dims
 from stepsim.graph.functions import Function
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.operator import Site
 from stepsim.graph.ops import higher_order, linear_load, onchip, reductions
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, Tile, as_spec
 

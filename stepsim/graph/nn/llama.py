@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
-from stepsim.graph.dims import format_dims
 from stepsim.graph.limits import COUNT
 from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.layer import Layer, Tensor
@@ -16,6 +15,7 @@ from stepsim.graph.nn.rotary import rope
 from stepsim.graph.ops.cutting import emit
 from stepsim.graph.ops.flat_map import flat_map
 from stepsim.graph.ops.reshape import reshape
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec
 

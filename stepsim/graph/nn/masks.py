@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from stepsim.errors import ArgError, DimError, RankError
-from stepsim.graph.dims import format_dims
 from stepsim.graph.functions import Function, function
 from stepsim.graph.limits import SIZE, TILE_SIDE
 from stepsim.graph.nn.layer import Layer
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.stream import Stream
 
 __all__ = ["Sight", "grid", "length_mask", "position_mask", "sight_of"]

@@ -14,8 +14,8 @@ from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import length_mask
 from stepsim.graph.nn.online import online_attention, scores_of
 from stepsim.graph.ops.flat_map import flat_map, last_tile_filter
-from stepsim.graph.ops.offchip import random_load
-from stepsim.graph.ops.routing import reassemble
+from stepsim.graph.ops.merging import reassemble
+from stepsim.graph.ops.random_access import random_load
 from stepsim.graph.ops.sources import metadata
 from stepsim.graph.stream import Stream
 

@@ -10,11 +10,12 @@ from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
 from stepsim.graph.nn.layer import Layer, Tensor
-from stepsim.graph.ops.routing import partition, reassemble
+from stepsim.graph.ops.merging import reassemble
+from stepsim.graph.ops.routing import partition
 from stepsim.graph.routing_table import Routing, routing
 from stepsim.graph.stream import Stream
 
-__all__ = ["check_rows", "router", "top_k"]
+__all__ = ["check_rows", "picked_scores", "router", "top_k"]
 
 
 def top_k(scores: Any, k: int) -> Routing:
@@ -117,10 +118,7 @@ def router(
         "exp", fn.exp, layer.map("subtract", fn.sub, logits, layer.map("max", fn.row_max, logits))
     )
     scores = layer.map("divide", fn.div, powers, layer.map("sum", fn.row_sum, powers))
-    chosen = [
-        layer.map(f"pick.{e}", fn.slice_cols(e, e + 1), part)
-        for e, part in enumerate(_sent(layer, "scores", scores, table))
-    ]
+    chosen = picked_scores(layer, scores, table)
     if normalize:
         joined = reassemble(
             chosen, table.multihot(label=layer.part("collect")), label=layer.part("chosen")
@@ -134,6 +132,14 @@ def router(
         ]
     # A weight waits for the row that its expert computes, and the rows of a tile for each other.
     return [one.with_depth(max(table.rows, 2)) for one in chosen]
+
+
+def picked_scores(layer: Layer, scores: Stream, table: Routing) -> list[Stream]:
+    """For each expert its own column of the scores of its rows."""
+    return [
+        layer.map(f"pick.{e}", fn.slice_cols(e, e + 1), part)
+        for e, part in enumerate(_sent(layer, "scores", scores, table))
+    ]
 
 
 def _sent(layer: Layer, what: str, x: Stream, table: Routing) -> list[Stream]:
