@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from stepsim._version import MODEL_VERSION, __version__
 
 if TYPE_CHECKING:
+    from stepsim import itensor
+    from stepsim.compiler.plan import Plan
     from stepsim.errors import *  # noqa: F403
     from stepsim.explain import (
         CriticalPath,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
         what_if,
         why,
     )
+    from stepsim.flow import Compiled, compile, request
     from stepsim.functional import FunctionalResult
     from stepsim.graph import *  # noqa: F403
     from stepsim.machine import Machine, list_machines, load_machine
@@ -64,6 +67,8 @@ _ROOMS = {
         "CriticalPath", "DeadlockFix", "FifoSizes", "WhatIf", "Why", "critical_path",
         "fix_deadlock", "size_fifos", "what_if", "why",
     ),
+    "stepsim.compiler.plan": ("Plan",),
+    "stepsim.flow": ("Compiled", "compile", "request"),
     "stepsim.functional": ("FunctionalResult",),
     "stepsim.machine": ("Machine", "list_machines", "load_machine"),
     "stepsim.report.perfetto": ("TimelineFile", "write_perfetto"),
@@ -79,6 +84,8 @@ _ROOMS = {
         "Swiglu", "Workload",
     ),
 }  # fmt: skip
+_MODULES = ("itensor",)
+"""Rooms that are reached whole, as ``st.itensor.converter``."""
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
@@ -88,6 +95,7 @@ __all__ = [
     "Attention",
     "Built",
     "Case",
+    "Compiled",
     "CriticalPath",
     "Data",
     "DeadlockFix",
@@ -99,6 +107,7 @@ __all__ = [
     "Model",
     "Moe",
     "Param",
+    "Plan",
     "Prepared",
     "Progress",
     "Result",
@@ -109,13 +118,16 @@ __all__ = [
     "Why",
     "Workload",
     "__version__",
+    "compile",
     "critical_path",
     "fix_deadlock",
+    "itensor",
     "list_machines",
     "load_machine",
     "make_case",
     "prepare",
     "read_routing",
+    "request",
     "run_functional",
     "simulate",
     "simulate_many",
@@ -131,6 +143,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in _MODULES:
+        return importlib.import_module(f"stepsim.{name}")
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
     else:

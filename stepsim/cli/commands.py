@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "compare": "analysis:compare",
     "query": "analysis:query",
     "report": "report:report",
+    "compile": "compile:compile_model",
     "run": "run:app",
     "size": "size:app",
     "why": "why:app",

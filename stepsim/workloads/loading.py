@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from stepsim.plugins import found as found_plugins
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
 from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
+from stepsim.workloads.plans import PLAN, of_plan, plan_digest, plan_file
 from stepsim.workloads.user_files import read_module, user_code
 from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
@@ -31,6 +33,7 @@ BUILT_IN = {
     "attention": "stepsim.workloads.attention:Attention",
     "swiglu": "stepsim.workloads.swiglu:Swiglu",
     "decoder": "stepsim.workloads.decoder:Decoder",
+    "compiled": "stepsim.flow.workload:CompiledModel",
 }
 """Ready-made workloads: module and class of each."""
 
@@ -63,12 +66,17 @@ class Source:
     @property
     def is_foreign(self) -> bool:
         """Whether it is code of a user or of another package, which may raise anything."""
-        return self.text not in BUILT_IN and not self.is_graph
+        return self.text not in BUILT_IN and not self.is_graph and not self.is_plan
 
     @property
     def is_graph(self) -> bool:
         """Whether it is a file of the public graph format."""
         return self.path is not None and self.path.endswith(ENDING)
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it is the plan of a compiled model."""
+        return self.path is not None and Path(self.path).name == PLAN
 
     def load(self) -> type[Workload]:
         """The workload.
@@ -81,7 +89,9 @@ class Source:
         if self.path is None:
             return _named(self.text)
         if self.is_graph:
-            return self._load_graph()
+            return self._load_file(graph_digest, of_graph_file)
+        if self.is_plan:
+            return self._load_file(plan_digest, of_plan)
         assert self.attribute is not None
         module, digest = read_module(Path(self.path))
         if digest != self.digest:
@@ -95,16 +105,18 @@ class Source:
                 _workloads[key] = _of_module(module, Path(self.path), self.attribute)
         return _workloads[key]
 
-    def _load_graph(self) -> type[Workload]:
+    def _load_file(
+        self, digest_of: Callable[[Path], str], make: Callable[[Path], type[Workload]]
+    ) -> type[Workload]:
         assert self.path is not None
-        digest = graph_digest(Path(self.path))
+        digest = digest_of(Path(self.path))
         if digest != self.digest:
             raise WorkloadError(
                 f"{self.path}: has changed since it was read first; put it back, or start again"
             )
         key = self.path, digest, ""
         if key not in _workloads:
-            _workloads[key] = of_graph_file(Path(self.path))
+            _workloads[key] = make(Path(self.path))
         return _workloads[key]
 
     def user_code(self) -> AbstractContextManager[None]:
@@ -130,6 +142,10 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
             f"workload: expected a name, or a file as in gemm.py:gemm, found {text!r}"
         )
     text = str(text)
+    plan = None if text in BUILT_IN else plan_file(text, folder)
+    if plan is not None:
+        name = plan.resolve().parent.name
+        return Source(name, str(plan.resolve()), None, plan_digest(plan))
     file, attribute = split_target(text)
     if file is None:
         name, colon, attribute = text.partition(":")

@@ -279,6 +279,9 @@ class Built:
     program : the program.
     parameters : values of parameters, and facts with a column, that only building decides.
     notes : remarks on what was built, a sentence each.
+    fifo_depths : depths of FIFOs by name, for the machine that the workload is made for.
+    earlier : programs that run before this one, one after another, as parts of the same work;
+        measures are those of all together.
     """
 
     def __init__(
@@ -287,8 +290,12 @@ class Built:
         *,
         parameters: Mapping[str, Any] | None = None,
         notes: Iterable[str] = (),
+        fifo_depths: Mapping[str, int] | None = None,
+        earlier: Iterable[Built] = (),
     ) -> None:
         self.program = program
+        self.earlier = tuple(earlier)
+        self.fifo_depths = None if fifo_depths is None else dict(fifo_depths)
         self.parameters = dict(parameters or {})
         self.notes = tuple(notes)
 

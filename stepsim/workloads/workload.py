@@ -44,11 +44,14 @@ class Workload:
     name : by which the command line and sweeps know it.
     inputs : traces that it needs.
     published_machine : machine of the published experiments; None if it is the usual one.
+    own_machine : the `Machine` that it is made for, or its name, and runs on unless another is
+        given; None if it is made for none.
     """
 
     name: ClassVar[str] = ""
     inputs: ClassVar[tuple[Input, ...]] = ()
     published_machine: ClassVar[str | None] = None
+    own_machine: ClassVar[Any] = None
 
     @classmethod
     def routing_shape(cls, given: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -173,6 +176,15 @@ class Workload:
                 )
         if problems:
             raise ParameterError(problems)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        """The program for a machine; that of `build`, unless what is built depends on it.
+
+        Raises
+        ------
+        ParameterError : see `check`.
+        """
+        return self.build(data)
 
     def values(self) -> dict[str, Any]:
         """Every parameter by name."""

@@ -35,7 +35,7 @@ class Swiglu(Workload):
     tile_inter: TileInter
     batch: Annotated[int, Param("rows of the activations", "tokens", otherwise=_REQUIRED)]
     hidden: Annotated[
-        int, Param("width of the activations, which is not tiled", "columns", otherwise=_REQUIRED)
+        int, Param("width of the activations; it is not tiled", "columns", otherwise=_REQUIRED)
     ]
     intermediate: Annotated[int, Param("inner dimension", "columns", otherwise=_REQUIRED)]
     compute_bw: ComputeBandwidth = 4096

@@ -1,0 +1,103 @@
+"""``compile_over_traces``: a model with experts to a sized design, by the passes of ``compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stepsim.compiler.dataflow import DataflowGraph
+from stepsim.compiler.designing import Choices, Pass, designed
+from stepsim.compiler.fifo_planning import with_depths
+from stepsim.compiler.operators import OperatorGraph
+from stepsim.compiler.program import GroupProgram, programs_of
+from stepsim.errors import CompileError
+from stepsim.explain.sizing import sized
+from stepsim.flow.routed_sizing import TracedSizes, depths_of, size_over_traces, traces_of
+from stepsim.machine import Machine
+from stepsim.simulation.prepare import prepare
+from stepsim.trace_io import RoutingTable
+from stepsim.workloads.workload import machine_of
+
+__all__ = ["CompiledExperts", "compile_over_traces"]
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledExperts:
+    """A design with experts, whose FIFOs are sized over many routings.
+
+    Attributes
+    ----------
+    design : the dataflow graph, with depths.
+    passes : what led to it, with the graphs before and after.
+    groups : programs of the groups, in the order in which they run.
+    sizes : of the groups that have experts, by number of the group.
+    depths : of all FIFOs by name, by number of the group.
+    """
+
+    design: DataflowGraph
+    passes: tuple[Pass, ...]
+    groups: tuple[GroupProgram, ...]
+    sizes: Mapping[int, TracedSizes]
+    depths: Mapping[int, Mapping[str, int]]
+
+    @property
+    def guaranteed(self) -> bool:
+        """No routing that keeps the declared maxima deadlocks."""
+        return all(one.guaranteed for one in self.sizes.values())
+
+
+def compile_over_traces(
+    model: OperatorGraph,
+    traces: Iterable[Any] | RoutingTable,
+    machine: Machine | str = "u55c",
+    *,
+    budget: int | None = None,
+    slowdown: float = 0.005,
+    guard: bool = True,
+    **choices: Any,
+) -> CompiledExperts:
+    """Compile a model with experts for a machine, and size its FIFOs over routings.
+
+    Parameters
+    ----------
+    model : an operator graph with one routing, as of :func:`stepsim.compiler.moe_block`.
+    traces : index arrays ``[rows, k]``, or routing tables of :mod:`stepsim.trace_io`.
+    budget : bytes on chip for the converters of a group; None is the capacity of the machine.
+    slowdown, guard : as in :func:`size_over_traces`.
+    choices : of :class:`stepsim.compiler.designing.Choices`: tile, unroll, order, fusion, ...
+
+    Raises
+    ------
+    CompileError : a pass refuses the model, it has not one routing, or a trace does not fit it.
+    """
+    target = machine_of(machine)
+    size = target.onchip.capacity_bytes if budget is None else budget
+    if size is None:
+        raise CompileError(
+            f"compile_over_traces: machine {target.name} does not state onchip.capacity_bytes; "
+            "give a budget"
+        )
+    design, passes = designed(model, Choices(budget=size, **choices))
+    groups = programs_of(design)
+    if not any(group.routings for group in groups):
+        raise CompileError(f"compile_over_traces: {model.name} has no routing; use compile")
+    given = traces_of(traces)
+    found: dict[int, TracedSizes] = {}
+    depths: dict[int, Mapping[str, int]] = {}
+    streams: dict[str, int] = {}
+    for group in groups:
+        if group.routings:
+            own = size_over_traces(group, given, target, slowdown=slowdown, guard=guard)
+            found[group.group], depths[group.group] = own, own.depths
+            streams |= own.streams
+            continue
+        prepared = prepare(group.program, target)
+        depths[group.group] = depths_of(sized(prepared, slowdown=slowdown, stated=True))
+        names = {id(fifo.stream): fifo.name for fifo in prepared.wiring.fifos}
+        streams |= {
+            name: depths[group.group][names[id(stream)]]
+            for name, stream in group.streams.items()
+            if id(stream) in names
+        }
+    return CompiledExperts(with_depths(design, streams), passes, groups, found, depths)

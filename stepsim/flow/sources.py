@@ -1,0 +1,84 @@
+"""What can be compiled: operator graphs, models by name, and what users' files make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepsim.compiler.models import RepeatedBlock, block
+from stepsim.compiler.operators import OperatorGraph
+from stepsim.errors import CompileError, did_you_mean
+from stepsim.machine import Machine
+
+__all__ = ["operator_graph"]
+
+
+def operator_graph(
+    model: Any, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
+) -> OperatorGraph:
+    """The graph of what is to be compiled; of a whole model that of its block.
+
+    What is named or imported has the element types of the machine's device, if it states them.
+
+    Raises
+    ------
+    CompileError : it is none, or sizes are given for a graph that has its own.
+    """
+    if isinstance(model, str) and not model.endswith(".onnx"):
+        return block(model, **{**_types(machine), **sizes})
+    if sizes:
+        raise CompileError(
+            f"compile: {', '.join(sizes)}: a graph has its own sizes; give them where it is made"
+        )
+    if isinstance(model, RepeatedBlock):
+        return model.block
+    if type(model) is OperatorGraph:
+        return model
+    from stepsim.compiler.importers import graph_of
+
+    found = graph_of(model, keep_going=keep_going, **_types(machine))
+    # Without the arrays of an import, which no plan holds.
+    return OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
+
+
+def _types(machine: Machine) -> dict[str, Any]:
+    """Element types of designs for a machine."""
+    device = machine.device
+    if device is None:
+        return {}
+    return {"dtype": device.activation_dtype, "weight_dtype": device.weight_dtype}
+
+
+def find_model(
+    text: str, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
+) -> OperatorGraph:
+    """What the command line names: a model, a file of ONNX, or ``FILE.py:NAME``.
+
+    Raises
+    ------
+    CompileError, WorkloadError, UserCodeError : there is none, or the file raises.
+    """
+    from pathlib import Path
+
+    from stepsim.workloads.user_files import read_module, user_code
+    from stepsim.workloads.values import split_target
+
+    file, name = split_target(text)
+    if file is None or not file.endswith(".py"):
+        return operator_graph(text, machine, sizes, keep_going=keep_going)
+    path = Path(file)
+    module, digest = read_module(path)
+    made = getattr(module, name, None) if name else None
+    if made is None:
+        known = [key for key in vars(module) if not key.startswith("_")]
+        raise CompileError(
+            f"{file}: name what makes the model, as in {path.name}:model"
+            + (f"; it has no '{name}'{did_you_mean(name, known)}" if name else "")
+        )
+    from stepsim.compiler.importers import is_model
+
+    if callable(made) and not is_model(made):
+        with user_code(f"{path.name}:{name}", str(path.resolve()), digest):
+            made = made(**sizes)
+        sizes = {}
+    return operator_graph(made, machine, sizes, keep_going=keep_going)

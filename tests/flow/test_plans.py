@@ -1,0 +1,70 @@
+"""Plans survive YAML, and a damaged one says where and what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import stepsim as st
+from tests.flow.small import small
+
+PLANS = [("prefill", 41_000_000), ("decode", 41_000_000), ("prefill", 600)]
+
+
+@pytest.mark.parametrize(("phase", "budget"), PLANS)
+def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Path) -> None:
+    plan = small(phase, budget).plan
+    path = tmp_path / "plan.yaml"
+    plan.save(path)
+    read = st.Plan.load(path)
+    assert read == plan
+    assert read.to_yaml() == plan.to_yaml()
+    assert read.digest == plan.digest
+
+
+def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
+    plan = small("prefill", 600).plan
+    read = st.Plan.from_yaml(plan.to_yaml())
+    assert len(read.groups) > 1
+    for mine, again in zip(plan.programs(), read.programs(), strict=True):
+        assert mine.program.fingerprint() == again.program.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("format: stepsim plan 1", "format: stepsim plan 9", "expected format: stepsim plan 1"),
+        ("\ndigest: ", "\ndigest: 0", "the operators were changed"),
+        ("- name: attn.q.linear\n", "- name: attn.q.liner\n", "attn.q.liner"),
+        ("unroll: 256\n", "unrolled: 256\n", "unroll"),
+        ("tile: {m: 16, n: 16, k: 16}", "tile: {m: 16, n: 16}", "kernels"),
+        ("notes: []", "nodes: []", "did you mean 'notes'?"),
+        ("clock_ghz: 0.25", "clock_ghz: -1", "clock_ghz"),
+        ("direction: load", "direction: load\n  what: 1", "what"),
+        ("depth_before: ", "depth_befor: ", "did you mean 'depth_before'?"),
+    ],
+)
+def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
+    text = small().plan.to_yaml()
+    assert old in text
+    with pytest.raises(st.CompileError, match=r"^plan(:\d+)?: ") as caught:
+        st.Plan.from_yaml(text.replace(old, new, 1))
+    assert told in str(caught.value)
+
+
+def test_a_part_of_a_plan_is_no_plan() -> None:
+    text = small().plan.to_yaml()
+    for end in range(0, len(text), len(text) // 40):
+        with pytest.raises(st.CompileError, match=r"."):
+            st.Plan.from_yaml(text[:end])
+
+
+def test_one_of_several_groups_is_named() -> None:
+    plan = small("prefill", 600).plan
+    with pytest.raises(st.CompileError, match="several groups, name one of 0: 20 kernels"):
+        plan.group(None)
+    with pytest.raises(st.CompileError, match="no group 9"):
+        plan.group(9)
+    assert plan.group(1) == 1
+    assert small().plan.group(None) == 0

@@ -1,0 +1,68 @@
+"""Depths by the linear program: of blocks and of random operator graphs, and what they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as some
+
+from stepsim.compiler import MODELS
+from stepsim.errors import CompileError
+from stepsim.flow import compile
+from stepsim.flow.intermediates import intermediates_of_block
+from tests.compiler.random_graphs import Drawn, drawn_graphs
+from tests.property_profile import profile
+
+WITHIN = 1.005
+"""How much longer than with unbounded FIFOs a run may take."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("model", list(MODELS))
+def test_blocks_of_full_size_keep_their_speed(model: str, phase: str) -> None:
+    sizes: dict[str, Any] = {"tokens": 16}
+    if phase == "decode":
+        sizes = {"tokens": 1, "context": 63}
+    made = compile(
+        model, phase=phase, tile=64, order="tokens_outermost", reuse_bytes=8 << 20,
+        placed=False, **sizes,
+    )  # fmt: skip
+    for group in made.plan.groups:
+        assert group.simulated is not None
+        assert group.unbounded is not None
+        assert group.simulated <= WITHIN * group.unbounded
+    edges = made.plan.graph.inner_edges
+    sized = sum(edge.fifo_depth * edge.fifo_bits for edge in edges)
+    assert len(edges) > 30
+    assert sized < 0.2 * sum(1000 * edge.fifo_bits for edge in edges)
+
+
+@given(drawn_graphs(), some.sampled_from([1, 4, 16]))
+@profile(25, 500)
+def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
+    try:
+        made = compile(drawn.graph, tile=tile, placed=False)
+    except CompileError as error:
+        # A slice across tiles of several loops.
+        if "read alone" not in str(error) and "no contiguous slice" not in str(error):
+            raise
+        assume(False)
+    for group in made.plan.groups:
+        assert group.simulated is not None
+        assert group.unbounded is not None
+        assert group.simulated <= WITHIN * group.unbounded
+
+
+@pytest.mark.slow
+def test_fusion_leaves_a_fraction_of_the_intermediates() -> None:
+    found = {model: intermediates_of_block(model) for model in MODELS}
+    own = {name: one.unfused - one.outputs for name, one in found.items()}
+    order = sorted(own, key=lambda name: -own[name])
+    assert order == ["tinyllama-1.1b", "gemma-3-1b", "qwen2.5-0.5b", "gpt2-medium"]
+    for one in found.values():
+        assert one.unfused < 15e6
+        assert one.groups == 1
+        assert 0.10 <= one.share <= 0.25
