@@ -23,8 +23,10 @@ from stepsim.graph import fn
 FAMILIES = {
     "stepsim.graph.ops.linear_load": "Off-chip memory operators",
     "stepsim.graph.ops.offchip": "Off-chip memory operators",
+    "stepsim.graph.ops.random_access": "Off-chip memory operators",
     "stepsim.graph.ops.onchip": "On-chip memory operators",
     "stepsim.graph.ops.routing": "Routing and merging operators",
+    "stepsim.graph.ops.merging": "Routing and merging operators",
     "stepsim.graph.ops.dealing": "Routing and merging operators",
     "stepsim.graph.ops.selecting": "Routing and merging operators",
     "stepsim.graph.ops.scans": "Higher-order operators",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepsim.graph import Program
-from stepsim.graph.ops.routing import EagerMerge, Reassemble
+from stepsim.graph.ops.merging import EagerMerge, Reassemble
 from stepsim.graph.program import check_program
 from stepsim.graph.types import MultiHot
 

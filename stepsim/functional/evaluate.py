@@ -21,7 +21,8 @@ from stepsim.functional.tensors import Tensors, assembled
 from stepsim.functional.values import Array, Payload, Token, World
 from stepsim.graph import Operator, Program, Stream
 from stepsim.graph.feedback import FeedbackSource
-from stepsim.graph.ops.offchip import LinearStore, RandomStore
+from stepsim.graph.ops.offchip import LinearStore
+from stepsim.graph.ops.random_access import RandomStore
 from stepsim.graph.ops.sources import Print
 from stepsim.graph.program import check_program
 from stepsim.graph.rewrites.broadcast import resolved

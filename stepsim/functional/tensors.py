@@ -19,7 +19,8 @@ from stepsim.functional.network import Node
 from stepsim.functional.values import Array, Token, numpy_dtype, rounded
 from stepsim.graph import Operator, Program, TensorSpec
 from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore, RandomLoad, RandomStore
+from stepsim.graph.ops.offchip import LinearStore
+from stepsim.graph.ops.random_access import RandomLoad, RandomStore
 from stepsim.graph.types import DType, Tile
 
 __all__ = ["Grid", "Tensors", "assembled"]

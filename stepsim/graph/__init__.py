@@ -7,6 +7,7 @@ from stepsim.deferred import names_of
 from stepsim.graph import fn
 from stepsim.graph.accumulation import Init
 from stepsim.graph.dims import Dim, Kind
+from stepsim.graph.equalities import Assumption
 from stepsim.graph.feedback import Feedback, feedback
 from stepsim.graph.functions import Function, function
 from stepsim.graph.metrics import BoundMetrics, Metrics, OperatorMetrics
@@ -17,14 +18,16 @@ from stepsim.graph.ops.group_results import accum_buffer, row_stat
 from stepsim.graph.ops.higher_order import map_ as map
 from stepsim.graph.ops.higher_order import unzip
 from stepsim.graph.ops.linear_load import linear_load
+from stepsim.graph.ops.merging import eager_merge, reassemble
 from stepsim.graph.ops.numbers import counter
-from stepsim.graph.ops.offchip import linear_store, random_load, random_store
+from stepsim.graph.ops.offchip import linear_store
 from stepsim.graph.ops.onchip import bufferize, streamify
+from stepsim.graph.ops.random_access import random_load, random_store
 from stepsim.graph.ops.reductions import accum, map_accum
 from stepsim.graph.ops.references import repeat_ref, take_last
 from stepsim.graph.ops.repeats import expand, repeat
 from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.routing import eager_merge, parallelize, partition, reassemble
+from stepsim.graph.ops.routing import parallelize, partition
 from stepsim.graph.ops.scans import scan
 from stepsim.graph.ops.selecting import filter_rows, shuffle
 from stepsim.graph.ops.shape import flatten, promote, unsqueeze
@@ -36,7 +39,7 @@ from stepsim.graph.ops.sources import (
     printer,
     selector,
 )
-from stepsim.graph.program import Assumption, Program
+from stepsim.graph.program import Program
 from stepsim.graph.rewrites.wiring import WiredFifo, WiredUnit, Wiring, wire
 from stepsim.graph.routing_table import Routing, routing
 from stepsim.graph.stream import Stream

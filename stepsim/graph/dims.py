@@ -8,7 +8,6 @@ a ragged operand is discarded in favor of a new ragged symbol.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
@@ -36,17 +35,7 @@ from stepsim.graph.sizes import (
 if TYPE_CHECKING:
     import sympy
 
-__all__ = [
-    "Dim",
-    "DimLike",
-    "Kind",
-    "Namer",
-    "cardinality",
-    "fixed",
-    "flatten_dims",
-    "format_dims",
-    "total_over",
-]
+__all__ = ["Dim", "DimLike", "Kind", "Namer", "fixed", "total_over"]
 
 
 class Kind(enum.IntEnum):
@@ -265,7 +254,7 @@ class Dim:
         """
         if not self.is_ragged or times == 1:
             return self
-        namer = _namer_of(self)
+        namer = namer_of(self)
         total = (
             namer.symbol(f"{self.size}_total", f"sum of all sizes of {self} in {why}")
             if times is None
@@ -281,7 +270,7 @@ class Dim:
         """
         if not self.is_ragged:
             return self
-        namer = _namer_of(self)
+        namer = namer_of(self)
         total = namer.symbol(f"{self.size}_total", f"sum of all sizes of {self} in {why}")
         return Dim(self.size, self.kind, total, self.most, self.static, namer, (), span)
 
@@ -295,7 +284,7 @@ class Dim:
         if chunk == 1:
             return self
         if self.is_ragged:
-            return _namer_of(self).ragged(
+            return namer_of(self).ragged(
                 f"{self.size}_c{chunk}",
                 f"ceil of {self} / {chunk}",
                 bound=ceil_div(self.most, chunk),
@@ -314,7 +303,7 @@ _KIND_TEXT = {
 }
 
 
-def _namer_of(*dims: Dim) -> Namer:
+def namer_of(*dims: Dim) -> Namer:
     for dim in dims:
         if dim._namer is not None:
             return dim._namer
@@ -348,21 +337,10 @@ def _combine(a: Dim, b: Dim, op: str) -> Dim:
         total = product((a.sum, b.sum))
     elif op == "add" and a.is_ragged and b.is_ragged:
         total = a.sum + b.sum
-    return _namer_of(a, b).ragged(
+    return namer_of(a, b).ragged(
         "d", f"absorbed: {a} {'*' if op == 'mul' else '+'} {b}", total=total, bound=bound,
         static=a.static and b.static,
     )  # fmt: skip
-
-
-def cardinality(shape: Sequence[Dim]) -> Size:
-    """Number of elements of a stream: total of the innermost ragged dim times the dims below it."""
-    sizes: list[Size] = []
-    for dim in reversed(shape):
-        if dim.kind is Kind.RG:
-            sizes.append(dim.sum)
-            break
-        sizes.append(dim.size)
-    return product(sizes)
 
 
 def total_over(side: Dim, count: Size | Expression) -> Size:
@@ -386,28 +364,3 @@ def _quotient(a: Size, b: Size) -> Size:
     """``a / b``; 0 where both are 0."""
     top, bottom = fraction(divided(a, max(1, b) if isinstance(b, int) else b))
     return divided(top, bottom if isinstance(bottom, int) else at_least_one(bottom))
-
-
-def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:
-    """The dim that replaces ``dims`` (outermost first). ``outermost``: nothing lies above them.
-
-    With ragged operands the result is a new ragged dim whose total is exact, or, when it has no
-    outer position left, the dynamic-regular total itself.
-    """
-    keep = [d for d in dims if not d.is_one()]
-    if len(keep) == 1 and not (outermost and keep[0].is_ragged):
-        return keep[0]
-    if not any(d.is_ragged for d in dims):
-        return Dim(product(d.size for d in dims))
-    total = cardinality(dims)
-    if outermost:
-        return Dim(total, Kind.DR)
-    return _namer_of(*dims).ragged(
-        "d", why, total=total, bound=math.prod(d.most for d in dims),
-        static=all(d.static for d in dims),
-    )  # fmt: skip
-
-
-def format_dims(dims: Sequence[Dim]) -> str:
-    """``[n0, ~len, 4]``."""
-    return "[" + ", ".join(str(d) for d in dims) + "]"

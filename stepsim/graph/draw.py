@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stepsim.graph.formulas import fold_sum, shorten
-from stepsim.graph.metrics import Accounting
 from stepsim.graph.operator import Operator
 
 if TYPE_CHECKING:
+    from stepsim.graph.metrics import Metrics
     from stepsim.graph.program import Program
 
 __all__ = ["listing", "to_dot", "to_mermaid"]
@@ -42,28 +42,31 @@ def _output(op: Operator) -> str:
     return f"{shape}{kind}{more}"
 
 
-def listing(program: Program) -> str:
+def listing(metrics: Metrics) -> str:
     """One line for each operator: id, name, inputs, first output, traffic and memory.
 
+    The first line names the counting: what the lines state adds up to the totals of ``metrics``.
     Long formulas and lists of inputs are cut short, so that lines stay below 210 columns.
     """
-    account = Accounting("published", False)
     rows = [
         (
-            shorten(op.title(), TITLE_COLUMNS),
-            _inputs(op),
-            _output(op),
-            shorten(f"T={fold_sum(op.traffic(account))}", SIZE_COLUMNS),
-            shorten(f"M={fold_sum(op.memory(account))}", SIZE_COLUMNS),
+            shorten(row.operator.title(), TITLE_COLUMNS),
+            _inputs(row.operator),
+            _output(row.operator),
+            shorten(f"T={fold_sum(row.sizes[0])}", SIZE_COLUMNS),
+            shorten(f"M={fold_sum(row.sizes[1])}", SIZE_COLUMNS),
         )
-        for op in program.operators
+        for row in metrics.table()
     ]
     widths = [max((len(r[i]) for r in rows), default=0) for i in range(4)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]])
         for row in rows
     ]
-    head = f"Program '{program.name}': {len(program.operators)} operators"
+    head = (
+        f"Program '{metrics.program.name}': {len(rows)} operators (T: off-chip traffic in bytes, "
+        f"M: on-chip memory in bytes, counted as {metrics.counting})"
+    )
     return "\n".join([head, *lines])
 
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphError
-from stepsim.graph.dims import Dim, DimLike, format_dims
+from stepsim.graph.dims import Dim, DimLike
 from stepsim.graph.operator import Operator, Output, Site
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import ElementType
 

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["fingerprint"]
 
 
-def fingerprint(program: Program) -> str:
-    """SHA-256 over operators, parameters, shapes, types, wiring and defaults; no source lines."""
+def fingerprint(program: Program, *, fifo_depth: int | None) -> str:
+    """SHA-256 over operators, parameters, shapes, types, wiring and defaults; no source lines.
+
+    ``fifo_depth`` is taken for the default of the program, whose own it need not be.
+    """
     with without_collection():
-        return hashlib.sha256("".join(_Text(program).lines()).encode()).hexdigest()
+        lines = _Text(program).lines(fifo_depth)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 class _Text:
@@ -35,10 +39,10 @@ class _Text:
         self._program = program
         self._known: dict[int, tuple[Any, str]] = {}
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, fifo_depth: int | None) -> Iterator[str]:
         program = self._program
         depths = program.depths
-        yield f"{program.compute_bw} {program.par_dispatch} {program.fifo_depth}\n"
+        yield f"{program.compute_bw} {program.par_dispatch} {fifo_depth}\n"
         if program.flop_weights:
             yield f"flops {sorted(program.flop_weights.items())}\n"
         for op in program.operators:

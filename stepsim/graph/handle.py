@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import RankError
-from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.dims import Dim
+from stepsim.graph.shapes import cardinality, format_dims
 from stepsim.graph.sizes import Expression, Size, expression
 from stepsim.graph.types import ElementType
 

@@ -18,23 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from stepsim.arguments import shown
-from stepsim.dtypes import DType, packed_bytes
 from stepsim.errors import ArgError, GraphError
+from stepsim.graph.accounting import COUNTINGS, Accounting
 from stepsim.graph.binding import number_of, substitution
 from stepsim.graph.dims import Dim
 from stepsim.graph.formula import Formula, light
 from stepsim.graph.formulas import fold_sum, shorten
-from stepsim.graph.handle import StreamHandle
-from stepsim.graph.sizes import (
-    Expression,
-    Size,
-    active,
-    ceil_div,
-    expression,
-    product,
-    sum_of,
-)
-from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
+from stepsim.graph.sizes import Expression, Size, active, expression, product, sum_of
 
 if TYPE_CHECKING:
     import sympy
@@ -43,8 +33,6 @@ if TYPE_CHECKING:
     from stepsim.graph.program import Program
 
 __all__ = [
-    "COUNTINGS",
-    "Accounting",
     "BoundMetrics",
     "Metrics",
     "OperatorMetrics",
@@ -53,8 +41,6 @@ __all__ = [
     "measured_bytes",
 ]
 
-COUNTINGS = ("executed", "published", "published2", "paper")
-PUBLISHED_SCALAR_BYTES = 4
 
 _QUANTITIES = ("off_chip_traffic", "on_chip_memory", "flops")
 
@@ -63,54 +49,6 @@ Quantities: TypeAlias = tuple[Size, Size, Size]
 
 FORMULA_COLUMNS = 100
 """Widest formula in the repr of metrics."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accounting:
-    """How bytes are counted, and whether FIFOs count as memory."""
-
-    counting: str
-    count_fifos: bool
-
-    @property
-    def by_paper(self) -> bool:
-        """By the formulas of the paper and true widths, not as the published figures do."""
-        return not self.counting.startswith("published")
-
-    @property
-    def buffering(self) -> int:
-        """Tiles that an off-chip operator holds."""
-        return 1 if self.counting == "published" else 2
-
-    def scalar_bytes(self, scalars: Size, dtype: DType) -> Size:
-        """Bytes of a tile of ``scalars`` of everything but loads and random accesses."""
-        if not self.by_paper and dtype.is_arithmetic:
-            return product((scalars, PUBLISHED_SCALAR_BYTES))
-        if dtype.bits % 8 == 0:
-            return product((scalars, dtype.bits // 8))
-        return ceil_div(scalars, 8 // dtype.bits)
-
-    def load_bytes(self, tile: Tile) -> int:
-        """Bytes of a tile as loads and random accesses count it."""
-        return packed_bytes(int(tile.rows) * int(tile.cols), tile.dtype.bits)
-
-    def type_bytes(self, element: ElementType) -> Size:
-        """Bytes that one element needs on chip; ragged sizes count with their bound."""
-        if isinstance(element, Tile):
-            return self.scalar_bytes(element.scalars(), element.dtype)
-        if isinstance(element, MultiHot):
-            return element.width
-        if isinstance(element, IndexSelector):
-            return 2 * element.active
-        if isinstance(element, Buffer):
-            return product((*(d.most for d in element.dims), self.type_bytes(element.tile)))
-        if isinstance(element, TupleType):
-            return sum(self.type_bytes(p) for p in element.parts)
-        return 1
-
-    def stream_bytes(self, stream: StreamHandle) -> Size:
-        """Bytes of all elements of a stream of tiles of static size."""
-        return product((stream.cardinality(), self.type_bytes(stream.type)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -397,13 +335,15 @@ def allocated_compute(program: Program) -> int:
 
     Raises
     ------
-    GraphError : one of them has no compute bandwidth.
+    GraphError : one of them has no compute bandwidth, although its function has FLOPs.
     """
     total = 0
     for op in program.operators:
         if op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan"):
             bandwidth = op.bandwidth()  # type: ignore[attr-defined]
             if bandwidth is None:
+                if not op.has_flops():  # type: ignore[attr-defined]
+                    continue
                 raise GraphError(
                     f"{op.title()} has no compute bandwidth. Pass compute_bw= to the operator "
                     f"or to Program ({op.source})"

@@ -8,14 +8,9 @@ inputs and the user's source line.
 from __future__ import annotations
 
 import linecache
-import sys
-import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, cast
 
 from stepsim.arguments import Range, flag, is_whole, label_of, shown
@@ -29,7 +24,7 @@ from stepsim.errors import (
     StepError,
 )
 from stepsim.graph.current import current_program
-from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import (
     Counts,
     Padding,
@@ -37,31 +32,17 @@ from stepsim.graph.handle import (
     SplitPadding,
     StreamHandle,
 )
+from stepsim.graph.shapes import cardinality, format_dims
 from stepsim.graph.sizes import Size
+from stepsim.graph.source_line import location, user_frame
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Bindings",
-    "Operator",
-    "Output",
-    "Site",
-    "source_line",
-    "streams_of",
-    "without_source_lines",
-]
-
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_ours: set[str] = set()
-"""Files of this package that were met; thousands of frames are looked at."""
-_LIBRARIES = (
-    "<frozen",
-    *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")},
-)
+__all__ = ["Bindings", "Operator", "Output", "Site", "streams_of"]
 
 Bindings = Mapping[Any, Any]
 """Routing -> checked index array ``[rows, k]``, for every routing that the program reads."""
@@ -171,51 +152,6 @@ class Output(NamedTuple):
         elif isinstance(kind, Tile) and times is None:
             kind = kind.counted_anew(cardinality(shape), f"copies of {stream!r}")
         return cls(tuple(shape), kind, counts, stream.padding)
-
-
-_UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)
-
-
-@contextmanager
-def without_source_lines() -> Iterator[None]:
-    """Operators made inside have no line of code: a program is the same wherever it is built."""
-    token = _UNLOCATED.set(True)
-    try:
-        yield
-    finally:
-        _UNLOCATED.reset(token)
-
-
-def user_frame() -> tuple[str, int]:
-    """File and line of the first frame outside this package.
-
-    ``("", 0)`` where a library called the package, as on the command line: no line of the user's
-    built the operator then.
-    """
-    if _UNLOCATED.get():
-        return "", 0
-    frame = sys._getframe(1)
-    while (path := frame.f_code.co_filename) in _ours or _is_ours(path):
-        if frame.f_back is None:
-            return "", 0
-        frame = frame.f_back
-    return ("", 0) if path.startswith(_LIBRARIES) else (path, frame.f_lineno)
-
-
-def _is_ours(path: str) -> bool:
-    if not path.startswith(_PACKAGE):
-        return False
-    _ours.add(path)
-    return True
-
-
-def source_line() -> str:
-    """``file:line`` of the user's code; empty if there is none."""
-    return _location(*user_frame())
-
-
-def _location(path: str, line: int) -> str:
-    return f"{path}:{line}" if path else ""
 
 
 def streams_of(name: str, what: str, xs: object) -> tuple[Stream, ...]:
@@ -412,5 +348,5 @@ class Site:
         """Register the operator; returns its output streams."""
         operator.label = self.label
         operator.inputs = self.inputs
-        operator.source = _location(*self._frame)
+        operator.source = location(*self._frame)
         return self.owner.register(operator, outputs)

@@ -5,44 +5,32 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import Token
-from dataclasses import dataclass
-from itertools import chain
-from operator import is_
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from stepsim.arguments import flag, shown, text_of
 from stepsim.errors import ArgError, DimError, GraphError
 from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
-from stepsim.graph.dims import Dim, DimLike, Kind, Namer, format_dims
-from stepsim.graph.formula import Formula, constant_of, light
+from stepsim.graph.dims import Dim, DimLike, Namer
+from stepsim.graph.equalities import Assumption, Equalities
+from stepsim.graph.findings import findings_of
+from stepsim.graph.formula import Formula, light
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import weighed, weights_of
 from stepsim.graph.handle import Counts
+from stepsim.graph.keeping import Kept
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.metrics import Metrics, measure
-from stepsim.graph.operator import Operator, Output, source_line
+from stepsim.graph.operator import Operator, Output
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Expression, Size
+from stepsim.graph.source_line import source_line
 from stepsim.graph.stream import Stream
-from stepsim.graph.types import Tile
 
-__all__ = ["MOST_KEPT", "Assumption", "Program", "check_program"]
+__all__ = ["Program", "check_program"]
 
 _Made = TypeVar("_Made")
-
-MOST_KEPT = 4
-"""What is made of a program and kept with it; the image of a large one has megabytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """An equality that the user stated; a run must check it."""
-
-    text: str
-    left: Dim
-    right: Dim
-    source: str
 
 
 class Program:
@@ -75,7 +63,7 @@ class Program:
     ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
     ...     out = st.linear_store(x.map(st.fn.silu), "out")
     >>> print(program)
-    Program 'silu': 4 operators
+    Program 'silu': 4 operators (T: off-chip traffic in bytes, M: on-chip memory in bytes, ...
     ...
     >>> st.simulate(program, machine="sda-1024").cycles
     288
@@ -102,18 +90,16 @@ class Program:
         self.flop_weights = weights_of(f"{where} flop_weights", flop_weights)
         self.operators: list[Operator] = []
         self.depths: dict[tuple[int, int], int] = {}
-        self.assumptions: list[Assumption] = []
         self.routings: list[Any] = []
         self.namer = Namer()
         self.closed = False
-        self._equal: dict[Size, Size] = {}
+        self._equalities = Equalities()
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
         self._counts: dict[tuple[int, int], Counts] = {}
         self._flops: dict[int, Size] = {}
         self._lengths: dict[tuple[int, int], Dim] = {}
         self._token: Token[Program | None] | None = None
-        self._kept: dict[Hashable, Any] = {}
-        self._values: tuple[Any, ...] = ()
+        self._kept = Kept()
         self.order: tuple[int, ...] | None = None
 
     # building
@@ -212,7 +198,7 @@ class Program:
 
     def equalities(self) -> Mapping[Size, Size]:
         """Expressions unified by the user, left to right."""
-        return self._equal
+        return self._equalities.unified
 
     def dim(self, name: str = "d") -> Dim:
         """A new dynamic-regular dim owned by the program."""
@@ -257,60 +243,22 @@ class Program:
 
     def record_assumption(self, text: str, left: Sequence[Dim], right: Sequence[Dim]) -> None:
         """Unify dims pairwise."""
-        where = source_line()
-        for a, b in zip(left, right, strict=True):
-            if self.compare(a, b):
-                continue
-            self.assumptions.append(Assumption(text, a, b, where))
-            x, y = self._canon(a.size), self._canon(b.size)
-            if isinstance(x, int) or (not isinstance(y, int) and not x.is_symbol and y.is_symbol):
-                x, y = y, x
-            self._equal[x] = y
+        self._equalities.state(text, left, right, source_line())
+
+    @property
+    def assumptions(self) -> list[Assumption]:
+        """What was stated and does not follow from the rest; a run checks it."""
+        return self._equalities.stated
 
     def compare(self, a: Dim, b: Dim) -> bool | None:
         """True: proved equal, False: proved different, None: unknown."""
-        x, y = self._canon(a.size), self._canon(b.size)
-        if x == y:
-            return True
-        if isinstance(x, int) and isinstance(y, int):
-            return False
-        if Kind.RG in (a.kind, b.kind):
-            return None
-        gap = constant_of(x - y)
-        if gap is None:
-            return None
-        return gap == 0
-
-    def _canon(self, expr: Size) -> Size:
-        while self._equal and not isinstance(expr, int):
-            changed = expr.replaced(self._equal)
-            if changed == expr:
-                break
-            expr = changed
-        return expr
+        return self._equalities.compare(a, b)
 
     # finished programs
 
     def check(self) -> None:
         """Raise one GraphError with every finding about dangling streams and feedback."""
-        findings: list[str] = []
-        used = self._readers.keys() | {
-            s.key for op in self.operators if (s := op.loops_back()) is not None
-        }
-        for op in self.operators:
-            if op.awaits_connection():
-                findings.append(
-                    f"{op.title()} is never connected; call .connect(stream) on it ({op.source})"
-                )
-            for out in op.outputs:
-                if out.key not in used:
-                    findings.append(
-                        f"unconsumed stream: {out!r}; read it or call .consume() ({op.source})"
-                    )
-                tile = out.type
-                flat = isinstance(tile, Tile) and 0 in (tile.rows.size, tile.cols.size)
-                if flat and out.cardinality() != 0:
-                    findings.append(f"empty tiles in {out!r} ({op.source})")
+        findings = list(findings_of(self, self._readers))
         if findings:
             noun = "finding" if len(findings) == 1 else "findings"
             lines = "".join(f"\n  - {f}" for f in findings)
@@ -370,34 +318,17 @@ class Program:
 
     def fingerprint(self) -> str:
         """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
-        return self.kept("fingerprint", lambda: fingerprint.fingerprint(self))
+        return self.kept(
+            "fingerprint", lambda: fingerprint.fingerprint(self, fifo_depth=self.fifo_depth)
+        )
 
     def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
         """What ``make`` makes of a finished program, made once and kept with it under a name.
 
-        What the user may still state behind the block, depths and assumptions, is part of the key,
-        so that nothing is kept longer than it holds. The last few things are kept, and none of them
-        once an attribute of an operator has another value.
+        It holds for what the user may still state behind the block, depths and assumptions, and for
+        the values that operators have. The last few things are kept.
         """
-        if not self.closed:
-            return make()
-        # Looking at all values takes less than an operator that watches every assignment.
-        values = tuple(chain.from_iterable(map(dict.values, map(vars, self.operators))))
-        if len(values) != len(self._values) or not all(map(is_, values, self._values)):
-            self._kept = {}
-        self._values = values
-        key = (
-            name, self.name, self.compute_bw, self.par_dispatch, self.fifo_depth, self.order,
-            len(self.operators), tuple(self.flop_weights.items()), tuple(self.depths.items()),
-            tuple(stated.text for stated in self.assumptions),
-            tuple(t.indices if t.indices is None else t.indices.tobytes() for t in self.routings),
-        )  # fmt: skip
-        found = self._kept.get(key)
-        if found is None:
-            found = make()
-            last = list(self._kept.items())[1 - MOST_KEPT :]
-            self._kept = {**dict(last), key: found}
-        return cast(_Made, found)
+        return self._kept.get(self, name, make) if self.closed else make()
 
     def to_dot(self) -> str:
         """Graphviz text."""
@@ -449,13 +380,12 @@ class Program:
         return f"<Program '{self.name}': {len(self.operators)} operators>"
 
     def __str__(self) -> str:
-        return draw.listing(self)
+        return draw.listing(self.metrics())
 
     def __getstate__(self) -> Mapping[str, Any]:
         state = self.__dict__.copy()
         state["_token"] = None
-        state["_kept"] = {}
-        state["_values"] = ()
+        state["_kept"] = Kept()
         return state
 
     def symbols_of(self, sizes: Sequence[Dim]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from stepsim.errors import DimError, RankError
 from stepsim.graph.accumulation import Init, Inits
-from stepsim.graph.dims import Dim, DimLike, format_dims
+from stepsim.graph.dims import Dim, DimLike
 from stepsim.graph.functions import Function, SelectorFunction
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.ops import (
@@ -25,6 +25,7 @@ from stepsim.graph.ops import (
     sources,
 )
 from stepsim.graph.ops.reshape import reshape as _reshape
+from stepsim.graph.shapes import format_dims
 
 __all__ = ["Stream"]
 

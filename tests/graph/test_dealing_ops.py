@@ -10,7 +10,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, DimError, DTypeError, RankError
 from stepsim.graph import fn
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.accounting import Accounting
 from tests.graph.support import scratch, shape, tiles
 
 

@@ -17,11 +17,14 @@ def program():
 
 def test_listing_has_one_line_for_each_operator():
     lines = str(program()).splitlines()
-    assert lines[0] == "Program 'drawn': 7 operators"
+    assert lines[0] == (
+        "Program 'drawn': 7 operators (T: off-chip traffic in bytes, M: on-chip memory in bytes, "
+        "counted as executed)"
+    )
     assert len(lines) == 8
     assert "linear_load#0" in lines[1]
     assert "T=512" in lines[1]
-    assert "M=128" in lines[1]
+    assert "M=256" in lines[1]
     assert "(#1, #2)" in lines[4]
     assert "Stream[4] of Tile[1x64 bf16] (+1 outputs)" in lines[4]
     assert "(#3.0, #3.0)" in lines[5]
@@ -69,4 +72,4 @@ def test_listings_of_large_programs_stay_narrow():
     assert next(line for line in lines if "eager_merge" in line).split()[1:3] == ["(40", "inputs)"]
     assert "Stream[sum(4*ceil(n/4) for n in n0..n39)] of Tile[1x64 bf16] (+1 outputs)" in str(p)
     assert "Stream[sum(n for n in bottom_half, elsew... of Tile[1x64 bf16]" in str(p)
-    assert "T=sum(1024*ceil(n/4) fo..." in lines[-1]
+    assert "T=sum(512*ceil(n/4) for..." in lines[-1]

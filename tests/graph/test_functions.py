@@ -276,7 +276,7 @@ def test_four_transpositions(function: Function, left: Any, right: Any) -> None:
         assert str(made.type) == "Tile[4x16 bf16]"
         assert made.producer.flops() == 6 * 2 * 4 * 8 * 16
         weight = right[0] * right[1] * 2
-        paper = made.producer.memory(st.graph.metrics.Accounting("paper", False))
+        paper = made.producer.memory(st.graph.accounting.Accounting("paper", False))
         assert paper == 16 * 8 * 2 + weight + (128 if made.producer.name == "map_accum" else 0)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.graph import fn
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.accounting import Accounting
 from tests.graph.support import flags, numbers, scratch, tiles
 
 COUNTINGS = ("executed", "published", "published2", "paper")

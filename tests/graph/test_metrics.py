@@ -8,7 +8,8 @@ import pytest
 import stepsim.graph as st
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph import fn
-from stepsim.graph.metrics import Accounting, allocated_compute, measured_bytes
+from stepsim.graph.accounting import Accounting
+from stepsim.graph.metrics import allocated_compute, measured_bytes
 from tests.graph.support import flags, numbers, scratch, tiles
 
 COUNTINGS = ("published", "published2", "paper")

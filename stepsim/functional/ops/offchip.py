@@ -9,7 +9,8 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import ACK, TileValue
 from stepsim.graph.levels import stop_levels
 from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore, RandomLoad, RandomStore
+from stepsim.graph.ops.offchip import LinearStore
+from stepsim.graph.ops.random_access import RandomLoad, RandomStore
 from stepsim.graph.types import Tile
 
 __all__: list[str] = []

@@ -8,7 +8,8 @@ from stepsim.functional.decisions import has_free_order
 from stepsim.functional.network import Node, Reader, Steps, Wait
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, Token
-from stepsim.graph.ops.routing import EagerMerge, Parallelize, Partition, Reassemble
+from stepsim.graph.ops.merging import EagerMerge, Reassemble
+from stepsim.graph.ops.routing import Parallelize, Partition
 
 __all__: list[str] = []
 

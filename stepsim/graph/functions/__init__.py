@@ -9,18 +9,23 @@ from stepsim.graph.functions.addresses import (
     signal,
 )
 from stepsim.graph.functions.casts import cast, dequantize, quantize
+from stepsim.graph.functions.constants import (
+    add_const,
+    clamp,
+    div_const,
+    floor_div_const,
+    full_like,
+    mul_const,
+    pow_,
+    sub_const,
+)
 from stepsim.graph.functions.define import function
 from stepsim.graph.functions.elementwise import (
     abs_,
     add,
-    add_const,
-    clamp,
     div,
-    div_const,
     eq,
     exp,
-    floor_div_const,
-    full_like,
     ge,
     gelu,
     gelu_tanh,
@@ -31,11 +36,9 @@ from stepsim.graph.functions.elementwise import (
     max_,
     min_,
     mul,
-    mul_const,
     ne,
     neg,
     pow2,
-    pow_,
     reciprocal,
     relu,
     rsqrt,
@@ -45,7 +48,6 @@ from stepsim.graph.functions.elementwise import (
     sqrt,
     square,
     sub,
-    sub_const,
     tanh,
     where,
 )

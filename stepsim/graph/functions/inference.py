@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stepsim.errors import DimError, DTypeError
-from stepsim.graph.dims import Dim, Namer, cardinality, total_over
+from stepsim.graph.dims import Dim, Namer, total_over
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size, product, sum_of
 from stepsim.graph.types import DType, ElementType, Tile
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.row import Row
+from stepsim.graph.ops.merging import eager_merge, reassemble
 from stepsim.graph.ops.onchip import bufferize, streamify
 from stepsim.graph.ops.repeats import expand, repeat
 from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.routing import eager_merge, parallelize, partition, reassemble
+from stepsim.graph.ops.routing import parallelize, partition
 from stepsim.graph.ops.shape import flatten, unsqueeze
 from stepsim.graph.ops.sources import broadcast
 from stepsim.graph.types import Buffer
@@ -113,6 +114,8 @@ def _read_bufferize(b: Building, m: Any, xs: Streams) -> Streams:
 
 
 def _write_bufferize(w: Writing, m: Any) -> None:
+    buffers = w.operator.buffers
+    w.require(buffers == 2, f"the format has bufferize of two buffers, found {buffers}")
     m.rank = w.params["rank"]
 
 

@@ -18,7 +18,7 @@ from stepsim.graph.sizes import Size, degree, product
 from stepsim.graph.types import ElementType, Tile, TupleType
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = [

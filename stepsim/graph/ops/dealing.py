@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import ArgError, DimError
-from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import blurred
 from stepsim.graph.limits import STREAMS
 from stepsim.graph.operator import Bindings, Operator, Output, Site, streams_of
-from stepsim.graph.ops.routing import Switch, merged_inputs, switch_costs
+from stepsim.graph.ops.merging import merged_inputs
+from stepsim.graph.ops.routing import Switch, switch_costs
 from stepsim.graph.ops.shares import joined_dims, joined_type, share_of_type
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import CeilDiv, Size, ceil_div, divided, product
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = [

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.arguments import Range, shown
 from stepsim.errors import ArgError, DimError
-from stepsim.graph.dims import Dim, cardinality, total_over
+from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.functions.piece_size import PIECE_WORDS, PieceSize, piece_size, size_in_words
 from stepsim.graph.limits import COUNT, CYCLES, MAX_PIECES, TILE_SIDE
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.ops.pieces import float_tile, split_count
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size, divided, product
 from stepsim.graph.types import Tile
 

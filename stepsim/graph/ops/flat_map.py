@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepsim.arguments import counted, flag, shown, text_of
-from stepsim.errors import ArgError, RankError, did_you_mean
-from stepsim.graph.dims import Dim, cardinality, format_dims
-from stepsim.graph.functions.inference import U64_TILE
-from stepsim.graph.handle import FixedCounts, Padding, SplitPadding
-from stepsim.graph.limits import BASE, MAX_VALUE, RESERVED, TILE_SIDE
+from stepsim.arguments import counted, shown, text_of
+from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph.operator import Bindings, Operator, Output, Site
-from stepsim.graph.ops.emitted import EMIT_UNIT, takes_lengths
-from stepsim.graph.ops.number_rules import NUMBER_UNITS
-from stepsim.graph.ops.pieces import float_tile, in_chunks, split_count
-from stepsim.graph.types import MultiHot, Tile
+from stepsim.graph.ops.emitted import takes_lengths
+from stepsim.graph.ops.stream_rules import STREAM_UNITS
 
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
@@ -32,10 +26,6 @@ __all__ = [
     "flat_map",
     "last_tile_filter",
 ]
-
-
-Params: TypeAlias = dict[str, Any]
-"""Parameters of a unit, checked, by name."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +52,13 @@ class StreamFunction:
     def __post_init__(self) -> None:
         text_of("StreamFunction: name", self.name)
         kind = self.unit_kind
-        if not isinstance(kind, str) or kind not in _UNITS:
+        if not isinstance(kind, str) or kind not in STREAM_UNITS:
             raise ArgError(
                 f"StreamFunction {self.name!r}: unit_kind is {shown(kind)}, expected one of "
-                f"{', '.join(_UNITS)}{did_you_mean(str(kind), _UNITS)}"
+                f"{', '.join(STREAM_UNITS)}{did_you_mean(str(kind), STREAM_UNITS)}"
             )
-        wanted = _UNITS[kind].params
-        needed = len(wanted) - _UNITS[kind].last_optional
+        wanted = STREAM_UNITS[kind].params
+        needed = len(wanted) - STREAM_UNITS[kind].last_optional
         given = self.params if isinstance(self.params, tuple) else ()
         pairs = [p for p in given if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
         keys = [p[0] for p in pairs]
@@ -95,11 +85,11 @@ class StreamFunction:
         """Streams that the function takes."""
         if self.unit_kind == "FlatMap":
             return 2 if takes_lengths(dict(self.params)["dims"]) else 1
-        return _UNITS[self.unit_kind].arity
+        return STREAM_UNITS[self.unit_kind].arity
 
     def infer(self, site: Site, xs: Sequence[Stream]) -> Output:
         """The output for the streams ``xs``, by the rule of the unit."""
-        return _UNITS[self.unit_kind].rule(site, xs, dict(self.params))
+        return STREAM_UNITS[self.unit_kind].rule(site, xs, dict(self.params))
 
     def __str__(self) -> str:
         inside = ", ".join(f"{k}={v}" for k, v in self.params)
@@ -177,71 +167,6 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
     return site.add(FlatMap(fn=fn), [fn.infer(site, (x, *others))])[0]
 
 
-def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
-    (x,) = xs
-    rows, drop = params["split_row"], params["filter"]
-    if "chunk" in params:
-        return in_chunks(site, x, by_row=rows, drop=drop, chunk=params["chunk"])
-    tile = float_tile(site, x)
-    if not rows:
-        count = split_count(site, x, tile.cols)
-        column = Tile(tile.dtype, Dim(1), tile.rows)
-        if tile.cols.is_ragged:
-            column = column.counted_anew(
-                cardinality((*x.shape[:-1], count)), f"columns of {site.title}"
-            )
-        # As in the paper's simulator, column i is valid if row i is; of wide tiles some are not.
-        sides = tile.rows, tile.cols
-        valid = x.padding is None and all(side.is_static for side in sides)
-        padding = None if valid and int(tile.cols) <= int(tile.rows) else SplitPadding()
-        return Output((*x.shape[:-1], count), column, None, padding)
-    count = split_count(site, x, tile.rows)
-    row = Tile(tile.dtype, Dim(1), tile.cols)
-    if not drop or x.padding is None:
-        shape = (*x.shape[:-1], count)
-        if tile.rows.is_ragged:
-            row = row.counted_anew(cardinality(shape), f"rows of {site.title}")
-        return Output(shape, row, None, x.padding)
-    shape = (*x.shape[:-1], _valid_rows(site, x, tile, count))
-    return Output(shape, row.counted_anew(cardinality(shape), f"valid rows of {site.title}"))
-
-
-def _valid_rows(site: Site, x: Stream, tile: Tile, count: Dim) -> Dim:
-    """The innermost dim when padding is dropped from ``count`` rows."""
-    known = x.padding
-    if isinstance(known, Padding) and x.rank == 0 and known.padded == count.size:
-        chunk = known.chunk_rows
-        if not tile.rows.is_static or (isinstance(chunk, int) and int(tile.rows) % chunk == 0):
-            return known.valid
-    why = f"valid rows of {x!r}"
-    if x.rank == 0:
-        return Dim(site.owner.namer.symbol("v", why))
-    return site.owner.namer.ragged("v", why, bound=count.most)
-
-
-def _expert_addresses(site: Site, xs: Sequence[Stream], params: Params) -> Output:
-    (x,) = xs
-    site.require_type(
-        isinstance(x.type, MultiHot) and x.type.hot == 1, "in1", x, "one-hot selectors"
-    )
-    site.require(
-        x.rank == 0,
-        RankError,
-        f"expert_addresses takes rank 0, found {format_dims(x.shape)}",
-        "flatten the selectors first",
-    )
-    assert isinstance(x.type, MultiHot)
-    tiles = params["n"]
-    last = params["base"] + x.type.width * tiles
-    site.require(
-        last <= MAX_VALUE,
-        ArgError,
-        f"expert_addresses: the tiles of {x.type.width} experts end at {last}, beyond 2**63 - 1",
-        "choose fewer tiles for each expert or a smaller base",
-    )
-    return Output((*x.shape, Dim(tiles), Dim(1)), U64_TILE)
-
-
 def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
     """Per one-hot selector of expert e: the tile indices of the weights of that expert.
 
@@ -281,20 +206,6 @@ def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
     [4. 5. 0. 1.]
     """
     return StreamFunction("expert_addresses", "ExpertAddrGen", (("n", tiles), ("base", base)))
-
-
-def _integers(site: Site, x: Stream, role: str) -> None:
-    site.require_type(
-        isinstance(x.type, Tile) and x.type.is_address, role, x, "1x1 tiles of u32 or u64"
-    )
-
-
-def _cache_read(site: Site, xs: Sequence[Stream], params: Params) -> Output:
-    index, length = xs
-    _integers(site, index, "in1")
-    _integers(site, length, "in2")
-    site.same_dims(index.shape, length.shape, "in1", "in2")
-    return Output((*index.shape, site.owner.length_of(length)), U64_TILE)
 
 
 def cache_read_addresses(stride: int) -> StreamFunction:
@@ -341,15 +252,6 @@ def cache_read_addresses(stride: int) -> StreamFunction:
     return StreamFunction("cache_read_addresses", "CacheReadAddrGen", (("stride", stride),))
 
 
-def _last_tile(site: Site, xs: Sequence[Stream], params: Params) -> Output:
-    (x,) = xs
-    _integers(site, x, "in1")
-    new = site.owner.length_of(x)
-    last = x.cardinality()
-    counts = FixedCounts(site.owner, [Dim(last), Dim(new.sum - last)])
-    return Output((*x.shape, new), MultiHot(2, 1), counts)
-
-
 def last_tile_filter() -> StreamFunction:
     """Per length: selectors that tell the last of so many elements from those before it.
 
@@ -383,33 +285,3 @@ def last_tile_filter() -> StreamFunction:
      Stream[len_total - 2] of Tile[1x1 u64] <- partition#4.1]
     """
     return StreamFunction("last_tile_filter", "FilterLastTile")
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A unit of stream functions: its type rule, parameters (label and check) and inputs."""
-
-    rule: Callable[[Site, Sequence[Stream], Params], Output]
-    params: dict[str, tuple[str, Callable[[str, object], Any]]]
-    arity: int = 1
-    last_optional: bool = False
-
-
-_UNITS = {
-    "RetileStreamify": _Unit(
-        _unpack,
-        {
-            "split_row": ("split_row", flag),
-            "filter": ("drop_padding", flag),
-            "chunk": ("chunk", TILE_SIDE.checked),
-        },
-        last_optional=True,
-    ),
-    "ExpertAddrGen": _Unit(
-        _expert_addresses, {"n": ("tiles", RESERVED.checked), "base": ("base", BASE.checked)}
-    ),
-    "CacheReadAddrGen": _Unit(_cache_read, {"stride": ("stride", RESERVED.checked)}, arity=2),
-    "FilterLastTile": _Unit(_last_tile, {}),
-    **{kind: _Unit(rule, params) for kind, (rule, params) in NUMBER_UNITS.items()},
-    "FlatMap": _Unit(*EMIT_UNIT),
-}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, KindError, RankError
 from stepsim.graph.accumulation import Init
-from stepsim.graph.dims import cardinality, format_dims
 from stepsim.graph.functions import Function
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
@@ -17,11 +16,12 @@ from stepsim.graph.operator import Bindings, Output
 from stepsim.graph.ops.compute import flops_over
 from stepsim.graph.ops.reductions import Reduction, reduced
 from stepsim.graph.ops.scans import sized_states
+from stepsim.graph.shapes import cardinality, format_dims
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import Buffer, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["AccumBuffer", "RowStat", "accum_buffer", "row_stat"]

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, KindError, RankError
-from stepsim.graph.dims import Dim, fixed, format_dims
+from stepsim.graph.dims import Dim, fixed
 from stepsim.graph.formula import is_expression
 from stepsim.graph.limits import COUNT, RANK, STEPS, WALK
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.offchip import Tensor, TileMover, dispatch_of, rows_cols, spec_of, tiling
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import TensorSpec, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["LinearLoad", "linear_load"]

@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError, KindError, RankError
-from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.limits import COUNT, REPEATS, STEPS
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shape import flatten, unsqueeze
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import Buffer, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["Bufferize", "Streamify", "bufferize", "streamify"]
@@ -32,13 +33,19 @@ class Bufferize(Operator):
     name: ClassVar[str] = "bufferize"
     unit_kind: ClassVar[str] = "Bufferize"
     rank: int
+    buffers: int = 2
+
+    def attributes(self) -> dict[str, Any]:
+        """``buffers`` only where it is not as published, so that fingerprints stay."""
+        found = super().attributes()
+        return found if self.buffers != 2 else {k: v for k, v in found.items() if k != "buffers"}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"rank": self.rank}
 
     def memory(self, account: Accounting) -> Size:
         tile = account.type_bytes(self.inputs[0].type)
-        return tile + 2 * account.type_bytes(self.outputs[0].type)
+        return tile + self.buffers * account.type_bytes(self.outputs[0].type)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -76,7 +83,9 @@ class Streamify(Operator):
         return account.type_bytes(kind) + account.type_bytes(kind.tile)
 
 
-def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
+def bufferize(
+    x: Stream, rank: int, *, buffers: Literal[1, 2] = 2, label: str | None = None
+) -> Stream:
     """Collect the inner dims of a stream into buffers in on-chip memory.
 
     Bufferize of the STeP paper (table 4). A buffer is a reference to its tiles; between this
@@ -90,6 +99,9 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
     ----------
     x : stream of tiles of static size.
     rank : number of inner dims to collect, from 1; of these only the outermost may be ragged.
+    buffers : how many the memory has. With 1 the program has to see to it that no tile of the next
+        buffer comes before this one is read to the end, such as by a :func:`feedback`: the count is
+        one of memory alone, and times are the same.
     label : name in reports and messages.
 
     Fires
@@ -99,11 +111,12 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
 
     Memory
     ------
-    One tile and two buffers, for a buffer that is read while the next is filled; a ragged dim
+    One tile and ``buffers``, two for a buffer that is read while the next is filled; a ragged dim
     counts with its bound.
 
     Raises
     ------
+    ArgError : ``buffers`` is neither 1 nor 2.
     DTypeError : the tiles have a dynamic side, or are buffers.
     RankError : ``rank`` is not within 1 and the rank of ``x``.
     KindError : an inner one of the collected dims is ragged.
@@ -130,6 +143,10 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
             "dynamic tiles and buffers cannot be buffered; unpack them into rows first",
         )
     rank = site.rank_at_least(x, rank)
+    site.require(
+        buffers in (1, 2), ArgError, f"buffers must be 1 or 2, found {shown(buffers)}",
+        "use 2 where one buffer is read while the next is filled",
+    )  # fmt: skip
     cut = len(x.shape) - rank
     dims = x.shape[cut:]
     for offset, size in enumerate(dims[1:], start=1):
@@ -141,7 +158,8 @@ def bufferize(x: Stream, rank: int, *, label: str | None = None) -> Stream:
             "buffer fewer dims, or flatten the ragged dim outwards",
         )
     return site.add(
-        Bufferize(rank=rank), [Output(x.shape[:cut], Buffer(tile, dims), None, x.padding)]
+        Bufferize(rank=rank, buffers=buffers),
+        [Output(x.shape[:cut], Buffer(tile, dims), None, x.padding)],
     )[0]
 
 

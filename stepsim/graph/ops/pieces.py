@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepsim.errors import DTypeError
-from stepsim.graph.dims import Dim, cardinality, total_over
+from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Output, Site
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import Tile
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 from stepsim.graph.accumulation import Init, Inits, accum_result, inits_of
-from stepsim.graph.dims import cardinality
 from stepsim.graph.functions import Function, accumulating
 from stepsim.graph.functions.inference import operand_tiles
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.compute import Compute, check_function, infer, matmul_buffers, setting_of
 from stepsim.graph.ops.operands import element_of, no_buffers, padding_of, spread
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["Accum", "Found", "Made", "MapAccum", "Reduction", "accum", "map_accum", "reduced"]

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import RankError
-from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import blurred
 from stepsim.graph.limits import RANK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shares import share_of_type
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Size, product
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["RepeatRef", "TakeLast", "repeat_ref", "take_last"]

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stepsim.errors import DimError, RankError
-from stepsim.graph.dims import Dim, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.limits import COUNT, RANK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.shape import flatten
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Size, product
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["ExpandRef", "Repeat", "expand", "repeat"]

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from stepsim.arguments import is_number, shown
 from stepsim.errors import ArgError, DimError, KindError, RankError
-from stepsim.graph.dims import Dim, cardinality, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import Padding, SplitPadding
 from stepsim.graph.limits import COUNT, RANK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
+from stepsim.graph.shapes import cardinality, format_dims
 from stepsim.graph.sizes import Size, active, product
 from stepsim.graph.types import DType, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["MaskedReshape", "Reshape", "ShapeOperator", "reshape"]

@@ -22,7 +22,7 @@ from stepsim.graph.sizes import Size
 from stepsim.graph.types import Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["GeneralScan", "Scan", "scan", "sized_states"]

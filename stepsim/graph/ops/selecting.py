@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import DimError, DTypeError, RankError
-from stepsim.graph.dims import Dim, cardinality
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import Padding, blurred
 from stepsim.graph.limits import RANK
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.pieces import float_tile, split_count
 from stepsim.graph.ops.shares import share_of_dim, share_of_type
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import DType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["FilterRows", "Shuffle", "filter_rows", "shuffle"]

@@ -15,7 +15,7 @@ from stepsim.graph.sizes import Size
 from stepsim.graph.types import ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
-    from stepsim.graph.metrics import Accounting
+    from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
 __all__ = ["SelectorMap", "map_selectors"]

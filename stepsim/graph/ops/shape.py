@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.errors import DTypeError, RankError
-from stepsim.graph.dims import Dim, flatten_dims, format_dims
+from stepsim.graph.dims import Dim
 from stepsim.graph.handle import SplitPadding
 from stepsim.graph.limits import RANK
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.reshape import ShapeOperator, reshape
+from stepsim.graph.shapes import flatten_dims, format_dims
 from stepsim.graph.sizes import active
 from stepsim.graph.types import Buffer, TupleType
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepsim.errors import DTypeError
-from stepsim.graph.dims import Dim, cardinality, total_over
+from stepsim.graph.dims import Dim, total_over
 from stepsim.graph.operator import Site
+from stepsim.graph.shapes import cardinality
 from stepsim.graph.sizes import Size, largest, product, sum_of
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 

@@ -1,0 +1,64 @@
+"""How bytes of memory and traffic are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.dtypes import DType, packed_bytes
+from stepsim.graph.handle import StreamHandle
+from stepsim.graph.sizes import Size, ceil_div, product
+from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
+
+__all__ = ["COUNTINGS", "PUBLISHED_SCALAR_BYTES", "Accounting"]
+
+COUNTINGS = ("executed", "published", "published2", "paper")
+
+PUBLISHED_SCALAR_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """How bytes are counted, and whether FIFOs count as memory."""
+
+    counting: str
+    count_fifos: bool
+
+    @property
+    def by_paper(self) -> bool:
+        """By the formulas of the paper and true widths, not as the published figures do."""
+        return not self.counting.startswith("published")
+
+    @property
+    def buffering(self) -> int:
+        """Tiles that an off-chip operator holds."""
+        return 1 if self.counting == "published" else 2
+
+    def scalar_bytes(self, scalars: Size, dtype: DType) -> Size:
+        """Bytes of a tile of ``scalars`` of everything but loads and random accesses."""
+        if not self.by_paper and dtype.is_arithmetic:
+            return product((scalars, PUBLISHED_SCALAR_BYTES))
+        if dtype.bits % 8 == 0:
+            return product((scalars, dtype.bits // 8))
+        return ceil_div(scalars, 8 // dtype.bits)
+
+    def load_bytes(self, tile: Tile) -> int:
+        """Bytes of a tile as loads and random accesses count it."""
+        return packed_bytes(int(tile.rows) * int(tile.cols), tile.dtype.bits)
+
+    def type_bytes(self, element: ElementType) -> Size:
+        """Bytes that one element needs on chip; ragged sizes count with their bound."""
+        if isinstance(element, Tile):
+            return self.scalar_bytes(element.scalars(), element.dtype)
+        if isinstance(element, MultiHot):
+            return element.width
+        if isinstance(element, IndexSelector):
+            return 2 * element.active
+        if isinstance(element, Buffer):
+            return product((*(d.most for d in element.dims), self.type_bytes(element.tile)))
+        if isinstance(element, TupleType):
+            return sum(self.type_bytes(p) for p in element.parts)
+        return 1
+
+    def stream_bytes(self, stream: StreamHandle) -> Size:
+        """Bytes of all elements of a stream of tiles of static size."""
+        return product((stream.cardinality(), self.type_bytes(stream.type)))
