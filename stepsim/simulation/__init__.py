@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from stepsim.deferred import names_of
 from stepsim.simulation.image_run import ImageRun
 from stepsim.simulation.limits import Limits, Progress
-from stepsim.simulation.prepare import Prepared, prepare
+from stepsim.simulation.prepare import prepare
+from stepsim.simulation.prepared import Prepared
 from stepsim.simulation.simulate import simulate, simulate_network
 from stepsim.simulation.simulate_many import simulate_many
 from stepsim.simulation.totals import Totals

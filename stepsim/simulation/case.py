@@ -29,7 +29,8 @@ from stepsim.results import Result, utilization
 from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, TAKEN, field
 from stepsim.simulation.changes import with_named_depths
 from stepsim.simulation.limits import Limits, Progress
-from stepsim.simulation.prepare import Prepared, prepare
+from stepsim.simulation.prepare import prepare
+from stepsim.simulation.prepared import Prepared
 from stepsim.simulation.provenance import told
 from stepsim.simulation.totals import Totals
 from stepsim.workloads.loading import Source, find_workload
@@ -51,6 +52,12 @@ _DECIDED = frozenset(("regions_built",))
 
 _OF_PROGRAM = frozenset(("onchip_bytes", "padded_flops"))
 """Columns that follow from the program, also in executed counting."""
+
+_ADDED = (
+    "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops", "tokens", "engine_steps",
+    "wall_seconds",
+)  # fmt: skip
+"""Totals of programs that run one after another add up in these."""
 
 
 def counting_of(given: str | None, config: str | None) -> str:
@@ -99,7 +106,8 @@ def make_case(
     config = label_of("config", config)
     fed = Data() if data is None else data_of(data)
     if machine is None:
-        machine = (kind.published_machine if config == "published" else None) or "sda-1024"
+        published = kind.published_machine if config == "published" else None
+        machine = published or kind.own_machine or "sda-1024"
     target = machine_of(machine)
     with source.user_code():
         resolved = resolve(kind, given, machine=target, config=config, data=[fed])
@@ -197,12 +205,68 @@ class Case:
         self.counting = counting
         with self.source.user_code(), without_collection():
             resolved.workload.checked(data)
-            self.built = _checked(resolved.workload.build(data), resolved.workload, source)
+            self.built = _checked(
+                resolved.workload.build_for(data, machine), resolved.workload, source
+            )
 
     @cached_property
     def prepared(self) -> Prepared:
         """The program laid out for the machine."""
-        return prepare(self.built.program, machine=self.machine, fifo_depth=self._fifo_depth())
+        own = self.built.fifo_depths
+        return self.unsized if own is None else with_named_depths(self.unsized, own)
+
+    @property
+    def sizes_stated(self) -> bool:
+        """FIFOs whose depths the program states are to be sized, too: it is a sized design."""
+        return self.built.fifo_depths is not None
+
+    @cached_property
+    def unsized(self) -> Prepared:
+        """The program laid out without the depths that the workload has of single FIFOs."""
+        return self._laid_out(self.built)
+
+    def _laid_out(self, built: Built) -> Prepared:
+        return prepare(built.program, machine=self.machine, fifo_depth=self._fifo_depth())
+
+    @cached_property
+    def _earlier(self) -> tuple[Prepared, ...]:
+        """The programs that run before it, laid out."""
+        found = []
+        for one in self.built.earlier:
+            made, own = self._laid_out(one), one.fifo_depths
+            found.append(made if own is None else with_named_depths(made, own))
+        return tuple(found)
+
+    def together(self, last: Totals, limits: Limits | None = None) -> Totals:
+        """Totals of a run of the program with those of the programs that run before it.
+
+        If one of these does not end well, its totals.
+        """
+        if not self._earlier:
+            return last
+        runs = [prepared.run(limits=limits) for prepared in self._earlier]
+        for run in runs:
+            if run.status != "ok":
+                return run
+        sums = {name: sum(getattr(one, name) for one in (*runs, last)) for name in _ADDED}
+        peaks = [one.peak_bytes for one in (*runs, last)]
+        known = [one for one in peaks if one is not None]
+        whole = sum(known) if len(known) == len(peaks) else None
+        return replace(last, **sums, peak_bytes=whole)
+
+    def require_one_program(self, what: str) -> None:
+        """Refuse what is known of one program only.
+
+        Raises
+        ------
+        ArgError : programs run one after another here.
+        """
+        count = len(self.built.earlier) + 1
+        if count > 1:
+            raise ArgError(
+                f"{self.source.text}: {count} programs run one after another, and {what} is about "
+                "one; choose one of them by a parameter, as group"
+            )
 
     def with_fifo_depths(self, depths: Mapping[str, int | None] | str | Path) -> Case:
         """The same case with depths of single FIFOs, by name or in a file; see `simulate`.
@@ -227,11 +291,12 @@ class Case:
         return self.built.program.fifo_depth if given else None
 
     def run(self, data: Data, *, limits: Limits | None = None) -> Totals:
-        """Simulate, for the totals only."""
-        return self.prepared.run(self._bindings(data), limits=limits)
+        """Simulate, for the totals only; with those of programs that run before."""
+        return self.together(self.prepared.run(self._bindings(data), limits=limits), limits)
 
     def run_with_units(self, data: Data, *, limits: Limits | None = None) -> tuple[Totals, Any]:
         """As `run`, with the Arrow table of the stall breakdown of every unit."""
+        self.require_one_program("the stall breakdown")
         return self.prepared.run_with_units(self._bindings(data), limits=limits)
 
     def bound(self, data: Data) -> Bindings:
@@ -254,6 +319,7 @@ class Case:
         record: bool = False,
     ) -> Result:
         """Simulate, for all that is known of the run."""
+        self.require_one_program("a result")
         bindings = self._bindings(data)
         made = self.prepared.result(
             bindings, limits=limits, progress=progress, seed=seed, record=record
@@ -282,7 +348,10 @@ class Case:
     @cached_property
     def metrics(self) -> Metrics:
         """The symbolic totals, counted as the case says."""
-        return self.built.program.metrics(counting=self.counting)
+        return self._metrics_of(self.built)
+
+    def _metrics_of(self, built: Built) -> Metrics:
+        return built.program.metrics(counting=self.counting)
 
     def counted(self, data: Data) -> Counted | None:
         """What the program needs for these data; None where it does not follow from the graph."""
@@ -290,17 +359,23 @@ class Case:
             published = self.built.published(data) if self.counting == "published" else None
             if published is not None:
                 return published
+            every = (*self.built.earlier, self.built)
             try:
-                bound = self.metrics.bind(self.built.symbols(data))
+                bound = [
+                    (self.metrics if one is self.built else self._metrics_of(one)).bind(
+                        one.symbols(data)
+                    )
+                    for one in every
+                ]
             except ArgError:
                 # Sizes that a user's program leaves to the run have no value before it.
                 if not self.source.is_foreign:
                     raise
                 return None
             return Counted(
-                offchip_bytes=bound.off_chip_traffic,
-                onchip_bytes=bound.on_chip_memory,
-                flops=bound.flops,
+                offchip_bytes=sum(one.off_chip_traffic for one in bound),
+                onchip_bytes=max(one.on_chip_memory for one in bound),
+                flops=sum(one.flops for one in bound),
                 padded_flops=self.built.padded_flops(data),
                 allocated_flops_per_cycle=self._allocated,
             )
@@ -315,6 +390,7 @@ class Case:
         """
         found: dict[str, Any] = {
             "cycles": done.cycles,
+            "milliseconds": self.machine.milliseconds(done.cycles),
             "peak_bandwidth": done.peak_bandwidth,
             "memory_requests": done.memory_requests,
             "bus_bytes": done.bus_bytes,
@@ -361,7 +437,8 @@ class Case:
 
     @cached_property
     def _allocated(self) -> int:
-        return allocated_compute(self.built.program)
+        every = (*self.built.earlier, self.built)
+        return max(allocated_compute(one.program) for one in every)
 
     def describe(self, data: Data) -> dict[str, Any]:
         """What was run, by column, with what building decided; see `describe`."""

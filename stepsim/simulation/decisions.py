@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stepsim.functional import Decisions
 from stepsim.graph import Wiring
-from stepsim.graph.ops.routing import EagerMerge, Reassemble
+from stepsim.graph.ops.merging import EagerMerge, Reassemble
 from stepsim.simulation.image_run import ImageRun
 
 __all__ = ["decisions_of"]

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.graph import Wiring
-from stepsim.kernels.layout import INFINITY, Cause
+from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering import TimingParams
-from stepsim.results.events import ACCESS, Events, Memory
+from stepsim.results.events import ACCESS, WAIT, Events, Memory, records_by
 from stepsim.simulation.buffers import buffers_of, payload_bytes
 from stepsim.simulation.open_waits import open_waits
+from stepsim.simulation.record import ISSUED, WAITS
 from stepsim.simulation.working import working_bytes
 
 if TYPE_CHECKING:
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["events_of"]
 
-_CAUSES = tuple(
-    cause.name.lower()
-    for cause in (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
-)
+_CAUSES = tuple(cause.name.lower() for cause in WAITS)
 """Of waits, by number."""
 
 
@@ -119,23 +117,21 @@ def _waits(run: ImageRun) -> NDArray[np.void]:
     """All waits; those that the run ended with last to its end."""
     assert run.record is not None
     found, open_ones = run.record.waits, open_waits(run.execution, run.totals.cycles)
-    made = np.zeros(len(open_ones.unit), found.dtype)
-    made["unit"], made["cause"], made["fifo"] = open_ones.unit, open_ones.cause, open_ones.fifo
-    made["begin"], made["end"] = open_ones.begin, run.totals.cycles
-    every = np.concatenate((found, made))
-    return every[np.argsort(every["unit"], kind="stable")]
+    ended = np.full(len(open_ones.unit), run.totals.cycles)
+    more = {"unit": open_ones.unit, "cause": open_ones.cause, "fifo": open_ones.fifo,
+            "begin": open_ones.begin, "end": ended}  # fmt: skip
+    columns = {name: np.concatenate((found[name], own)) for name, own in more.items()}
+    return records_by("unit", WAIT, **columns)
 
 
 def _accesses(run: ImageRun) -> NDArray[np.void]:
     """Accesses with their payload: those of a unit are all of one size."""
     assert run.record is not None
     found, units = run.record.accesses, run.execution.units
-    made = np.zeros(len(found), ACCESS)
-    for name in ("unit", "begin", "end", "requests"):
-        made[name] = found[name]
     every = np.maximum(units["requests"], 1)[found["unit"]]
-    made["nbytes"] = units["traffic"][found["unit"]] * found["requests"] // every
-    return made
+    nbytes = units["traffic"][found["unit"]] * found["requests"] // every
+    columns = {name: found[name] for name in ISSUED.names or ()}
+    return records_by("unit", ACCESS, **columns, nbytes=nbytes)
 
 
 def _memory(run: ImageRun, timing: TimingParams) -> Memory:

@@ -25,7 +25,7 @@ from stepsim.simulation.open_waits import book_open_waits
 from stepsim.simulation.totals import Totals, peak_bandwidth, peak_bytes
 
 if TYPE_CHECKING:
-    from stepsim.simulation.prepare import Prepared
+    from stepsim.simulation.prepared import Prepared
 
 __all__ = ["THREADS", "Ending", "ManyRuns", "Outcomes", "run_all", "usable_cpus"]
 

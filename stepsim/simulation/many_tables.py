@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stepsim.kernels.layout import Status
 from stepsim.lowering import Image, TimingParams
+from stepsim.machine import Machine
 from stepsim.results import utilization
 from stepsim.results.columns import field, schema
 from stepsim.simulation.collect import STATES, wait_phrase
@@ -37,8 +38,9 @@ _COUNTED = (
     "engine_steps",
 )  # fmt: skip
 _RESULT = (
-    "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops", "bandwidth_utilization",
-    "peak_bandwidth", "tokens", "undelivered_tokens", "engine_steps", "wall_seconds",
+    "cycles", "milliseconds", "offchip_bytes", "bus_bytes", "memory_requests", "flops",
+    "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens", "engine_steps",
+    "wall_seconds",
 )  # fmt: skip
 _OWN = {
     "number": ("int64", "", "number of the run, from 0, in the order of the table"),
@@ -56,7 +58,7 @@ _RUNS = (
     "number", "machine", "machine_index", "fifo_depth", "binding", "status", "limit", "reason",
     *_RESULT,
 )  # fmt: skip
-_NULLABLE = {"limit", "reason", "bandwidth_utilization"}
+_NULLABLE = {"limit", "reason", "milliseconds", "bandwidth_utilization"}
 _OF_VARIANTS = (*_RUNS[:5], "variant", *_RUNS[5:])
 
 
@@ -119,11 +121,21 @@ def _columns(many: ManyRuns, outcomes: Outcomes, first: int) -> dict[str, Any]:
         "machine": pa.repeat(prepared.machine.name, count),
         "fifo_depth": np.full(count, prepared.fifo_depth),
         "binding": np.arange(count),
+        "milliseconds": _milliseconds(prepared.machine, totals["cycles"]),
         "bus_bytes": totals["memory_requests"] * timing.request_bytes,
         "bandwidth_utilization": _utilizations(totals, outcomes.stopped, timing),
         "peak_bandwidth": np.full(count, peak_bandwidth(timing)),
         "wall_seconds": outcomes.batch.wall_seconds,
     }
+
+
+def _milliseconds(machine: Machine, cycles: NDArray[np.int64]) -> Any:
+    """Lengths of the runs in ms, or nothing where the machine states no clock."""
+    import pyarrow as pa
+
+    if machine.clock_ghz is None:
+        return pa.nulls(len(cycles), pa.float64())
+    return np.array([machine.milliseconds(one) for one in cycles.tolist()])
 
 
 def _ends(count: int, stopped: Mapping[int, Ending]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +12,15 @@ from numpy.typing import NDArray
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.journal import CAUSE_BITS, LENGTH_SHIFT, MOST_PLACES
 from stepsim.kernels.layout import Cause
+from stepsim.results.events import ACCESS, WAIT, records_by
 
 if TYPE_CHECKING:
     from stepsim.kernels.recorded import Journal
 
-__all__ = ["ACCESS", "LATE", "RISE", "WAIT", "Cause", "Record", "record_of"]
+__all__ = ["ISSUED", "LATE", "RISE", "WAITS", "Cause", "Record", "record_of"]
 
-WAIT = np.dtype(
-    [
-        ("unit", np.int32),
-        ("cause", np.int8),  # Cause
-        ("fifo", np.int32),  # -1 for none
-        ("begin", np.int64),
-        ("end", np.int64),
-    ],
-    align=True,
-)
-"""One wait: the unit's clock stood from ``begin`` and went on at ``end``, both in cycles."""
-
-ACCESS = np.dtype(
-    [("unit", np.int32), ("begin", np.int64), ("end", np.int64), ("requests", np.int64)], align=True
+ISSUED = np.dtype(
+    [(name, ACCESS[name]) for name in ("unit", "begin", "end", "requests")], align=True
 )
 """One access of the off-chip memory: issued at ``begin``, complete at ``end``."""
 
@@ -54,9 +43,10 @@ _PLACED = {
     )
     for cause in causes
 }  # fmt: skip
-"""The end of the channel of an entry that it is told of."""
+"""The end of the FIFO of an entry that it is told of."""
 
-_WAITS = (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
+WAITS: Final = (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
+"""Causes of waits, by number."""
 
 
 @dataclass(frozen=True)
@@ -95,41 +85,34 @@ class Record:
     @cached_property
     def waits(self) -> NDArray[np.void]:
         """All waits as records of `WAIT`, by unit, and in the order of time for each unit."""
-        chosen = self._of(_WAITS)
-        made = np.zeros(len(chosen.cause), WAIT)
-        made["unit"], made["cause"], made["fifo"] = chosen.unit, chosen.cause, chosen.fifo
-        made["begin"], made["end"] = chosen.end - chosen.length, chosen.end
-        return made[np.argsort(made["unit"], kind="stable")]
+        of = _columns(self, WAITS)
+        return records_by(
+            "unit", WAIT,
+            unit=of.unit, cause=of.cause, fifo=of.fifo, begin=of.end - of.length, end=of.end,
+        )  # fmt: skip
 
     @cached_property
     def accesses(self) -> NDArray[np.void]:
-        """All complete accesses of the memory as records of `ACCESS`, by unit, then by time."""
-        chosen = self._of((Cause.MEMORY,))
-        made = np.zeros(len(chosen.cause), ACCESS)
-        made["unit"], made["requests"] = chosen.unit, chosen.requests
-        made["begin"], made["end"] = chosen.end - chosen.length, chosen.end
-        return made[np.argsort(made["unit"], kind="stable")]
+        """All complete accesses of the memory as records of `ISSUED`, by unit, then by time."""
+        of = _columns(self, (Cause.MEMORY,))
+        return records_by(
+            "unit", ISSUED,
+            unit=of.unit, begin=of.end - of.length, end=of.end, requests=of.requests,
+        )  # fmt: skip
 
     @cached_property
     def late(self) -> NDArray[np.void]:
         """Tokens with stamps in the future as records of `LATE`, by FIFO, in the order sent."""
-        chosen = self._of((Cause.EMISSION,))
-        made = np.zeros(len(chosen.cause), LATE)
-        made["unit"], made["fifo"] = chosen.unit, chosen.fifo
-        made["clock"], made["stamp"] = chosen.end, chosen.end + chosen.length
-        return made[np.argsort(made["fifo"], kind="stable")]
+        of = _columns(self, (Cause.EMISSION,))
+        return records_by(
+            "fifo", LATE, unit=of.unit, fifo=of.fifo, clock=of.end, stamp=of.end + of.length
+        )
 
     @cached_property
     def rises(self) -> NDArray[np.void]:
         """Rises of the pace as records of `RISE`, by unit, then by time; none unless noted."""
-        chosen = self._of(tuple(cause for cause in Cause if cause >= Cause.PACE_TOKEN))
-        made = np.zeros(len(chosen.cause), RISE)
-        made["unit"], made["cause"], made["fifo"] = chosen.unit, chosen.cause, chosen.fifo
-        made["pace"] = chosen.end
-        return made[np.argsort(made["unit"], kind="stable")]
-
-    def _of(self, causes: tuple[Cause, ...]) -> _Columns:
-        return _columns(self, causes)
+        of = _columns(self, tuple(cause for cause in Cause if cause >= Cause.PACE_TOKEN))
+        return records_by("unit", RISE, unit=of.unit, cause=of.cause, fifo=of.fifo, pace=of.end)
 
 
 @dataclass(frozen=True, slots=True)

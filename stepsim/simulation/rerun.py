@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stepsim.graph.operator import Bindings
 
 if TYPE_CHECKING:
-    from stepsim.simulation.prepare import Prepared
+    from stepsim.simulation.prepared import Prepared
 
 __all__ = ["Rerun"]
 

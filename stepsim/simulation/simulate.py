@@ -13,7 +13,8 @@ from stepsim.simulation.changes import depth_of, with_named_depths
 from stepsim.simulation.heartbeat import heartbeat
 from stepsim.simulation.image_run import run_image
 from stepsim.simulation.limits import Limits, Progress
-from stepsim.simulation.prepare import FifoDepth, kept_prepared
+from stepsim.simulation.prepare import kept_prepared
+from stepsim.simulation.prepared import FifoDepth
 from stepsim.simulation.provenance import provenance_of
 
 __all__ = ["simulate", "simulate_network"]

@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from stepsim.arguments import flag, shown
 from stepsim.errors import ArgError, LoweringError, StepSimError
 from stepsim.graph import Program
+from stepsim.graph.keeping import MOST_KEPT
 from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.graph.many_bindings import check_many_bindings
-from stepsim.graph.program import MOST_KEPT, check_program
+from stepsim.graph.program import check_program
 from stepsim.graph.routing_table import Routing, check_bindings, check_indices
 from stepsim.kernels.free_memory import free_bytes
 from stepsim.machine import Machine, load_machine
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.many_runs import THREADS, ManyRuns, Outcomes, run_all, usable_cpus
 from stepsim.simulation.many_tables import BYTES_PER_UNIT, Place, runs_table, units_table
-from stepsim.simulation.prepare import Prepared, check_limits, kept_prepared
+from stepsim.simulation.prepare import kept_prepared
+from stepsim.simulation.prepared import Prepared, check_limits
 from stepsim.simulation.provenance import index_digests, software
 from stepsim.simulation.variants import Variant, checked_variants, variant_runs
 

@@ -24,19 +24,24 @@ def largest_tokens(run: ImageRun) -> NDArray[np.int64]:
     with the buffer or tuple behind it, which stays in memory while the token waits. The run has
     kept all tokens.
     """
-    slots, known = run.execution.slots, dict[int, int]()
-
-    def behind(first: int) -> int:
-        if first not in known:
-            cells = slots[first + 1 : first + 1 + int(slots[first]["rows"])]
-            known[first] = int(sizes(cells).sum())
-        return known[first]
+    slots = run.execution.slots
 
     def sizes(tokens: NDArray[np.void]) -> NDArray[np.int64]:
         bits = tokens["rows"].astype(np.int64) * tokens["cols"] * tokens["bits"]
         found: NDArray[np.int64] = -(-bits // 8)
-        for place in np.flatnonzero(np.isin(tokens["kind"], _REFERENCES)).tolist():
-            found[place] = behind(int(tokens[place]["value"]))
+        refers = np.isin(tokens["kind"], _REFERENCES)
+        if refers.any():
+            first, which = np.unique(tokens["value"][refers], return_inverse=True)
+            found[refers] = behind(first.astype(np.int64))[which]
+        return found
+
+    def behind(first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of the cells of buffers and tuples; all of one depth are looked at together."""
+        counts = slots["rows"][first].astype(np.int64)
+        ends = np.cumsum(counts)
+        cells = np.arange(ends[-1]) + np.repeat(first + 1 - (ends - counts), counts)
+        total = np.concatenate([[0], np.cumsum(sizes(slots[cells]))])
+        found: NDArray[np.int64] = total[ends] - total[ends - counts]
         return found
 
     fifos = range(len(run.execution.channels))

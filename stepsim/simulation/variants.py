@@ -20,7 +20,7 @@ from stepsim.simulation.limits import Limits
 from stepsim.simulation.many_runs import ManyRuns
 
 if TYPE_CHECKING:
-    from stepsim.simulation.prepare import Prepared
+    from stepsim.simulation.prepared import Prepared
 
 __all__ = ["Variant", "checked_variants", "variant_runs"]
 

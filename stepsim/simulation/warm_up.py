@@ -45,8 +45,11 @@ def warm_up() -> Origin:
 
 
 def warm_up_recorded() -> Origin:
-    """Compile or load the engine of runs that are recorded; where its code is from."""
+    """Compile or load the engine of runs that are recorded, and what times their waits anew; where
+    the code of the engine is from."""
     from stepsim.kernels.recorded import run_recorded
+    from stepsim.kernels.retiming import retime
 
+    retime.make_ready()
     origin: Origin = run_recorded.make_ready()
     return origin

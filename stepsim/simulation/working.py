@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.graph import Wiring
+from stepsim.graph.accounting import Accounting
 from stepsim.graph.binding import number_of
 from stepsim.graph.formula import Formula
-from stepsim.graph.metrics import Accounting
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import Buffer, ElementType, Tile
 

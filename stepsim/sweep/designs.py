@@ -1,85 +1,40 @@
-"""The design points of a sweep: parameters and machines resolved, and tried against the batches."""
+"""The design points of a sweep: parameters and machines resolved."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
-from stepsim.errors import ArgError, MachineError, StepSimError, UserCodeError
+from stepsim.arguments import is_depth_plan
+from stepsim.errors import MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
-from stepsim.simulation.case import Case, counting_of
+from stepsim.simulation.case import counting_of
+from stepsim.sweep.points import Point
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec
 from stepsim.sweep.traces import Trace
-from stepsim.workloads import Data, Model, ParameterError, Resolved, Workload, resolve
+from stepsim.workloads import Data, Model, ParameterError, resolve
 from stepsim.workloads.loading import Source
 from stepsim.workloads.parameters import fields_of
 from stepsim.workloads.resolve import parameter_problems
 
-__all__ = [
-    "Design",
-    "Fit",
-    "Point",
-    "fit",
-    "is_checked_by_building",
-    "read_designs",
-    "resolve_points",
-]
+__all__ = ["Design", "read_designs", "resolve_points"]
 
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
 _FILES = ("machine", "model")
+_ONE_DEPTH = (
+    "; design points have one depth for all FIFOs. Find depths for each FIFO with `stepsim size` "
+    "and run with them by `stepsim run --fifo-depth FILE.yaml`, or state them by with_depth in a "
+    "workload of your own"
+)
 _PLAIN = (int, float, str, bool, NoneType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One design: everything but the trace. It is small, and the same in every process.
-
-    Attributes
-    ----------
-    index, label : number and short text, which names the partition of the results.
-    values : the parameters of the workload, to be read by it: values of classes of the user are as
-        they were given, because other processes have not loaded the class; those that are not
-        given are left out.
-    content : what it is however it is written: part of the keys of its runs.
-    origins, config : see `Resolved`.
-    counting : how bytes and FLOPs are counted.
-    """
-
-    index: int
-    label: str
-    source: Source
-    values: Mapping[str, Any]
-    origins: Mapping[str, str]
-    config: str | None
-    machine: Machine
-    counting: str
-    content: list[Any]
-
-    def resolved(self) -> Resolved[Workload]:
-        """The workload with its parameters."""
-        with self.source.user_code():
-            workload = self.source.load()(**self.values)
-        return Resolved(workload, self.origins, self.config)
-
-
-class Fit(NamedTuple):
-    """Which batches a design point can run.
-
-    ``example`` is one of them, None if there is none. ``misfit`` says why one is not, for those it
-    cannot run; empty when there are none.
-    """
-
-    example: Trace | None
-    misfit: str
 
 
 def read_designs(
@@ -143,63 +98,6 @@ def resolve_points(
     return points
 
 
-def is_checked_by_building(workload: type[Workload]) -> bool:
-    """Whether sizes that do not go together are found by nothing else."""
-    return workload.check is Workload.check
-
-
-def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
-    """Try a design point against all batches; with ``build`` until its program is built for one."""
-    errors: dict[object, str] = {}
-    example: Trace | None = None
-    misfits: list[Trace] = []
-    why = ""
-    tried = 0
-    resolved = point.resolved()
-    workload = resolved.workload
-    for trace in traces:
-        if trace.error:
-            continue
-        size = trace.shape_for(type(workload))
-        if size not in errors:
-            errors[size] = _misfit(point, resolved, trace, build=build and example is None)
-        tried += 1
-        if not errors[size]:
-            example = example or trace
-        else:
-            why = why or errors[size]
-            misfits.append(trace)
-    if not misfits:
-        return Fit(example, "")
-    if len(set(errors.values())) == 1:
-        return Fit(example, why)
-    return Fit(
-        example,
-        f"does not fit {len(misfits):,} of {tried:,} batches, the first is "
-        f"{misfits[0].whole_label}: {why}",
-    )
-
-
-def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: bool) -> str:
-    workload = resolved.workload
-    loaded = trace.loaded()
-    if loaded.error:
-        return ""
-    try:
-        with point.source.user_code():
-            data = loaded.fed_to(workload.inputs)
-            workload.checked(data)
-            if build:
-                Case(point.source, resolved, data, point.machine, point.counting)
-    except ArgError as error:
-        return str(error)
-    except StepSimError as error:
-        if not build:
-            raise
-        return str(error)
-    return ""
-
-
 class Design:
     """A design point of the specification, with the parameters of all points.
 
@@ -241,8 +139,11 @@ class Design:
         self._machine = self._find_machine(known=machine_known)
         with self._source.user_code():
             found = parameter_problems(self._workload, self.given)
+        known = fields_of(self._workload)
         for key, text in found:
-            self._blame(key, text, misnamed=key not in fields_of(self._workload))
+            depth = key in known and known[key].param.machine == "fifo.depth"
+            advice = _ONE_DEPTH if depth and is_depth_plan(self.given[key]) else ""
+            self._blame(key, text + advice, misnamed=key not in known)
         return not found and self._machine is not None
 
     @property
@@ -323,8 +224,11 @@ class Design:
             for key, value in self._values.items()
             if key.startswith(_MACHINE)
         }
-        base = self._values.get("machine", self._spec.machine)
-        if not isinstance(base, str):
+        usual: Machine | str = self._spec.machine
+        if "machine" not in self._spec.model_fields_set:
+            usual = self._workload.own_machine or usual
+        base = self._values.get("machine", usual)
+        if not isinstance(base, str) and base is not usual:
             self._blame(
                 "machine",
                 f"expected a name or a file, found {base!r}; name a machine, or leave the key out",
@@ -353,7 +257,7 @@ class Design:
             return None
         return changed
 
-    def _load(self, base: str, overrides: Mapping[str, Any]) -> Machine | MachineError:
+    def _load(self, base: Machine | str, overrides: Mapping[str, Any]) -> Machine | MachineError:
         """Load each machine once."""
         key = repr((base, overrides))
         if key not in self._machines:

@@ -29,10 +29,11 @@ from stepsim.sweep.filter_types import (
     part_of,
 )
 
-__all__ = ["Condition", "find_name", "parse_condition"]
+__all__ = ["Condition", "find_name", "names_ending_with", "parse_condition"]
 
 _MOST_CHARACTERS = 2000
 _MOST_DEPTH = 50
+_NAMES_TOLD = 12
 
 _ORDERED: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Lt: operator.lt,
@@ -74,7 +75,8 @@ class Condition:
         ArgError
             A name is unknown, or stands for several, or values are compared that are not alike.
         """
-        full = {name: find_name(name, known, f"condition '{self.text}'") for name in self.names}
+        where = f"condition '{self.text}', in which a text is quoted"
+        full = {name: find_name(name, known, where) for name in self.names}
         Types(self.text, {name: known[own] for name, own in full.items()}).check(self._tree)
         return Condition(self.text, tuple(full.values()), self._tree, full)
 
@@ -207,18 +209,27 @@ def find_name(name: str, known: Iterable[str], where: str) -> str:
         None does, or several do.
     """
     every = list(dict.fromkeys(known))
-    if name in every:
-        return name
-    # Both `hbm.channels` and `hbm_channels` stand for `machine.hbm.channels`.
-    ending = "_" + name.replace(".", "_")
-    endings = [full for full in every if full.replace(".", "_").endswith(ending)]
-    dotted = [full for full in endings if full.endswith(f".{name}")]
-    found = dotted or endings
+    found = names_ending_with(name, every)
     if len(found) == 1:
         return found[0]
     if found:
         raise ArgError(f"{where}: '{name}' may be {' or '.join(found)}; write the whole name")
-    raise ArgError(f"{where}: unknown name '{name}'{did_you_mean(name, every)} A text is quoted.")
+    hint = did_you_mean(name, every)
+    if hint == "." and every:
+        some = ", ".join(every[:_NAMES_TOLD]) + (", ..." if len(every) > _NAMES_TOLD else "")
+        hint = f"; known are {some}"
+    raise ArgError(f"{where}: unknown name '{name}'{hint}")
+
+
+def names_ending_with(name: str, known: Iterable[str]) -> list[str]:
+    """The full names that ``name`` may stand for, see :func:`find_name`; itself if it is one."""
+    every = list(dict.fromkeys(known))
+    if name in every:
+        return [name]
+    # Both `hbm.channels` and `hbm_channels` stand for `machine.hbm.channels`.
+    ending = "_" + name.replace(".", "_")
+    endings = [full for full in every if full.replace(".", "_").endswith(ending)]
+    return [full for full in endings if full.endswith(f".{name}")] or endings
 
 
 def _parsed(text: str) -> ast.expr:

@@ -16,19 +16,14 @@ from stepsim.machine import load_machine
 from stepsim.results.columns import MEASURES
 from stepsim.simulation.case import parameter_columns
 from stepsim.simulation.provenance import engine_plugins
-from stepsim.sweep.designs import (
-    Design,
-    Point,
-    fit,
-    is_checked_by_building,
-    read_designs,
-    resolve_points,
-)
+from stepsim.sweep.batches import Experts
+from stepsim.sweep.designs import Design, read_designs, resolve_points
 from stepsim.sweep.digests import digest_of_json
 from stepsim.sweep.pairs import pair_traces, without_routing
+from stepsim.sweep.points import Point, fit, is_checked_by_building
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
 from stepsim.sweep.schema import SWEEP_SCHEMA_VERSION
-from stepsim.sweep.selection import Experts, kv_traces, routing_traces
+from stepsim.sweep.selection import kv_traces, routing_traces
 from stepsim.sweep.sizes import MOST_RUNS, check_size
 from stepsim.sweep.spec import Draft, SweepSpec
 from stepsim.sweep.traces import NO_TRACE, Trace, of_traces

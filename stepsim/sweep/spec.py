@@ -29,6 +29,7 @@ from stepsim.sweep.ranges import listed_range
 from stepsim.sweep.section import Section
 from stepsim.sweep.sizes import MOST_POINTS, check_size
 from stepsim.wording import describe_problems
+from stepsim.workloads.plans import plan_file
 from stepsim.workloads.values import split_target
 
 __all__ = [
@@ -356,10 +357,12 @@ def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
     def located(key: str, value: Any) -> Any:
         if not isinstance(value, str) or key not in _FILES:
             return value
+        if key == "workload" and plan_file(value, folder) is not None:
+            return str(folder / value)
         file = split_target(value)[0] if key == "workload" else value
         return str(folder / value) if file and file.endswith(_FILES[key]) else value
 
-    for key in ("workload", "model", "machine"):
+    for key in {"workload", "model", "machine"} & spec.model_fields_set:
         changes[key] = located(key, getattr(spec, key))
     changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
     changes["grid"] = {

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from stepsim.collection import without_collection
-from stepsim.graph.operator import Bindings, without_source_lines
+from stepsim.graph.operator import Bindings
+from stepsim.graph.source_line import without_source_lines
 from stepsim.simulation import Limits, Totals
 from stepsim.simulation.case import Case, describe, routing_load
 from stepsim.simulation.many_runs import ManyRuns, run_all
@@ -179,6 +180,9 @@ class _Rows:
         """Write the rows of a run; why it did not end well."""
         try:
             totals, units = made()
+            if units is not None:
+                run.case.require_one_program("the stall breakdown")
+            totals = run.case.together(totals, self._limits)
             self.engine_seconds += totals.wall_seconds
             row = {
                 **run.identity,

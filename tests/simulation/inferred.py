@@ -9,9 +9,9 @@ import sympy
 
 from stepsim.functional.measure import sizes_of
 from stepsim.graph import Dim, Program, Stream, wire
+from stepsim.graph.accounting import Accounting
 from stepsim.graph.binding import number_of, substitution
 from stepsim.graph.dims import total_over
-from stepsim.graph.metrics import Accounting
 from stepsim.graph.sizes import Size
 from stepsim.graph.types import Buffer, Tile
 from stepsim.kernels.layout import Payload

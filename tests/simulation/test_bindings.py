@@ -93,3 +93,20 @@ def test_a_routing_that_nothing_reads_needs_no_indices(entrance: str) -> None:
     ENTRANCES[entrance](program, None)
     with pytest.raises(ArgError, match="the index array has shape"):
         ENTRANCES[entrance](program, {idle: [[0]]})
+
+
+def test_declared_maximum_of_rows() -> None:
+    with st.Program("declared") as program:
+        table = st.routing(st.spec(4, 1), experts=2, max_rows=3)
+        for part in st.partition(st.metadata(np.arange(4)), table.multihot()):
+            part.consume()
+    assert st.simulate(program, bindings={table: [[0], [0], [1], [0]]}).status == "ok"
+    with pytest.raises(ArgError, match="expert 0 gets 4 rows, but at most 3 are declared"):
+        st.simulate(program, bindings={table: np.zeros((4, 1), int)})
+    with st.Program("wrong"):
+        with pytest.raises(ArgError, match="max_rows is 0, expected an int from 1"):
+            st.routing(st.spec(4, 1), experts=2, max_rows=0)
+        with pytest.raises(ArgError, match="2 experts of at most 1 rows cannot take 4 rows"):
+            st.routing(st.spec(4, 1), experts=2, max_rows=1)
+        with pytest.raises(ArgError, match="expert 1 gets 3 rows, but at most 2"):
+            st.routing([[1], [1], [0], [1]], experts=2, max_rows=2)

@@ -15,7 +15,7 @@ from stepsim.graph.limits import COMPUTE_BW
 from stepsim.graph.ops.compute import Compute
 from stepsim.lowering.retimed import compute_bandwidths
 from stepsim.machine import load_machine
-from stepsim.simulation.prepare import Prepared
+from stepsim.simulation.prepared import Prepared
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered

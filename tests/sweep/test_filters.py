@@ -63,7 +63,7 @@ def test_conditions(text: str, expected: bool) -> None:
     [
         ("regions <", "cannot be read"),
         ("__import__('os')", "is not understood"),
-        ("regions.__class__", "unknown name"),
+        ("regions.__class__", "in which a text is quoted: unknown name"),
         ("[x for x in regions]", "is not understood"),
         ("(lambda: 1)()", "is not understood"),
         ("regions", "expected true or false"),

@@ -49,6 +49,14 @@ def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
         ({"grid": {}}, "tile: missing (rows per tile); expected a whole"),
         ({"grid": {"tile": [0]}}, "design point 0 (tile=0): tile: "),
         (
+            {"grid": {"tile": [4], "fifo_depth": [2, "depths.yaml"]}},
+            "found 'depths.yaml'; design points have one depth for all FIFOs. Find depths for each",
+        ),
+        (
+            {"grid": {"tile": [4]}, "parameters": {"fifo_depth": "auto"}},
+            "parameters.fifo_depth: expected a whole number from 1, found 'auto'; design points",
+        ),
+        (
             {"grid": {"tile": [4], "regions": [4]}},
             "regions: expected a divisor of the 6 experts of",
         ),

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import ArgError, SweepError
 from stepsim.results.columns import MEASURES
-from stepsim.sweep.analysis.constraints import Constraints
+from stepsim.sweep.analysis.common_traces import (
+    CONTENT_COLUMNS,
+    TraceCosts,
+    comparable,
+    trace_numbers,
+)
+from stepsim.sweep.analysis.feasibility import violated_constraints
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
@@ -24,30 +29,7 @@ from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.manifest import read_manifest
 from stepsim.sweep.problems import listing
 
-__all__ = [
-    "CONTENT_COLUMNS",
-    "DesignCost",
-    "DesignCosts",
-    "LeftOut",
-    "compared_traces",
-    "design_costs",
-    "trace_numbers",
-]
-
-CONTENT_COLUMNS: Final = ("trace_id", "lengths_id")
-"""Columns of the runs that tell traces of one name apart."""
-
-_LEAST_SHARE = 0.5
-"""Of the traces that the best design point finished, which are to be left to compare over."""
-
-_Numbers = npt.NDArray[np.int64]
-
-
-class _Costs(NamedTuple):
-    """The metrics of the runs of a design point, by the number of the trace, in its order."""
-
-    traces: _Numbers
-    metrics: tuple[npt.NDArray[Any], ...]
+__all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +42,8 @@ class DesignCost:
     x, y, z : what it is judged by: means, or the percentiles that were asked for; ``z`` is None
         where two metrics are compared.
     pareto_optimal : no other design point is at least as good in all and better in one.
-    lost : traces of the sweep on which it has no run with all metrics that succeeded.
+    lost : traces of the sweep on which it has no run with all metrics that succeeded; with a
+        condition, none that satisfies it.
     statistics : mean and percentiles of each metric, in their order.
     values : axes and other values of the design by full name.
     """
@@ -103,6 +86,7 @@ class DesignCosts(Sequence[DesignCost]):
     violating : of the folder of a search, labels of the points that violate its constraints over
         all their runs, with these; they are not compared.
     chosen : a condition chose among the runs.
+    design_values : metrics that are values of the designs, as ``channels``, with their full names.
     """
 
     points: tuple[DesignCost, ...]
@@ -114,6 +98,7 @@ class DesignCosts(Sequence[DesignCost]):
     countings: tuple[str, ...] = ()
     violating: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: bool = False
+    design_values: Mapping[str, str] = field(default_factory=dict)
 
     @overload
     def __getitem__(self, index: int) -> DesignCost: ...
@@ -129,7 +114,11 @@ class DesignCosts(Sequence[DesignCost]):
         return iter(self.points)
 
     def title(self, metric: str) -> str:
-        """``mean onchip_bytes (executed)``: statistic, metric, and how it is counted."""
+        """``mean onchip_bytes (executed)``: statistic, metric, and how it is counted; of a value of
+        the designs, which is the same in all runs, its full name.
+        """
+        if metric in self.design_values:
+            return self.design_values[metric]
         objective = _objective(metric)
         return f"{objective.statistic} {titled(objective.metric, self.countings)}"
 
@@ -138,9 +127,14 @@ class DesignCosts(Sequence[DesignCost]):
         """What the means are over, empty when they are over all traces."""
         if self.traces == self.all_traces:
             return ""
+        if self.chosen:
+            return (
+                f"means over {self.traces:,} of {self.all_traces:,} traces, those on which every "
+                "design point shown has a run that satisfies the condition"
+            )
         return (
             f"means over {self.traces:,} of {self.all_traces:,} traces, those that all design "
-            f"points shown finished{' and that satisfy the condition' if self.chosen else ''}"
+            "points shown finished"
         )
 
 
@@ -163,8 +157,8 @@ def design_costs(
     Parameters
     ----------
     x, y, z : metrics, of which the means are compared; of utilizations larger ones are better;
-        ``p95_cycles`` is a percentile, and ``cost``
-        the sum of weighted columns.
+        ``p95_cycles`` is a percentile, ``cost`` the sum of weighted columns, and ``channels`` a
+        value of the designs, of which the smaller is better.
     where : condition on the columns of the runs and the values of the designs, as in
         ``tile in (16, 32) and channels <= 32``.
     weights : of columns by name, for ``cost``; those of the machine's ``costs`` if absent.
@@ -181,7 +175,14 @@ def design_costs(
     objectives = [_objective(text) for text in wanted]
     metrics = [objective.metric for objective in objectives]
     columns = [*TRACE_COLUMNS, *CONTENT_COLUMNS, "model", "counting"]
-    plain = [metric for metric in metrics if metric != COST]
+    frame = read_frame(folder)
+    varying = frame.varying
+    design_values = {
+        metric: full
+        for metric in metrics
+        if metric not in (*MEASURES, COST) and (full := frame.design_value(metric))
+    }
+    plain = [metric for metric in metrics if metric != COST and metric not in design_values]
     runs, labels = read_measured(folder, plain, columns)
     for text, metric in zip(wanted, metrics, strict=True):
         if metric in MEASURES and metric not in BETTER:
@@ -189,8 +190,7 @@ def design_costs(
                 f"pareto: of {text} neither smaller nor larger is known to be better; choose one "
                 f"of {', '.join((*BETTER, COST))}"
             )
-    frame = read_frame(folder)
-    violating = _violating(folder, frame)
+    violating = violated_constraints(frame)
     if violating:
         allowed = [point for point in frame.runs if point not in violating]
         if not allowed:
@@ -200,7 +200,8 @@ def design_costs(
             )
         runs = runs.filter(pc.is_in(runs["point"], value_set=pa.array(allowed)))
     if where is not None:
-        runs = _only(runs, frame.where(where))
+        frame = frame.where(where)
+        runs = _only(runs, frame)
         if not runs.num_rows:
             raise SweepError(
                 f"{folder}: no run that satisfies '{where}' is of a design point that satisfies "
@@ -208,12 +209,14 @@ def design_costs(
             )
     if COST in metrics:
         runs = _with_cost(runs, frame, weights)
+    for metric, full in design_values.items():
+        numbers = frame.numbers(full)
+        of_runs = [numbers[point] for point in runs["point"].to_pylist()]
+        runs = _with_column(runs, metric, of_runs)
     costs = _by_trace(runs, metrics)
     manifest = read_manifest(folder)
-    # A condition may choose among traces, too: what it leaves out is not lost.
-    expected = manifest.traces if where is None else max(len(c.traces) for c in costs.values())
-    lost = {point: expected - len(own.traces) for point, own in costs.items()}
-    kept, common = _comparable(costs, lost)
+    lost = {point: manifest.traces - len(own.traces) for point, own in costs.items()}
+    kept, common = comparable(costs, lost)
     if not len(common):
         raise _nothing_common(folder, costs, lost, labels, kept)
     found: dict[int, tuple[Statistics, ...]] = {}
@@ -225,7 +228,8 @@ def design_costs(
         judged[point] = [s.of(o.statistic) for s, o in zip(found[point], objectives, strict=True)]
         for text, objective, value in zip(wanted, objectives, judged[point], strict=True):
             if value <= 0:
-                name = f"mean {text}" if objective.statistic == "mean" else text
+                mean = objective.statistic == "mean" and text not in design_values
+                name = f"mean {text}" if mean else text
                 raise SweepError(
                     f"{folder}: the {name} of design point '{labels[point]}' is {value:g}, "
                     "expected costs above 0; choose another metric"
@@ -248,12 +252,12 @@ def design_costs(
                 lost[point],
                 values[2] if len(values) > 2 else None,
                 found[point],
-                {name: frame.designs[point].get(name) for name in frame.varying},
+                {name: frame.designs[point].get(name) for name in varying},
             )
             for point, values in judged.items()
         ),
         len(common),
-        expected,
+        manifest.traces,
         len(manifest.designs),
         tuple(
             LeftOut(point, labels[point], len(own.traces), lost[point])
@@ -264,22 +268,8 @@ def design_costs(
         tuple(sorted(runs["counting"].unique().to_pylist())),
         {labels[point]: own for point, own in violating.items()},
         where is not None,
+        design_values,
     )
-
-
-def _violating(folder: str | Path, frame: Frame) -> dict[int, tuple[str, ...]]:
-    """The constraints of a search that design points violate; none of a sweep."""
-    search = read_manifest(folder).spec.get("search", {})
-    texts = search.get("constraints", [])
-    if not texts:
-        return {}
-    kinds = {name: kind for name, kind in frame.kinds().items() if name not in TRACE_COLUMNS}
-    constraints = Constraints(texts, kinds, MEASURES, search.get("cost") or None)
-    found = {
-        point: constraints.violated(frame.designs[point], list(own.values()))
-        for point, own in frame.runs.items()
-    }
-    return {point: own for point, own in found.items() if own}
 
 
 def _objective(text: str) -> Objective:
@@ -302,10 +292,16 @@ def _with_cost(runs: pa.Table, frame: Frame, weights: Mapping[str, float] | None
         for row in own.values()
     }
     found = [by_run[run] for run in runs["run"].to_pylist()]
-    return runs.append_column(COST, pa.array(found, pa.float64()))
+    return _with_column(runs, COST, found)
 
 
-def _by_trace(runs: pa.Table, metrics: Sequence[str]) -> dict[int, _Costs]:
+def _with_column(runs: pa.Table, name: str, values: Sequence[float]) -> pa.Table:
+    """The runs with this column, in place of one that has the name."""
+    others = [own for own in runs.column_names if own != name]
+    return runs.select(others).append_column(name, pa.array(values, pa.float64()))
+
+
+def _by_trace(runs: pa.Table, metrics: Sequence[str]) -> dict[int, TraceCosts]:
     """The costs of every design point; what has the same number is the same trace for all."""
     numbers = trace_numbers(runs)
     points = runs["point"].to_numpy()
@@ -314,89 +310,12 @@ def _by_trace(runs: pa.Table, metrics: Sequence[str]) -> dict[int, _Costs]:
     columns = numbers[order], *(runs[metric].to_numpy()[order] for metric in metrics)
     found, begins = np.unique(points, return_index=True)
     parts = zip(*(np.split(column, begins[1:]) for column in columns), strict=True)
-    return {int(p): _Costs(own, tuple(of)) for p, (own, *of) in zip(found, parts, strict=True)}
-
-
-def trace_numbers(runs: pa.Table) -> _Numbers:
-    """A number for each run, the same for runs of different design points on the same trace."""
-    if not runs.num_rows:
-        return np.zeros(0, dtype=np.int64)
-    # Models have routings of their own, which go together by layer, step and window.
-    content = CONTENT_COLUMNS if len(runs["model"].unique()) == 1 else ()
-    traces = _numbered([runs[name] for name in (*TRACE_COLUMNS, *content)])
-    points = runs["point"].to_numpy()
-    # The order of equal ones stays.
-    order = np.lexsort((traces, points))
-    points, traces = points[order], traces[order]
-    changes = (points[1:] != points[:-1]) | (traces[1:] != traces[:-1])
-    first = np.flatnonzero(np.concatenate([[True], changes]))
-    # Copies of a trace under one name are told apart by their number.
-    copies = np.diff(first, append=len(points))
-    numbers = np.empty(len(points), dtype=np.int64)
-    numbers[order] = traces * int(copies.max()) + np.arange(len(points)) - np.repeat(first, copies)
-    return numbers
-
-
-def compared_traces(
-    points: _Numbers, traces: _Numbers, expected: int
-) -> tuple[list[int], _Numbers]:
-    """Which design points are compared and over which traces, as in :func:`design_costs`.
-
-    Parameters
-    ----------
-    points, traces : of each run that succeeded and has the metrics, as `trace_numbers` gives them.
-    expected : traces of the sweep.
-
-    Returns
-    -------
-    The numbers of the points, and those of the traces that all of them finished, maybe none.
-    """
-    order = np.lexsort((traces, points))
-    found, begins = np.unique(points[order], return_index=True)
-    parts = np.split(traces[order], begins[1:])
-    costs = {int(point): _Costs(own, ()) for point, own in zip(found, parts, strict=True)}
-    if not costs:
-        return [], np.zeros(0, dtype=np.int64)
-    return _comparable(costs, {point: expected - len(own.traces) for point, own in costs.items()})
-
-
-def _numbered(columns: Sequence[pa.ChunkedArray]) -> _Numbers:
-    """A number for each row, the same for those that are the same in all columns."""
-    numbers = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        encoded = column.dictionary_encode().unify_dictionaries()
-        codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in encoded.chunks]
-        own = np.concatenate(codes).astype(np.int64)
-        own -= own.min()
-        if own.any():
-            numbers = np.unique(numbers * (own.max() + 1) + own, return_inverse=True)[1]
-    return numbers
-
-
-def _comparable(costs: Mapping[int, _Costs], lost: Mapping[int, int]) -> tuple[list[int], _Numbers]:
-    """Which design points are compared, and over which traces."""
-    if len(costs) == 1:
-        ((point, own),) = costs.items()
-        return [point], own.traces
-    most = max(len(own.traces) for own in costs.values())
-    best: tuple[list[int], _Numbers] | None = None
-    kept: list[int] = []
-    common = np.zeros(0, dtype=np.int64)
-    # From the fewest failures to the most; those with as many stay or go together.
-    for bound in sorted(set(lost.values())):
-        for point in (point for point in costs if lost[point] == bound):
-            own = costs[point]
-            common = np.intersect1d(common, own.traces, assume_unique=True) if kept else own.traces
-            kept.append(point)
-        if len(kept) > 1 and (best is None or len(common) >= _LEAST_SHARE * most):
-            best = sorted(kept), common
-    assert best is not None  # of several points all make the last
-    return best
+    return {int(p): TraceCosts(own, tuple(of)) for p, (own, *of) in zip(found, parts, strict=True)}
 
 
 def _nothing_common(
     folder: str | Path,
-    costs: Mapping[int, _Costs],
+    costs: Mapping[int, TraceCosts],
     lost: Mapping[int, int],
     labels: Mapping[int, str],
     kept: Sequence[int],

@@ -20,7 +20,7 @@ from stepsim.sweep.analysis.objectives import COST, Objective, weighted_cost
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.analysis.tables import read_failures, read_runs
 from stepsim.sweep.filter_types import Kinds, kinds_of
-from stepsim.sweep.filters import find_name, parse_condition
+from stepsim.sweep.filters import find_name, names_ending_with, parse_condition
 from stepsim.sweep.manifest import read_manifest
 
 __all__ = ["Failed", "Frame", "read_failed", "read_frame"]
@@ -102,6 +102,38 @@ class Frame:
         found = {name: kinds_of(values) for name, values in seen.items()}
         found |= {name: kinds_of(row[name] for row in rows) for name in TRACE_COLUMNS}
         return found | {name: kinds_of([0.0]) for name in MEASURES}
+
+    def design_value(self, name: str) -> str | None:
+        """The full name of the axis, parameter or field of the machine that ``name`` stands for, as
+        ``channels`` for ``machine.hbm.channels``; None if it stands for none.
+
+        Raises
+        ------
+        ArgError
+            It may stand for several.
+        """
+        known = dict.fromkeys(full for values in self.designs.values() for full in values)
+        return find_name(name, known, "metric") if names_ending_with(name, known) else None
+
+    def numbers(self, name: str) -> dict[int, float]:
+        """A design value by design point, by its full name.
+
+        Raises
+        ------
+        SweepError
+            It is no number for one of them.
+        """
+        found = {}
+        for point, values in self.designs.items():
+            value = values.get(name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise SweepError(
+                    f"{self.folder}: {name} of design point '{self.labels[point]}' is {value!r}, "
+                    "expected a number to compare designs by; choose another metric, or leave "
+                    "these designs out with --where"
+                )
+            found[point] = float(value)
+        return found
 
     def grouped(self, by: Sequence[str]) -> dict[tuple[Any, ...], Frame]:
         """The runs by the values of columns, such as layer and step, in ascending order.

@@ -86,6 +86,8 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         advice = "keep what is missing with the key 'metrics' of the sweep"
         if not set(absent) <= set(MEASURES):
             advice = f"choose among {', '.join(MEASURES)}"
+        elif absent == ["milliseconds"]:
+            advice = "they are there if the machine states clock_ghz; cycles are always there"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {advice}")
     return measured
 

@@ -29,6 +29,7 @@ Direction = Literal["smaller", "larger"]
 
 BETTER: Final[Mapping[str, Direction]] = {
     "cycles": "smaller",
+    "milliseconds": "smaller",
     "offchip_bytes": "smaller",
     "bus_bytes": "smaller",
     "memory_requests": "smaller",

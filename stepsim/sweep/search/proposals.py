@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
@@ -18,16 +18,18 @@ from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.search.forecast import Outcome, promising
 from stepsim.sweep.search.space import Place, Space
 
-__all__ = ["SAMPLERS", "Proposals", "Sampler", "make_proposals"]
+__all__ = ["Proposals", "Sampler", "make_proposals"]
 
 Sampler = Literal["nsga2", "tpe", "random", "grid"]
-SAMPLERS: Final[tuple[Sampler, ...]] = get_args(Sampler)
 
 _ASKED: Final = {"nsga2": 20, "tpe": 2}
 """Times a sampler is asked for each point of a batch; it may know no other, then chance decides."""
 
 _CANDIDATES = 20_000
 """Points of a large space whose costs are forecast: neighbors of the front, and random ones."""
+
+_NO_DESIGN = 2.0
+"""By how much a point that cannot be had violates; one that violates a constraint does by 1."""
 
 _FORECAST = 0.5
 """Share of a batch that is forecast; the rest comes from the sampler."""
@@ -187,10 +189,19 @@ class _Guided:
     def _tell(self, trial: Any, place: Place) -> None:
         costs, allowed = self._outcomes[place]
         if costs is None:
-            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+            # Trials that fail teach the samplers nothing; those that violate much do.
+            trial.set_constraint("allowed", _NO_DESIGN)
+            self._study.tell(trial, self._worst())
             return
         trial.set_constraint("allowed", 0.0 if allowed else 1.0)
         self._study.tell(trial, list(costs))
+
+    def _worst(self) -> list[float]:
+        """The largest cost so far in each objective."""
+        known = [costs for costs, _ in self._outcomes.values() if costs is not None]
+        if not known:
+            return [1.0] * len(self._study.directions)
+        return [float(max(column)) for column in zip(*known, strict=True)]
 
     def _make_study(self, objectives: int, seed: int, batch: int) -> Any:
         optuna = self._optuna

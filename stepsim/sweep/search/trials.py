@@ -13,15 +13,16 @@ from stepsim.machine import load_machine
 from stepsim.simulation.case import parameter_columns
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
-from stepsim.sweep.designs import Design, Point, fit, resolve_points
+from stepsim.sweep.batches import Experts
+from stepsim.sweep.designs import Design, resolve_points
 from stepsim.sweep.digests import digest_of_json
 from stepsim.sweep.dispatch import dispatch
 from stepsim.sweep.filter_types import Kinds, kinds_of
 from stepsim.sweep.plan import CODE, Plan, traces_of
+from stepsim.sweep.points import Point, fit
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.saving import Saving
 from stepsim.sweep.search.spec import TuneSpec
-from stepsim.sweep.selection import Experts
 from stepsim.sweep.spec import Draft
 from stepsim.sweep.store import Store
 from stepsim.sweep.traces import NO_TRACE, Trace

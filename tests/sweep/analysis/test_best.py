@@ -86,7 +86,7 @@ def test_sweeps_whose_constants_differ_are_paired_and_told_apart(done: Path, dee
 def test_a_baseline_that_is_missing_is_told_with_what_there_is(done: Path) -> None:
     with pytest.raises(SweepError, match=r"no design has tile=4; there are tile = 2, dynamic"):
         compare_baseline(done, baseline={"tile": "4"})
-    with pytest.raises(ArgError, match=r"unknown name 'tiel'.*tile"):
+    with pytest.raises(ArgError, match=r"unknown name 'tiel'; did you mean 'tile'\?$"):
         compare_baseline(done, baseline={"tiel": "4"})
 
 
@@ -95,11 +95,35 @@ def test_conditions_choose_designs_and_runs(done: Path, rows: list[dict[str, Any
     assert [cost.label for cost in found] == ["tile=2 machine.hbm.channels=8"]
     found = design_costs(done, "onchip_bytes", "cycles", where="layer == 1 or tile == 4")
     assert (len(found), found.traces) == (4, 3)
+    assert found.remark == (
+        "means over 3 of 6 traces, those on which every design point shown has a run that "
+        "satisfies the condition"
+    )
+    assert {(c.runs, found.all_traces - c.lost) for c in found} == {(3, 3)}
+    # Of one tile every run satisfies it, of the others those of a layer, which are compared.
+    mixed = design_costs(done, "onchip_bytes", "cycles", where="layer == 1 or tile == 2")
+    satisfying = {(c.values["tile"], c.runs, mixed.all_traces - c.lost) for c in mixed}
+    assert satisfying == {(2, 3, 6), ("dynamic", 3, 3)}
     for cost in found:
         own = [r["cycles"] for r in rows if r["point"] == cost.point and r["layer"] == 1]
         assert cost.y == pytest.approx(np.mean(own))
     with pytest.raises(SweepError, match="no run that succeeded satisfies 'cycles < 1'"):
         design_costs(done, "onchip_bytes", "cycles", where="cycles < 1")
+
+
+def test_designs_are_compared_by_their_own_values(done: Path) -> None:
+    found = design_costs(done, "onchip_bytes", "cycles", "hbm_channels")
+    assert [cost.z for cost in found] == [c.values["machine.hbm.channels"] for c in found]
+    assert found.title("hbm_channels") == "machine.hbm.channels"
+    fewest = min(c.z for c in found if c.z is not None)
+    # What is best at the fewest channels stays so, however fast more of them make it.
+    same = design_costs(done, "onchip_bytes", "cycles", where=f"channels == {fewest}")
+    best = {c.label for c in found if c.z == fewest and c.pareto_optimal}
+    assert best == {c.label for c in same if c.pareto_optimal}
+    numbers = design_costs(done, "tile", "cycles", where="tile != 'dynamic'")
+    assert {cost.x for cost in numbers} == {2.0}
+    with pytest.raises(SweepError, match=r"tile of design point 'tile=dynamic.*expected a number"):
+        design_costs(done, "tile", "cycles")
 
 
 def test_percentiles_stand_beside_means_and_can_be_compared(

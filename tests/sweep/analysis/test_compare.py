@@ -67,7 +67,16 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("metric", MEASURES)
+def test_times_need_a_clock(done: Path, tmp_path: Path) -> None:
+    with pytest.raises(SweepError, match=r"none of 24 runs has milliseconds; .* states clock_ghz"):
+        compare(done, done, "milliseconds")
+    clocked = tmp_path / "out"
+    run_sweep(tiny(grid={"tile": [4], "machine.clock_ghz": [0.5]}), clocked)
+    found = compare(clocked, clocked, "milliseconds")
+    assert all(change.ratio == 1 for change in found.changes)
+
+
+@pytest.mark.parametrize("metric", [one for one in MEASURES if one != "milliseconds"])
 def test_metrics_that_depend_on_how_they_are_counted_say_so(
     done: Path, published: Path, metric: str
 ) -> None:

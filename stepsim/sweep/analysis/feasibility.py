@@ -1,0 +1,33 @@
+"""Which design points of the folder of a search violate its constraints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepsim.results.columns import MEASURES
+from stepsim.sweep.analysis.constraints import Constraints
+from stepsim.sweep.analysis.frame import Frame
+from stepsim.sweep.analysis.labels import TRACE_COLUMNS
+from stepsim.sweep.manifest import read_manifest
+
+__all__ = ["search_constraints", "violated_constraints"]
+
+
+def search_constraints(folder: str | Path) -> tuple[str, ...]:
+    """The constraints of a search as they were written; none of a sweep."""
+    return tuple(read_manifest(folder).spec.get("search", {}).get("constraints", ()))
+
+
+def violated_constraints(frame: Frame) -> dict[int, tuple[str, ...]]:
+    """The constraints that design points violate over all their runs, by those that violate any."""
+    texts = search_constraints(frame.folder)
+    if not texts:
+        return {}
+    weights = read_manifest(frame.folder).spec["search"].get("cost") or None
+    kinds = {name: kind for name, kind in frame.kinds().items() if name not in TRACE_COLUMNS}
+    constraints = Constraints(texts, kinds, MEASURES, weights)
+    found = {
+        point: constraints.violated(frame.designs[point], list(own.values()))
+        for point, own in frame.runs.items()
+    }
+    return {point: own for point, own in found.items() if own}
