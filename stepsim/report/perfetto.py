@@ -144,9 +144,12 @@ def _span(span: object, cycles: int) -> tuple[int, int]:
     if len(pair) != 2 or not all(is_whole(edge) for edge in pair):
         raise ArgError(f"span: expected two numbers of cycles, found {shown(span)}")
     first, after = int(pair[0]), int(pair[1])
-    if not 0 <= first < after or first >= max(cycles, 1):
+    if not 0 <= first < after:
+        raise ArgError(f"span: expected two ascending cycles from 0, found {first:,} and {after:,}")
+    if first >= max(cycles, 1):
         raise ArgError(
-            f"span: expected two ascending cycles of a run of {cycles:,}, found {first}, {after}"
+            f"span: begins at cycle {first:,}, but the run ends at cycle {cycles:,}; choose an "
+            "earlier first cycle"
         )
     return first, min(after, cycles)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stepsim.results.arrays import arrow_table
 from stepsim.results.columns import schema
 from stepsim.results.writing import write_run_tables
 
@@ -24,8 +25,8 @@ def run_table(record: Mapping[str, Any], parameters: Mapping[str, pa.Field]) -> 
     ``parameters`` are the columns of the workload's own.
     """
     own = schema("cli_run", [parameters.get(name, name) for name in record])
-    row = {name: _flat(value, own.field(name)) for name, value in record.items()}
-    return pa.Table.from_pylist([row], schema=own)
+    row = {name: [_flat(value, own.field(name))] for name, value in record.items()}
+    return arrow_table(row, own)
 
 
 def write_run(

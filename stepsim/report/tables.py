@@ -25,7 +25,8 @@ def run_table(row: Row, title: str) -> Table:
     table.add_column(style="dim")
     status = row["status"]
     table.add_row("status", Text(status, _STYLES.get(status, "bold red")), "")
-    table.add_row("cycles", _number(row["cycles"]), "")
+    time = row.get("milliseconds")
+    table.add_row("cycles", _number(row["cycles"]), "" if time is None else f"{time:.4g} ms")
     table.add_row("off-chip traffic", _number(row["offchip_bytes"]), "bytes")
     known = row["onchip_bytes"] is not None
     table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes" * known)

@@ -6,12 +6,12 @@ All arrays are sorted by their owner, a FIFO or a unit, and then by time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ACCESS", "BUFFERED", "WAIT", "Events", "Memory"]
+__all__ = ["ACCESS", "BUFFERED", "WAIT", "Events", "Memory", "records_by"]
 
 WAIT: Final = np.dtype(
     [
@@ -20,9 +20,10 @@ WAIT: Final = np.dtype(
         ("fifo", np.int32),  # -1 for none
         ("begin", np.int64),
         ("end", np.int64),
-    ]
+    ],
+    align=True,
 )
-"""A wait of a unit."""
+"""A wait: the unit's clock stood from ``begin`` and went on at ``end``."""
 
 ACCESS: Final = np.dtype(
     [
@@ -31,7 +32,8 @@ ACCESS: Final = np.dtype(
         ("end", np.int64),  # last response
         ("requests", np.int64),
         ("nbytes", np.int64),  # payload
-    ]
+    ],
+    align=True,
 )
 """An access to off-chip memory."""
 
@@ -44,6 +46,14 @@ BUFFERED: Final = np.dtype(
     ]
 )
 """A buffer in on-chip memory."""
+
+
+def records_by(owner: str, kind: np.dtype[np.void], **columns: NDArray[Any]) -> NDArray[np.void]:
+    """Records of a kind from their columns, sorted by ``owner``; those of one keep their order."""
+    made = np.zeros(len(columns[owner]), kind)
+    for name, column in columns.items():
+        made[name] = column
+    return made[np.argsort(made[owner], kind="stable")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from stepsim.arguments import shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+from stepsim.machine import milliseconds
 from stepsim.results import schema
+from stepsim.results.arrays import arrow_table
 from stepsim.results.diagnosis import Diagnosis
 from stepsim.results.events import Events
 from stepsim.results.occupancy import onchip_peak
@@ -105,6 +107,12 @@ class Result:
         return self.tables.fifos
 
     @property
+    def milliseconds(self) -> float | None:
+        """Length of the run in ms; None where its machine states no clock."""
+        machine = self.provenance.get("machine") or {}
+        return milliseconds(self.cycles, machine.get("clock_ghz"))
+
+    @property
     def bandwidth_utilization(self) -> float | None:
         """Useful off-chip bytes over what the machine can move meanwhile: from 0 to 1.
 
@@ -194,6 +202,7 @@ class Result:
             "program": self.program,
             "status": self.status,
             "cycles": self.cycles,
+            "milliseconds": self.milliseconds,
             "offchip_bytes": self.offchip_bytes,
             "bus_bytes": self.bus_bytes,
             "memory_requests": self.memory_requests,
@@ -207,7 +216,7 @@ class Result:
             "provenance": json.dumps(self.provenance, sort_keys=True, default=str, allow_nan=False),
             "onchip_peak_bytes": self.onchip_peak_bytes,
         }
-        return pa.Table.from_pylist([row], schema=schema.RUN_SCHEMA)
+        return arrow_table({name: [value] for name, value in row.items()}, schema.RUN_SCHEMA)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -244,6 +253,8 @@ class Result:
 
     def __repr__(self) -> str:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"
+        if self.milliseconds is not None:
+            head += f" = {self.milliseconds:.4g} ms"
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = (

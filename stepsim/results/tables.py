@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepsim.deferred import deferred
 from stepsim.results import schema
+from stepsim.results.arrays import arrow_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = deferred("pyarrow")
 
 __all__ = ["Tables"]
 
@@ -49,12 +47,12 @@ class Tables:
     @cached_property
     def units(self) -> pa.Table:
         """The same as an Arrow table."""
-        return _table(self.unit_columns, schema.UNITS_SCHEMA)
+        return arrow_table(self.unit_columns, schema.UNITS_SCHEMA)
 
     @cached_property
     def fifos(self) -> pa.Table:
         """Tokens and waits of every FIFO, as an Arrow table."""
-        return _table(self._fifos(), schema.FIFOS_SCHEMA)
+        return arrow_table(self._fifos(), schema.FIFOS_SCHEMA)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tables):
@@ -65,14 +63,3 @@ class Tables:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_units": self._units, "_fifos": self._fifos}
-
-
-def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    arrays = [
-        pa.array(
-            np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column,
-            type=schema.field(name).type,
-        )
-        for name, column in columns.items()
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)

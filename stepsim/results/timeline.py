@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import Range
+from stepsim.results.arrays import arrow_table
 from stepsim.results.events import Events
 from stepsim.results.occupancy import levels, onchip_levels
 
@@ -32,8 +33,6 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
     ------
     ArgError : ``bins`` is no number of bins.
     """
-    import pyarrow as pa
-
     from stepsim.results.schema import TIMELINE_SCHEMA
 
     count = min(BINS.checked("timeline: bins", bins), events.cycles)
@@ -46,7 +45,7 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
         **_onchip(events, edges),
         **_units(events, edges),
     }
-    return pa.table(columns, schema=TIMELINE_SCHEMA)
+    return arrow_table(columns, TIMELINE_SCHEMA)
 
 
 def binned_mean(begin: _Times, end: _Times, amount: _Amounts, edges: _Times) -> NDArray[Any]:
@@ -124,7 +123,9 @@ def _onchip(events: Events, edges: _Times) -> dict[str, Any]:
     in_fifos = levels(events.sent, events.freed, events.nbytes, events.cycles)
     tokens = levels(events.sent, events.freed, np.ones_like(events.nbytes), events.cycles)
     return {
-        "onchip_bytes_in_use": None if held is None else binned_peak(*held, edges),
+        "onchip_bytes_in_use": [None] * (len(edges) - 1)
+        if held is None
+        else binned_peak(*held, edges),
         "fifo_bytes_in_use": binned_peak(*in_fifos, edges),
         "fifo_slots_in_use": binned_peak(*tokens, edges),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,14 +33,23 @@ def neighbor(path: Path, label: str) -> Path:
     return path.with_name(f"{path.stem}.{label}{path.suffix or '.parquet'}")
 
 
-def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -> None:
+def write_tables(
+    path: str | os.PathLike[str],
+    tables: Mapping[str, pa.Table],
+    optional: Collection[str] = (),
+) -> None:
     """Write every table to its own neighbor of ``path``; all are complete or none is there.
+
+    Parameters
+    ----------
+    optional : tables that are not always written: those that are not now are removed, since what
+        is there is of something else.
 
     Raises
     ------
     OutputError
         When ``path`` is none or has the ending of another format, or the folder or a file cannot be
-        written; nothing new is left behind.
+        written, and nothing new is left behind; or an earlier file cannot be removed.
     """
     named = isinstance(path, str | os.PathLike) and "\0" not in str(path) and Path(path).name
     if not named:
@@ -51,6 +60,16 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, pa.Table]) -
     with replacing(*places) as parts:
         for part, table in zip(parts, tables.values(), strict=True):
             pq.write_table(table, part, compression="zstd")
+    for label in optional:
+        if label not in tables:
+            left = neighbor(Path(path), label)
+            try:
+                left.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputError(
+                    f"{left}: is of an earlier run and cannot be removed: {error.strerror}; "
+                    "remove it"
+                ) from error
 
 
 def write_run_tables(
@@ -71,17 +90,7 @@ def write_run_tables(
         label: table.replace_schema_metadata({**(table.schema.metadata or {}), **mark})
         for label, table in tables.items()
     }
-    write_tables(path, marked)
-    for label in OPTIONAL:
-        if label not in tables:
-            left = neighbor(Path(path), label)
-            try:
-                left.unlink(missing_ok=True)
-            except OSError as error:
-                raise OutputError(
-                    f"{left}: is of an earlier run and cannot be removed: {error.strerror}; "
-                    "remove it"
-                ) from error
+    write_tables(path, marked, OPTIONAL)
 
 
 def run_of(table: pa.Table) -> bytes | None:

@@ -227,10 +227,17 @@ def test_a_span_of_cycles(result: st.Result, tmp_path: Path) -> None:
         assert value == ((sent <= at) & (at < freed)).sum()
 
 
-@pytest.mark.parametrize("span", [(5, 5), (7, 3), (-1, 4), (10**9, 10**9 + 1), (1,), "1:2", 3])
+@pytest.mark.parametrize("span", [(5, 5), (7, 3), (-1, 4), (1,), "1:2", 3])
 def test_no_span(result: st.Result, tmp_path: Path, span: Any) -> None:
     with pytest.raises(ArgError, match="span: expected two"):
         write_perfetto(result, tmp_path / "t.pftrace", span=span)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_span_after_the_end(result: st.Result, tmp_path: Path) -> None:
+    after = f"begins at cycle 1,000,000,000, but the run ends at cycle {result.cycles:,}"
+    with pytest.raises(ArgError, match=after):
+        write_perfetto(result, tmp_path / "t.pftrace", span=(10**9, 10**9 + 1))
     assert not list(tmp_path.iterdir())
 
 

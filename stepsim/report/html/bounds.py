@@ -32,7 +32,9 @@ def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
     if bandwidth and row.get("bandwidth_utilization") is not None:
         found.append(_bound("hbm_bandwidth", row["bus_bytes"], bandwidth, "bytes", cycles))
     compute = row.get("allocated_flops_per_cycle")
-    if compute and row.get("flops") is not None:
+    # Published counts are not those of the run: they may take longer than it did.
+    own = row.get("counting") != "published"
+    if compute and own and row.get("flops") is not None:
         found.append(_bound("compute", row["flops"], compute, "FLOPs", cycles))
     if units.num_rows:
         busy = units["busy"].to_numpy()

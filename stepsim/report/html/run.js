@@ -53,10 +53,9 @@ Report.pages.run = (data) => {
 
   function suggestions() {
     const columns = [
-      { key: "description", label: "change", kind: "text" },
-      ...(why.suggestions.some((one) => one.target) ? [{ key: "target", label: "of", kind: "text" }] : []),
+      { key: "change", label: "change", kind: "text" },
       { key: "cycles", label: "cycles", kind: "number", format: (v) => Report.plain(v) }, { key: "gain_cycles", label: "fewer", unit: "cycles", kind: "number", format: (v) => Report.plain(v) },
-      { key: "gain", label: "gain", kind: "number", format: Report.percent },
+      { key: "gain", label: "gain", kind: "number", format: Report.percent }, { key: "description", label: "how", kind: "text" },
     ];
     const values = Object.fromEntries(columns.map(({ key }) => [key, why.suggestions.map((one) => one[key] ?? null)]));
     Report.section("changes", "What to change", Report.el("p", {}, "Each change was simulated."), Report.table("changes and what they gain", columns, values, why.suggestions.length));
@@ -84,7 +83,7 @@ Report.pages.run = (data) => {
       if (peak) dots.push({ type: "scatter", mode: "lines", name: "off-chip bandwidth", x: [low, knee ?? high], y: [low * peak, (knee ?? high) * peak], line: { color: Report.color("memory"), width: 2 }, hovertemplate: `${Report.told(peak, "bytes/cycle")}<extra></extra>` });
       if (most) dots.push({ type: "scatter", mode: "lines", name: "compute of all operators", x: [knee ?? low, high], y: [most, most], line: { color: Report.color("busy"), width: 2 }, hovertemplate: `${Report.told(most, "FLOPs/cycle")}<extra></extra>` });
       if (row.compute_bw) dots.push({ type: "scatter", mode: "lines", name: "compute of one operator", x: [low, high], y: [row.compute_bw, row.compute_bw], line: { color: Report.color("busy"), width: 1.5, dash: "dot" }, hovertemplate: `${Report.told(row.compute_bw, "FLOPs/cycle")}<extra></extra>` });
-      return { data: dots, layout: { xaxis: { type: "log", title: { text: "FLOPs per off-chip byte" }, nticks: 12, exponentformat: "SI" }, yaxis: { type: "log", title: { text: "FLOPs per cycle" }, nticks: 10, exponentformat: "SI" }, hovermode: "closest" } };
+      return { data: dots, layout: { xaxis: { type: "log", title: { text: "FLOPs per off-chip byte" }, nticks: 6, exponentformat: "SI" }, yaxis: { type: "log", title: { text: "FLOPs per cycle" }, nticks: 4, exponentformat: "SI" }, hovermode: "closest" } };
     };
     const chart = Report.chart("roofline: FLOPs per cycle against FLOPs per off-chip byte, of operators and of the run", build, { id: "roofline-chart", class: "tall" });
     Report.section("roofline", "Roofline", Report.el("p", {}, "Operators that compute, over the off-chip bytes that they load or that reach them through operators that compute nothing; their speed is that from their first token to their last.",

@@ -10,14 +10,17 @@ Report.pages.sweep = (data) => {
   const label = (metric) => `${Report.heading(metric)}${data.counting.length && counted(metric) ? ` (${data.counting.join(", ")})` : ""}`;
   const options = metricNames.map((name) => [name, label(name)]);
   const usual = (name, other) => (metricNames.includes(name) ? name : metricNames[other] ?? metricNames[0]);
+  const violating = designs.map((_, design) => design).filter((design) => data.violated[design].length);
   const statistics = { mean: "mean", "0.5": "median", "0.95": "95th percentile", "0.99": "99th percentile", "1": "largest" };
 
   overview();
   if (metricNames.length) {
     pareto();
-    if (axisNames.length > 1) heat();
-    percentiles();
-    best();
+    if (violating.length < designs.length || !designs.length) {
+      if (axisNames.length > 1) heat();
+      percentiles();
+      best();
+    }
     designTable();
   }
   if (data.failed) failures();
@@ -29,7 +32,16 @@ Report.pages.sweep = (data) => {
   function compared(wanted) {
     const key = [...new Set(wanted.map((m) => data.measured[m]))].sort((a, b) => a - b).join(" "), { designs: kept, traces: common } = data.compared[key];
     const have = new Map(kept.map((design) => [design, new Map(rowsOf[design].map((row) => [runs.trace[row], row]))]));
-    return { kept, common, rows: (design) => common.map((trace) => have.get(design).get(trace)), left: designs.length - kept.length };
+    return { kept, common, rows: (design) => common.map((trace) => have.get(design).get(trace)), left: designs.length - kept.length - violating.length };
+  }
+
+  /** Statistics over the same traces of design points that violate a constraint, if they finished these. */
+  function infeasible(found, x, y, which) {
+    return violating.map((design) => {
+      const own = new Map(rowsOf[design].map((row) => [runs.trace[row], row])), traces = found.kept.length ? found.common : [...own.keys()], rows = traces.map((trace) => own.get(trace));
+      const of = (metric) => (rows.some((row) => row === undefined || runs[metric][row] === null) ? null : statistic(rows.map((row) => runs[metric][row]), which));
+      return { design, x: of(x), y: of(y) };
+    }).filter((p) => p.x !== null && p.y !== null);
   }
 
   function statistic(values, which) {
@@ -39,8 +51,9 @@ Report.pages.sweep = (data) => {
   }
 
   function overText(found) {
-    const left = found.left ? `${Report.plain(found.left)} design points that lost too many runs are left out.` : "";
-    if (!isTraced) return left;
+    const lost = found.left ? `${Report.plain(found.left)} design points that lost too many runs are left out.` : "";
+    const left = violating.length ? `${lost} ${Report.plain(violating.length)} design points that violate a constraint are not compared.`.trim() : lost;
+    if (!isTraced || !found.common.length) return left;
     const over = found.common.length === data.trace_count ? `Over all ${Report.plain(data.trace_count)} traces.` : `Over ${Report.plain(found.common.length)} of ${Report.plain(data.trace_count)} traces, those that all design points shown finished.`;
     return `${over} ${left}`.trim();
   }
@@ -49,10 +62,12 @@ Report.pages.sweep = (data) => {
     const parts = [
       ["design points", Report.plain(designs.length)], ...(isTraced ? [["traces", Report.plain(data.trace_count)]] : []), ["runs shown", Report.plain(runs.design.length)],
       ["failed", Report.plain(data.failed)], ["not done yet", Report.plain(data.missing)], ["axes", axisNames.join(", ") || "none"],
+      ...(data.constraints.length ? [["constraints", data.constraints.join("; ")], ["violate a constraint", Report.plain(violating.length)]] : []),
     ];
     const found = metricNames.includes("cycles") && runs.design.length ? compared(["cycles"]) : null;
     let sentence = runs.design.length ? "" : data.failed ? `No run succeeded: ${Report.plain(data.failed)} failed, as told below.` : "No run is done yet.";
-    if (found?.common.length) {
+    if (violating.length && violating.length === designs.length) sentence = "Every design point violates a constraint.";
+    else if (found?.common.length) {
       const means = found.kept.map((d) => [statistic(found.rows(d).map((row) => runs.cycles[row]), "mean"), d]).sort((a, b) => a[0] - b[0]);
       sentence = `Fastest on average: ${designs[means[0][1]]}, ${Report.told(Math.round(means[0][0]), "cycles")}`
         + (means.length > 1 ? `; slowest: ${designs[means.at(-1)[1]]}, ${(means.at(-1)[0] / means[0][0]).toFixed(2)} times as long.` : ".");
@@ -65,9 +80,10 @@ Report.pages.sweep = (data) => {
   function pareto() {
     let x = usual("onchip_bytes", 1), y = usual("cycles", 0), color = axisNames[0] ?? "", which = "mean";
     const note = Report.el("p", { class: "hint" }), list = Report.el("div");
+    const told = (p) => `${Report.safe(designs[p.design])}<br>${label(x)}: ${Report.told(p.x, metrics[x].unit)}<br>${label(y)}: ${Report.told(p.y, metrics[y].unit)}`;
     const build = () => {
-      const found = compared([x, y]), { points, front } = frontier(found, x, y, which);
-      const sx = Report.scale(metrics[x].unit, Math.max(...points.map((p) => p.x))), sy = Report.scale(metrics[y].unit, Math.max(...points.map((p) => p.y)));
+      const found = compared([x, y]), { points, front } = frontier(found, x, y, which), outside = infeasible(found, x, y, which), all = [...points, ...outside];
+      const sx = Report.scale(metrics[x].unit, Math.max(...all.map((p) => p.x))), sy = Report.scale(metrics[y].unit, Math.max(...all.map((p) => p.y)));
       note.textContent = overText(found);
       const groups = new Map();
       for (const point of points) {
@@ -78,9 +94,13 @@ Report.pages.sweep = (data) => {
       const dots = [...groups].map(([key, list]) => ({
         type: "scatter", mode: "markers", name: Report.safe(color ? `${color}=${key}` : key), x: list.map((p) => p.x / sx.divisor), y: list.map((p) => p.y / sy.divisor),
         marker: { size: list.map((p) => (p.best ? 12 : 8)), opacity: list.map((p) => (p.best ? 1 : 0.55)), line: { width: list.map((p) => (p.best ? 1.5 : 0)), color: Report.color("ink") } },
-        text: list.map((p) => `${Report.safe(designs[p.design])}<br>${label(x)}: ${Report.told(p.x, metrics[x].unit)}<br>${label(y)}: ${Report.told(p.y, metrics[y].unit)}${p.best ? "<br>Pareto-optimal" : ""}`), hovertemplate: "%{text}<extra></extra>",
+        text: list.map((p) => `${told(p)}${p.best ? "<br>Pareto-optimal" : ""}`), hovertemplate: "%{text}<extra></extra>",
       }));
-      return { data: [line, ...dots], layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(x)}`, sx.name) }, rangemode: "tozero" }, yaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(y)}`, sy.name) }, rangemode: "tozero" } } };
+      const crosses = outside.length ? [{
+        type: "scatter", mode: "markers", name: "violates a constraint", x: outside.map((p) => p.x / sx.divisor), y: outside.map((p) => p.y / sy.divisor), marker: { size: 8, symbol: "x-thin", line: { width: 1.5, color: Report.color("muted") } },
+        text: outside.map((p) => `${told(p)}${data.violated[p.design].map((c) => `<br>violates ${Report.safe(c)}`).join("")}`), hovertemplate: "%{text}<extra></extra>",
+      }] : [];
+      return { data: [...crosses, line, ...dots], layout: { hovermode: "closest", xaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(x)}`, sx.name) }, rangemode: "tozero" }, yaxis: { title: { text: Report.axisTitle(`${statistics[which]} ${label(y)}`, sy.name) }, rangemode: "tozero" } } };
     };
     const chart = Report.chart("design points by two metrics, with the Pareto front", build, { id: "pareto-chart", class: "tall" });
     const update = () => { chart.draw(); drawList(); };
@@ -213,9 +233,11 @@ Report.pages.sweep = (data) => {
       const stats = ["mean", "0.5", "0.95", "0.99", "1"], unit = metrics[metric].unit, values = { design: designs, runs: rowsOf.map((own) => own.length) };
       for (const which of stats) values[which] = rowsOf.map((own) => statistic(own.map((row) => runs[metric][row]).filter((v) => v !== null), which));
       for (const axis of axisNames) values[`axis ${axis}`] = axes[axis];
+      if (data.constraints.length) values.violates = data.violated.map((own) => own.join("; "));
       area.replaceChildren(Report.table("design points", [
         ...(axisNames.length ? axisNames.map((axis) => ({ key: `axis ${axis}`, label: axis, kind: axes[axis].every((v) => typeof v === "number") ? "number" : "text" })) : [{ key: "design", label: "design point", kind: "text" }]),
         ...stats.map((which) => ({ key: which, label: statistics[which], unit, kind: "number", format: (v) => (unit === "fraction" ? Report.percent(v) : Report.plain(v)) })), { key: "runs", label: "runs", kind: "number" },
+        ...(data.constraints.length ? [{ key: "violates", label: "violates", kind: "text" }] : []),
       ], values, designs.length, { filter: "Filter design points", hint: "tile=32", sort: ["mean", larger(metric)] }));
     }
     Report.section("designs", "Design points", Report.el("p", { class: "hint" }, "Over all runs of each design point that succeeded."), Report.el("div", { class: "tools" }, Report.choice("metric", options, metric, (v) => { metric = v; draw(); })), area);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +38,8 @@ class SweepTables:
     failures : ``design``, ``error`` and ``message`` of the others.
     missing : runs that are not done yet.
     spec, versions : the specification and what computed the runs.
+    constraints : of a search.
+    violated : those of them that design points violate, by the number of the point.
     """
 
     name: str
@@ -52,6 +54,8 @@ class SweepTables:
     missing: int
     spec: Mapping[str, Any]
     versions: Mapping[str, Any]
+    constraints: Sequence[str] = ()
+    violated: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 def sweep_document(tables: SweepTables) -> dict[str, Any]:
@@ -83,6 +87,8 @@ def sweep_document(tables: SweepTables) -> dict[str, Any]:
         "title": tables.name,
         "designs": [tables.labels[point] for point in points],
         "axes": axes,
+        "constraints": list(tables.constraints),
+        "violated": [list(tables.violated.get(point, ())) for point in points],
         "traces": {name: plain(values) for name, values in traces.items()},
         "trace_count": len(different),
         "trace_step": step,
@@ -117,7 +123,10 @@ def _comparisons(
 ) -> dict[str, Any]:
     """``measured``: number of the set of runs that have a metric, by metric; ``compared``: the
     design points and traces to compare where one or two of these sets, as ``0 1``, must have it.
+
+    Design points that violate a constraint are not compared.
     """
+    feasible = ~np.isin(tables.runs["point"].to_numpy(), list(tables.violated))
     valid = [tables.runs[name].is_valid().to_numpy(zero_copy_only=False) for name in metrics]
     sets: list[npt.NDArray[np.bool_]] = []
     measured = {}
@@ -129,7 +138,7 @@ def _comparisons(
     compared = {}
     for i, one in enumerate(sets):
         for j, other in enumerate(sets[i:], i):
-            points, traces = tables.compare(one & other)
+            points, traces = tables.compare(one & other & feasible)
             common = np.searchsorted(different, traces)
             compared[f"{i} {j}" if i < j else f"{i}"] = {
                 "designs": [place[point] for point in points],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stepsim.cli.main import main
-from stepsim.sweep import run_sweep
+from stepsim.sweep import Tuning, run_sweep, tune
 
 Command = Callable[..., int]
 
@@ -68,17 +68,34 @@ def stuck_run(tmp_path_factory: pytest.TempPathFactory, command: Command) -> Pat
     return folder / "run.parquet"
 
 
+SMALL_MODEL = {
+    "model_dim": 64, "experts": {"count": 4, "active": 2, "inner_dim": 32}, "name": "small",
+}  # fmt: skip
+
+
+def small_search(folder: Path, constraint: str) -> Tuning:
+    """Try all sixteen design points of a small space."""
+    spec = {
+        "name": "search",
+        "workload": "moe",
+        "model": SMALL_MODEL,
+        "traces": {"synthetic": {"tokens": 16, "layers": 2, "steps": 1, "seed": 3}},
+        "grid": {"tile": [1, 2, 4, "dynamic"], "tile_inter": [16, 32],
+                 "machine.hbm.channels": [8, 16]},
+        "search": {"objectives": ["cycles", "onchip_bytes"], "sampler": "grid", "trials": 16,
+                   "constraints": [constraint]},
+    }  # fmt: skip
+    return tune(spec, folder, jobs=1)
+
+
 @pytest.fixture(scope="session")
 def small_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six design points on two layers and two steps."""
     folder = tmp_path_factory.mktemp("sweep") / "tiles"
-    model = {
-        "model_dim": 64, "experts": {"count": 4, "active": 2, "inner_dim": 32}, "name": "small",
-    }  # fmt: skip
     spec = {
         "name": "tiles",
         "workload": "moe",
-        "model": model,
+        "model": SMALL_MODEL,
         "traces": {"synthetic": {"tokens": 16, "layers": 2, "steps": 2, "seed": 3}},
         "parameters": {"tile_inter": 16},
         "grid": {"tile": [2, 4, "dynamic"], "machine.hbm.channels": [8, 16]},

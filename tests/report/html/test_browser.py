@@ -13,7 +13,7 @@ import pytest
 from stepsim.results.writing import neighbor
 from stepsim.sweep import run_sweep
 from tests.report.html.browser import find_browser, opened
-from tests.report.html.conftest import Command
+from tests.report.html.conftest import Command, small_search
 from tests.report.html.hostile import NAMES, write_hostile_run
 
 NEIGHBORS = "matmul_up", "up"
@@ -285,7 +285,8 @@ def test_the_stall_tree_opens_by_keys(browser: Any, run_page: Path) -> None:
         line.focus()
         page.keyboard.press("Enter")
         opened_node = page.locator("#stall-tree details details[open]").first
-        assert "waits for memory" in opened_node.inner_text()
+        # What is inside is laid out after the key has been handled.
+        opened_node.get_by_text("waits for memory").first.wait_for()
         opened_node.get_by_role("button", name="Show in the graph").click()
         assert page.locator(".picked").text_content().startswith("load_")
 
@@ -381,3 +382,46 @@ def test_a_sweep_has_its_front_maps_and_best_designs(browser: Any, sweep_page: P
         assert len(cells(page, "design-table", 1)) == 6
         page.get_by_label("Filter design points").fill("dynamic")
         assert cells(page, "design-table", 1) == ["dynamic", "dynamic"]
+
+
+def test_a_search_shows_what_violates_its_constraints(
+    browser: Any, tmp_path: Path, command: Command
+) -> None:
+    folder = tmp_path / "search"
+    found = small_search(folder, "onchip_bytes <= 100e3")
+    violating = [trial for trial in found.trials if trial.violated]
+    assert (len(violating), len(found.front)) == (10, 3)
+    path = tmp_path / "search.html"
+    assert command("report", folder, "--out", path) == 0
+    with opened(browser, path) as page:
+        tiles = page.locator("#overview .tiles").inner_text()
+        assert re.search(r"constraints\s+onchip_bytes <= 100e3", tiles, re.IGNORECASE)
+        assert re.search(r"violate a constraint\s+10", tiles, re.IGNORECASE)
+        assert "violates a constraint" in page.locator("#pareto-chart .legend").text_content()
+        assert "10 design points that violate a constraint" in page.inner_text("#pareto")
+        crosses = page.locator("#pareto-chart .scatterlayer .trace").first.locator(".point")
+        assert crosses.count() == 10
+        crosses.first.scroll_into_view_if_needed()
+        box = crosses.first.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_selector("#pareto-chart .hovertext")
+        assert "violates onchip_bytes <= 100e3" in page.text_content("#pareto-chart .hovertext")
+        front = page.get_by_role("table", name="Pareto-optimal design points")
+        assert front.locator("tbody tr").count() == len(found.front)
+        page.get_by_label("Filter design points").fill("onchip")
+        assert len(cells(page, "design-table", 1)) == 10
+
+
+def test_a_search_of_which_nothing_is_feasible_says_so(
+    browser: Any, tmp_path: Path, command: Command
+) -> None:
+    folder = tmp_path / "search"
+    small_search(folder, "onchip_bytes <= 10")
+    path = tmp_path / "search.html"
+    assert command("report", folder, "--out", path) == 0
+    with opened(browser, path) as page:
+        assert page.inner_text("#overview .verdict") == "Every design point violates a constraint."
+        assert page.locator("#pareto-chart .scatterlayer .point").count() == 16
+        assert page.locator("#sections a").all_inner_texts() == [
+            "Overview", "Pareto front", "Design points", "Provenance",
+        ]  # fmt: skip

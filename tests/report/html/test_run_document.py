@@ -119,6 +119,14 @@ def test_the_largest_bound_is_named(busy: int, bus_bytes: int, sentence: str) ->
     assert verdict(row, found)["sentence"].startswith(sentence)
 
 
+def test_published_counts_are_no_bound() -> None:
+    row = {"cycles": 100, "flops": 900, "allocated_flops_per_cycle": 1}
+    units = pa.table({"name": ["a"], "busy": [5]})
+    assert [one["kind"] for one in bounds(row, units)] == ["compute", "busiest_operator"]
+    (found,) = bounds({**row, "counting": "published"}, units)
+    assert found["kind"] == "busiest_operator"
+
+
 def test_a_run_that_did_not_end_well_is_not_judged() -> None:
     told = verdict({"status": "deadlock", "cycles": 1234}, [])
     assert told["sentence"] == "The run ended in a deadlock after 1,234 cycles."

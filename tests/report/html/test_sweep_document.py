@@ -13,7 +13,8 @@ import pytest
 from stepsim.report.html import SweepTables, sweep_document
 from stepsim.results.columns import field
 from stepsim.sweep import run_sweep
-from stepsim.sweep.analysis.costs import compared_traces, design_costs
+from stepsim.sweep.analysis.common_traces import compared_traces
+from stepsim.sweep.analysis.costs import design_costs
 
 METRIC = field("cycles", "int64", "cycles", "length of the run")
 
