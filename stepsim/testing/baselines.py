@@ -114,6 +114,12 @@ def _is_counts(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_count, value.values()))
 
 
+def _is_depths(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        depth is None or (_is_count(depth) and depth) for depth in value.values()
+    )
+
+
 def _is_texts(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
@@ -134,6 +140,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "bindings": ("a mapping of texts", _is_texts),
     "machine": ("a name among 'machines'", _is_text),
     "fifo_depth": ("a whole number", _is_count),
+    "fifo_depths": ("a mapping of whole numbers from 1, or null", _is_depths),
     "plugins": ("a mapping of texts", _is_texts),
     "model_version": ("a whole number", _is_count),
     "stalls": ("lanes and cycles by operator", _is_stalls),

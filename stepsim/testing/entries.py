@@ -39,6 +39,7 @@ class Entry:
     machine : the whole machine, as :meth:`~stepsim.machine.Machine.to_dict` gives it, without the
         sentence that describes it.
     fifo_depth : tokens in FIFOs that do not state their own depth.
+    fifo_depths : depths that the check gave to single FIFOs, by name; None is unbounded.
     plugins : packages that add to the engine, with version and digest.
     model_version : of the timing model.
     stalls : cycles by operator and cause, see `stalls_of`.
@@ -53,6 +54,7 @@ class Entry:
     bindings: Mapping[str, str]
     machine: Mapping[str, Any]
     fifo_depth: int
+    fifo_depths: Mapping[str, int | None]
     plugins: Mapping[str, str]
     model_version: int
     stalls: Stalls
@@ -80,6 +82,7 @@ def measured(program: Program, result: Result, bindings: Mapping[Any, Any] | Non
         bindings={name: digest[:_DIGITS] for name, digest in sorted(known["bindings"].items())},
         machine={name: value for name, value in known["machine"].items() if name != "description"},
         fifo_depth=known["fifo_depth"],
+        fifo_depths=dict(sorted(known.get("fifo_depths", {}).items())),
         plugins=dict(sorted(known["plugins"].items())),
         model_version=known["model_version"],
         stalls=stalls_of(result.units, result.fifos),

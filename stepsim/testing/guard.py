@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.results import Result
     from stepsim.simulation import Limits
+    from stepsim.simulation.prepared import FifoDepth
 
 __all__ = ["Cycles", "CyclesCheckFailed"]
 
@@ -63,7 +64,7 @@ class Cycles:
         *,
         name: str | None = None,
         bindings: Mapping[Any, Any] | None = None,
-        fifo_depth: int | None = None,
+        fifo_depth: FifoDepth = None,
         limits: Limits | None = None,
         rtol: PerMetric = 0.0,
         atol: PerMetric = 0.0,

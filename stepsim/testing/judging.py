@@ -19,6 +19,7 @@ from stepsim.testing.entries import METRICS, Entry
 __all__ = ["Tolerance", "Verdict", "judge"]
 
 _MOST_STALLS = 12
+_MOST_DEPTHS = 8
 
 _WORDS = {
     "cycles": "cycles",
@@ -128,7 +129,7 @@ class Verdict:
             ("program", _told(one.program_hash, two.program_hash)),
             ("bindings", "; ".join(settings_changes(one.bindings, two.bindings))),
             ("machine", "; ".join(settings_changes(_settings(one), _settings(two)))),
-            ("FIFO depth", _told(one.fifo_depth, two.fifo_depth)),
+            ("FIFO depth", "; ".join(_depth_changes(one, two))),
             ("plugins", "; ".join(settings_changes(one.plugins, two.plugins))),
             ("timing model", _told(one.model_version, two.model_version, "MODEL_VERSION ")),
         ]
@@ -173,6 +174,19 @@ def _settings(entry: Entry) -> dict[str, object]:
 
 def _told(before: object, after: object, prefix: str = "") -> str:
     return "" if before == after else f"{prefix}{before} -> {after}"
+
+
+def _depth_changes(before: Entry, after: Entry) -> list[str]:
+    """How the depth of all FIFOs and those of single ones differ, the first few of many."""
+    named = [
+        {name: "unbounded" if depth is None else depth for name, depth in one.fifo_depths.items()}
+        for one in (before, after)
+    ]
+    changes = settings_changes(*named)
+    left = len(changes) - _MOST_DEPTHS
+    told = _told(before.fifo_depth, after.fifo_depth)
+    more = [f"and {left:,} more FIFOs"] if left > 0 else []
+    return [*([told] if told else []), *changes[:_MOST_DEPTHS], *more]
 
 
 def _listed(metrics: tuple[str, ...]) -> str:

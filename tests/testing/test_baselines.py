@@ -39,6 +39,9 @@ _ENTRIES = draw.builds(
     bindings=_TEXTS,
     machine=draw.builds(lambda name, n: {"name": name, "hbm": {"channels": n}}, _TEXT, _COUNT),
     fifo_depth=_COUNT,
+    fifo_depths=draw.dictionaries(
+        _TEXT, draw.one_of(draw.none(), draw.integers(min_value=1)), max_size=3
+    ),
     plugins=_TEXTS,
     model_version=_COUNT,
     stalls=_STALLS,
@@ -92,6 +95,7 @@ def test_lines_are_short_and_one_operator_has_one(document: tuple[Path, dict[str
         ("tests.test_a.linear.onchip_bytes", "", "expected a whole number or null, found ''"),
         ("tests.test_a.linear.machine", "x", "expected a name among 'machines', found 'x'"),
         ("tests.test_a.linear.bindings", {"a": 1}, "expected a mapping of texts, found {'a': 1}"),
+        ("tests.test_a.linear.fifo_depths", {"a": 0}, "numbers from 1, or null, found {'a': 0}"),
         ("tests.test_a.linear.stalls", {"a": {}}, "expected lanes and cycles by operator, found"),
         ("tests.test_a.linear.extra", 1, "tests.test_a.linear: expected the keys bindings, cycles"),
         ("extra", 1, "the document: expected the keys format, machines, tests, found"),

@@ -53,6 +53,27 @@ def test_a_slower_program_is_told_with_the_stalls_that_explain_it(project: Proje
     assert "guard.py:" not in done.stdout.str()
 
 
+def test_depths_of_single_fifos_are_part_of_the_baseline(project: Project) -> None:
+    program = linear(rows=512)
+    fifos = st.simulate(program).fifos["name"].to_pylist()
+    deep, file = dict.fromkeys(fifos, 8), project.file().with_name("depths.yaml")
+    st.size_fifos(program).save(file)
+    project.write(CHECK.format(f"linear(rows=512), fifo_depth={deep}"))
+    project.update()
+    assert project.baselines()["test_layer"]["linear"]["fifo_depths"] == deep
+    assert project.run().ret == 0
+    shallow = dict.fromkeys(fifos, 1) | {fifos[-1]: None}
+    project.write(CHECK.format(f"linear(rows=512), fifo_depth={shallow}"))
+    text = failure(project.run())
+    assert "FIFO depth: flatten#1 8 -> 1; flatten#1>0 8 -> 1; " in text
+    assert f"{fifos[-1]} 8 -> unbounded" in text
+    project.write(CHECK.format(f"linear(rows=512), fifo_depth={str(file)!r}"))
+    project.update()
+    sized = project.baselines()["test_layer"]["linear"]
+    assert sized["fifo_depths"].keys() == set(fifos)
+    assert sized["cycles"] == st.simulate(program, fifo_depth=file).cycles
+
+
 def test_own_work_comes_before_the_waits_that_follow_from_it(project: Project) -> None:
     project.write(CHECK.format("linear()"))
     project.update()
