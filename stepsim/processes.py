@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -146,12 +147,24 @@ def _outcome(folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) 
         with os.fdopen(handle, "wb") as file:
             file.write(data)
     except OSError as error:
-        problem = OutputError(
-            f"{folder}: a worker process cannot write there what it has computed "
-            f"({error.strerror}); make room, or set TMPDIR to another folder"
-        )
-        return pickle.dumps((False, problem))
+        return pickle.dumps(_Unwritten(folder, OSError(error.errno, error.strerror)))
     return pickle.dumps(Path(name))
+
+
+@dataclass(frozen=True)
+class _Unwritten:
+    """Why there is no file. Exceptions lose their cause when they are pickled."""
+
+    folder: str
+    cause: OSError
+
+    def error(self) -> OutputError:
+        error = OutputError(
+            f"{self.folder}: a worker process cannot write there what it has computed "
+            f"({self.cause.strerror}); make room, or set TMPDIR to another folder"
+        )
+        error.__cause__ = self.cause
+        return error
 
 
 def _loaded(data: bytes) -> tuple[bool, Any]:
@@ -167,7 +180,7 @@ def _loaded(data: bytes) -> tuple[bool, Any]:
         with suppress(OSError):  # the folder goes in the end
             found.unlink()
         found = pickle.loads(data)
-    return found  # type: ignore[no-any-return]
+    return (False, found.error()) if isinstance(found, _Unwritten) else found
 
 
 def _begin(parent: int, module: str, folder: str) -> None:

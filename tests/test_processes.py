@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import tempfile
 import threading
@@ -16,7 +15,7 @@ import psutil
 import pytest
 
 from stepsim.errors import OutputError
-from stepsim.processes import WorkerProcesses, _outcome
+from stepsim.processes import WorkerProcesses, _loaded, _outcome
 from tests.sweep.support import die_while_sending, kill_self
 
 
@@ -97,9 +96,11 @@ def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing(
 
 
 def test_results_that_cannot_be_put_down_are_an_error_of_the_place(tmp_path: Path) -> None:
-    succeeded, error = pickle.loads(_outcome(str(tmp_path / "gone"), bytes, (100_000,)))
+    succeeded, error = _loaded(_outcome(str(tmp_path / "gone"), bytes, (100_000,)))
     assert not succeeded
     assert isinstance(error, OutputError)
+    # A full disk has an exit code of its own, by the cause.
+    assert isinstance(error.__cause__, FileNotFoundError)
     assert str(error).startswith(f"{tmp_path / 'gone'}: a worker process cannot write there what")
 
 
