@@ -11,9 +11,11 @@ from typing import Any, cast
 from stepsim.errors import ArgError
 
 __all__ = [
+    "AUTO_DEPTH",
     "Range",
     "counted",
     "flag",
+    "is_depth_plan",
     "is_number",
     "is_whole",
     "label_of",
@@ -21,6 +23,9 @@ __all__ = [
     "shown",
     "text_of",
 ]
+
+AUTO_DEPTH = "auto"
+"""Said in place of a FIFO depth: a depth for each FIFO, the least bytes in all."""
 
 _PRINTED_BITS = 256
 _PRINTED_LETTERS = 200
@@ -114,6 +119,13 @@ def is_number(value: object) -> bool:
     except OverflowError:
         return False
     return True
+
+
+def is_depth_plan(value: object) -> bool:
+    """Whether what stands for a FIFO depth is text that asks for one for each FIFO, or a file."""
+    return isinstance(value, str) and (
+        value == AUTO_DEPTH or value.lower().endswith((".yaml", ".yml"))
+    )
 
 
 def scalar(what: str, value: object) -> float:

@@ -43,7 +43,8 @@ def pareto(
     """Show the Pareto-optimal design points of a sweep.
 
     Metrics are means over the runs of a design; p50_cycles, p95_cycles and p99_cycles are
-    percentiles, and cost is a sum of weighted columns.
+    percentiles, cost is a sum of weighted columns, and channels or any other number of the design
+    is that number, the smaller the better.
     """
     from dataclasses import asdict
 
@@ -75,11 +76,16 @@ def pareto(
     if absent:
         note(
             f"{absent} of {counted(designs, 'design point')} left out: none of their runs "
-            f"succeeded and {'has the metrics' if where is None else 'satisfies the condition'}"
+            + ("succeeded and has the metrics" if where is None else "satisfies the condition")
         )
     if costs.left_out:
-        verb = "lost" if where is None else "lost, or not chosen by --where"
-        few = [f"{c.label}: {c.lost:,} of {costs.all_traces:,} {verb}" for c in costs.left_out]
+        every = f"{costs.all_traces:,}"
+        few = [
+            f"{c.label}: {c.lost:,} of {every} lost"
+            if where is None
+            else f"{c.label}: {c.runs:,} of {every} runs satisfy the condition"
+            for c in costs.left_out
+        ]
         note(
             f"{len(few)} of {counted(designs, 'design point')} left out: with them, too few traces "
             f"would be left that all points finished{listing(few, _SHOWN_LEFT_OUT)}"
@@ -95,13 +101,14 @@ def pareto(
     if plot is not None:
         from stepsim.report import DesignLook, draw_designs
 
-        def named(axis: str | None) -> tuple[str | None, tuple[str, ...] | None]:
+        def named(option: str, axis: str | None) -> tuple[str | None, tuple[str, ...] | None]:
             if axis is None:
                 return None, None
-            full = find_name(axis, costs[0].values, "axis")
+            full = find_name(axis, costs[0].values, option)
             return full, tuple(str(c.values[full]) for c in costs)
 
-        (color_name, colors), (marker_name, markers) = named(color), named(marker)
+        (color_name, colors) = named("--color", color)
+        (marker_name, markers) = named("--marker", marker)
         third = None if z is None else costs.title(z)
         look = DesignLook(third, colors, markers, color_name, marker_name)
         draw_designs(costs, costs.title(x), costs.title(y), plot, costs.remark, look)
@@ -109,17 +116,22 @@ def pareto(
         names = {"x": x, "y": y} if z is None else {"x": x, "y": y, "z": z}
         print_json({**names, **asdict(costs)})
         return
-    lost = any(c.lost for c in costs)
-    several = costs.traces > 1
+    # With a condition, the runs that satisfy it stand beside those that are compared.
+    if where is None:
+        lost = ["lost"] if any(c.lost for c in costs) else []
+    else:
+        fewer = any(costs.all_traces - c.lost > c.runs for c in costs)
+        lost = ["satisfy condition"] if fewer else []
+    spread = [costs.traces > 1 and metric not in costs.design_values for metric in metrics]
     titles = []
-    for metric in metrics:
+    for metric, several in zip(metrics, spread, strict=True):
         titles.append(costs.title(metric))
         titles += ["p50", "p95", "p99"] if several else []
     show_table(
         [
             "design point",
             "runs",
-            *([("lost" if where is None else "left out")] if lost else []),
+            *lost,
             *titles,
             "Pareto-optimal",
         ],
@@ -127,8 +139,8 @@ def pareto(
             [
                 c.label,
                 c.runs,
-                *([c.lost] if lost else []),
-                *_judged_by((c.x, c.y, c.z), c.statistics, several=several),
+                *([c.lost if where is None else costs.all_traces - c.lost] if lost else []),
+                *_judged_by((c.x, c.y, c.z), c.statistics, spread),
                 "yes" if c.pareto_optimal else "",
             ]
             for c in sorted(costs, key=lambda cost: (cost.x, cost.y))
@@ -138,10 +150,11 @@ def pareto(
 
 
 def _judged_by(
-    values: Sequence[float | None], statistics: Sequence[Statistics], *, several: bool
+    values: Sequence[float | None], statistics: Sequence[Statistics], spread: Sequence[bool]
 ) -> list[str]:
+    """What a design is judged by, with its percentiles where ``spread`` says so."""
     found = []
-    for value, own in zip(values, statistics, strict=False):
+    for value, own, several in zip(values, statistics, spread, strict=False):
         found.append(number(value or 0.0))
         found += [number(one) for one in (own.p50, own.p95, own.p99)] if several else []
     return found

@@ -194,6 +194,10 @@ class _Compared:
             note(f"A and B count differently ({' and '.join(sorted(countings))}): {names}")
         self.regression = gate.of_runs(before.row, after.row)
         self.changed = provenance_changes(before.row["provenance"], after.row["provenance"])
+        # Limits are no part of what a run depends on, until one of them stops it.
+        statuses = [one.row["status"] for one in (before, after)]
+        if "limit" in statuses and statuses[0] != statuses[1]:
+            self.changed.append(f"a limit stopped {_HEADINGS[statuses.index('limit')]}")
         self.stalls = stall_changes(*(stalls_of(one.units, one.fifos) for one in (before, after)))
 
     def to_dict(self) -> dict[str, Any]:

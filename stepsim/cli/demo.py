@@ -11,12 +11,14 @@ import typer
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.fifo_depths import machine_text
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepsim.machine import Machine
+    from stepsim.simulation.case import Case
     from stepsim.workloads import Data
 
 __all__ = ["demo"]
@@ -56,9 +58,12 @@ def demo(
         heartbeat.phase(LOADING_ENGINE)
         warm_up()
         rows: list[dict[str, Any]] = []
+        told: dict[str, None] = {}
         for tile in _TILES:
             heartbeat.phase(f"tile {tile}")
-            rows.append(_simulated(tile, data, machine))
+            case = _case(tile, data, machine)
+            told[machine_text(case)] = None
+            rows.append(_simulated(case, data))
         heartbeat.phase("writing")
         table, picture = out / "tilings.parquet", out / "cycles-against-memory.png"
         provenance = {
@@ -78,7 +83,7 @@ def demo(
         draw_tilings(points, title, picture, counting=_COUNTING)
 
     show(
-        f"machine {machine.summary()}",
+        *(f"machine {text}" for text in told),
         f"routing {routing.source}\n",
         comparison_table({row["tile"]: row for row in rows}, "tile", title),
     )
@@ -88,15 +93,19 @@ def demo(
         raise typer.Exit(RUN_FAILED)
 
 
-def _simulated(tile: int | str, data: Data, machine: Machine) -> dict[str, Any]:
-    """The row of one tiling, with the compute bandwidths of the published experiment."""
+def _case(tile: int | str, data: Data, machine: Machine) -> Case:
+    """One tiling, with the compute bandwidths of the published experiment."""
     from stepsim.simulation.case import Case
     from stepsim.workloads import Moe, resolve
     from stepsim.workloads.loading import find_workload
 
     given = {"model": _MODEL, "tile": tile}
     resolved = resolve(Moe, given, machine=machine, config="published", data=[data])
-    case = Case(find_workload("moe"), resolved, data, machine, _COUNTING)
+    return Case(find_workload("moe"), resolved, data, machine, _COUNTING)
+
+
+def _simulated(case: Case, data: Data) -> dict[str, Any]:
+    """The row of one tiling."""
     done = case.run(data)
     return {
         **case.describe(data),

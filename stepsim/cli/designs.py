@@ -45,7 +45,8 @@ def best(
     if missing := count_missing(folder):
         note(f"{folder}: {counted(missing, 'run')} not done yet; continue the sweep with --resume")
     if found.left_out:
-        note(f"{found.left_out} times a design was not compared, because it lost runs of a group")
+        times = counted(found.left_out, "time")
+        note(f"{times} a design was not compared, because it lost runs of a group")
     if json:
         print_json(asdict(found) | {"objective": found.objective._asdict()})
         return

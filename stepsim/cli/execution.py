@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from stepsim.results import Result
     from stepsim.simulation.case import Case
 
-__all__ = ["RunOptions", "limits_of", "nested", "run_choice", "settings_text"]
+__all__ = ["NO_PATH", "RunOptions", "limits_of", "nested", "run_choice", "settings_text"]
+
+NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
 _FIX_SECONDS: Final = 3.0
 """Time for the least fix of a deadlock."""
@@ -64,8 +67,8 @@ class RunOptions(RecordOptions):
     ] = False
 
 
-def run_choice(choice: Choice, options: RunOptions) -> None:
-    """Build, simulate and print what was chosen."""
+def run_choice(choice: Choice, options: RunOptions) -> int:
+    """Build, simulate and print what was chosen; its cycles."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
     limits = limits_of(options.max_cycles, options.max_seconds)
@@ -106,6 +109,11 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
             heartbeat.phase("searching the least fix of the deadlock")
             fix = _fix(case, traces, result, limits)
         record["fix"] = None if fix is None else fix.to_dict()
+
+        @cache
+        def segments() -> pa.Table | None:
+            return _path(case, traces, limits, result)
+
         if options.out is not None:
             heartbeat.phase("writing")
             from stepsim.report.run_file import write_run
@@ -118,7 +126,7 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
                     parameter_columns(choice.workload),
                     result,
                     options.timeline_bins,
-                    _path(case, traces, limits) if options.record else None,
+                    segments() if options.record else None,
                 )
             except UnicodeEncodeError as error:
                 # A file name may have bytes that are no text.
@@ -126,7 +134,7 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
                     f"{options.out}: cannot be written: {error.object!r} is no text in UTF-8; "
                     "rename the file"
                 ) from None
-        options.write(result, heartbeat.phase, lambda: _path(case, traces, limits))
+        options.write(result, heartbeat.phase, segments)
 
     if options.json:
         note(f"machine {machine_text(case)}")
@@ -138,8 +146,9 @@ def run_choice(choice: Choice, options: RunOptions) -> None:
     for sentence in result.notes:
         note(sentence)
     if result.status != "ok":
-        note(f"run failed, status {result.status}: {result.diagnosis}")
+        note(f"run failed, {result.diagnosis}")
         raise typer.Exit(RUN_FAILED)
+    return int(result.cycles)
 
 
 def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
@@ -173,13 +182,20 @@ def _show_fix(fix: DeadlockFix) -> None:
         show("`stepsim why` and st.fix_deadlock search for longer")
 
 
-def _path(case: Case, traces: Traces, limits: dict[str, Any]) -> pa.Table:
-    """The critical path of a run, by recording it once more with paces."""
+def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) -> pa.Table | None:
+    """The critical path of a run, by recording it once more with paces.
+
+    None, with a note, where a limit of wall time stopped that run elsewhere.
+    """
     from stepsim.explain.path import critical_path
     from stepsim.simulation import Limits
 
     indices = case.bound(traces.data)
-    return critical_path(case.prepared, bindings=indices, limits=Limits(**limits)).segments
+    found = critical_path(case.prepared, bindings=indices, limits=Limits(**limits))
+    if (found.status, found.cycles) != (result.status, result.cycles):
+        note(NO_PATH)
+        return None
+    return found.segments
 
 
 def _record(

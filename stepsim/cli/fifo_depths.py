@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stepsim.arguments import counted
+from stepsim.arguments import AUTO_DEPTH, counted, is_depth_plan
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from stepsim.workloads.parameters import Data, Field
 
 __all__ = [
-    "AUTO", "depth_field", "depth_parameter", "machine_text", "named_depths", "taken_depths",
+    "depth_field", "depth_parameter", "machine_text", "named_depths", "taken_depths",
     "with_depths",
 ]  # fmt: skip
-
-AUTO = "auto"
 
 _METAVAR = "N|auto|FILE.yaml"
 _ALSO = "auto finds the least bytes, FILE.yaml has depths by name, as `stepsim size` writes it"
@@ -54,9 +52,9 @@ def depth_field(known: Mapping[str, Field], name: str) -> tuple[str, Any, None]:
 def taken_depths(name: str, known: Mapping[str, Field], given: Any) -> tuple[str | None, Any]:
     """``auto`` or a file, if the option has it, and the parameters without it."""
     text = getattr(given, name) if name else None
-    if text is None or (name in known and not _is_plan(text)):
+    if text is None or (name in known and not is_depth_plan(text)):
         return None, given
-    if not _is_plan(text):
+    if not is_depth_plan(text):
         raise ArgError(
             f"--fifo-depth: expected auto or FILE.yaml, found '{text}'; this workload has no "
             "parameter for one depth of all FIFOs, --set fifo.depth=N gives the machine's"
@@ -64,19 +62,16 @@ def taken_depths(name: str, known: Mapping[str, Field], given: Any) -> tuple[str
     return text, replace(given, **{name: None})
 
 
-def _is_plan(text: str) -> bool:
-    return text == AUTO or text.lower().endswith((".yaml", ".yml"))
-
-
 def with_depths(case: Case, depths: str | None, data: Data) -> Case:
     """The case with the depths of a file, or those that are the least for these data."""
     if depths is None:
         return case
-    if depths != AUTO:
+    if depths != AUTO_DEPTH:
         return case.with_fifo_depths(depths)
     from stepsim.explain.sizing import sized
 
-    return case.with_fifo_depths(sized(case.prepared, case.bound(data)).depths)
+    found = sized(case.unsized, case.bound(data), stated=case.sizes_stated)
+    return case.with_fifo_depths(found.depths)
 
 
 _ORIGINS = {

@@ -113,7 +113,9 @@ def _show(
     from rich.text import Text
 
     if every:
-        typer.echo(str(case.built.program))
+        from stepsim.graph.draw import listing
+
+        typer.echo(listing(case.metrics))
     else:
         show(_folded_operators(case.built.program))
     title = f"\nmetrics, counted as {case.counting}"

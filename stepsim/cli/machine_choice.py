@@ -33,7 +33,7 @@ class MachineChoice:
         ),
     ] = None
 
-    def load(self, default: str = DEFAULT_MACHINE) -> Machine:
+    def load(self, default: str | Machine = DEFAULT_MACHINE) -> Machine:
         """The machine; ``default`` is the one to take when none is given.
 
         Raises

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Annotated, Final
 
 import typer
@@ -124,10 +124,26 @@ def _leave_cycles() -> None:
 
 
 class _WithoutPandas:
-    """Hides pandas: pyarrow imports it wherever it is installed, and nothing here needs it."""
+    """Hides pandas from pyarrow, which imports it wherever it is installed; nothing here needs it.
+
+    Code of users and of other packages gets it.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> None:
-        if fullname == "pandas":
+        if fullname == "pandas" and _importer() in ("pyarrow", "stepsim"):
             raise ModuleNotFoundError("not needed on the command line", name=fullname)
+
+
+def _importer() -> str:
+    """The package of the code that imports; compiled code counts as its caller."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _package(frame) == "importlib":
+        frame = frame.f_back
+    return _package(frame)
+
+
+def _package(frame: FrameType) -> str:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from stepsim.workloads.models import MoEShape
 
 __all__ = [
+    "Address",
     "AllowMissing",
+    "Backend",
     "Config",
     "Cost",
     "Counting",
     "FailAbove",
+    "Jobs",
     "Json",
     "Layer",
     "Markdown",
@@ -33,6 +36,13 @@ __all__ = [
 _MOST_BITS = 40
 _COUNTINGS = ("executed", "published", "paper")  # here, since their module loads pyarrow
 
+Jobs = Annotated[int, typer.Option(min=1, help="Number of worker processes.")]
+Backend = Annotated[
+    Literal["local", "dask", "ray"], typer.Option(help="Backend that computes the runs.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Markdown = Annotated[
     bool, typer.Option("--markdown", help="Print Markdown, for a comment on a pull request.")

@@ -58,7 +58,9 @@ def _run_document(tables: RunTables) -> dict[str, Any]:
 def _sweep_tables(folder: Path) -> SweepTables:
     from stepsim.report.html import SweepTables
     from stepsim.results.columns import MEASURES
-    from stepsim.sweep.analysis.costs import CONTENT_COLUMNS, compared_traces, trace_numbers
+    from stepsim.sweep.analysis.common_traces import CONTENT_COLUMNS, compared_traces, trace_numbers
+    from stepsim.sweep.analysis.feasibility import search_constraints, violated_constraints
+    from stepsim.sweep.analysis.frame import read_frame
     from stepsim.sweep.analysis.labels import TRACE_COLUMNS
     from stepsim.sweep.analysis.measured import count_missing, read_succeeded
     from stepsim.sweep.analysis.tables import read_failures
@@ -69,6 +71,7 @@ def _sweep_tables(folder: Path) -> SweepTables:
     runs, labels = read_succeeded(folder, MEASURES, columns)
     points = runs["point"].to_numpy()
     numbers = trace_numbers(runs)
+    constraints = search_constraints(folder)
     return SweepTables(
         name=str(manifest.spec.get("name") or folder.name),
         runs=runs,
@@ -82,4 +85,6 @@ def _sweep_tables(folder: Path) -> SweepTables:
         missing=count_missing(folder),
         spec=manifest.spec,
         versions=load_manifest(folder).get("versions", {}),
+        constraints=constraints,
+        violated=violated_constraints(read_frame(folder)) if constraints and len(runs) else {},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepsim.cli.execution import RunOptions, run_choice
+from stepsim.cli.groups import run_groups
 from stepsim.cli.workload_group import workload_app
 
 __all__ = ["app"]
@@ -11,5 +12,5 @@ app = workload_app(
     "Simulate a workload: one of those below, FILE.py[:NAME] with a function that returns a "
     "program, or graph.pb, a program of the public graph format.",
     RunOptions,
-    run_choice,
+    run_groups(run_choice),
 )

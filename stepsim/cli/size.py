@@ -80,10 +80,10 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
         warm_up()
         heartbeat.phase("sizing FIFOs")
         sizes = sized(
-            case.prepared,
+            case.unsized,
             case.bound(traces.data),
             slowdown=options.slowdown,
-            stated=options.stated,
+            stated=options.stated or case.sizes_stated,
             limits=Limits(max_cycles=options.max_cycles),
         )
         uniform = sizes.uniform()
@@ -105,9 +105,9 @@ def _write(out: Path, sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | Non
     from stepsim.results.writing import write_tables
 
     beside = {"fifos": sizes.table, "uniform": uniform}
-    write_tables(
-        out.with_suffix(".parquet"), beside if curve is None else beside | {"pareto": curve}
-    )
+    if curve is not None:
+        beside["pareto"] = curve
+    write_tables(out.with_suffix(".parquet"), beside, optional=["pareto"])
     sizes.save(out)
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
-from stepsim.cli.options import Json
+from stepsim.cli.options import Address, Backend, Jobs, Json
 
 if TYPE_CHECKING:
     from stepsim.sweep import Plan, SweepProgress, SweepSummary
 
-__all__ = ["sweep", "tell_end"]
+__all__ = ["end_told", "sweep"]
 
 _SHOWN_FAILURES = 5
 
@@ -24,13 +25,9 @@ _SHOWN_FAILURES = 5
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the sweep.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
-    backend: Annotated[
-        Literal["local", "dask", "ray"], typer.Option(help="Backend that computes the runs.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
-    ] = None,
+    jobs: Jobs = 1,
+    backend: Backend = "local",
+    address: Address = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only check, count the runs and estimate the time.")
@@ -39,27 +36,41 @@ def sweep(
 ) -> None:
     """Run every design point of a specification on every trace."""
     from stepsim.errors import ArgError
-    from stepsim.sweep import Ended, check_backend
-    from stepsim.sweep.signals import ended_by_signals
+    from stepsim.sweep import check_backend
 
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
     check_backend(backend, address)
+    with end_told(out):
+        _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+
+
+@contextmanager
+def end_told(out: Path | None) -> Iterator[None]:
+    """Say on stderr that a signal ended what writes into ``out``, with its exit code.
+
+    Raises
+    ------
+    typer.Exit : a signal ended it.
+    """
+    from stepsim.sweep import Ended
+    from stepsim.sweep.signals import ended_by_signals
+
     # What is told of the first signal is not interrupted by a second one.
     with ended_by_signals() as ending:
         try:
-            _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+            yield
         except KeyboardInterrupt:
             ending.process_ends = True
-            tell_end("interrupted", out)
+            _tell_end("interrupted", out)
             raise typer.Exit(SIGNAL + signal.SIGINT) from None
         except Ended as ended:
             ending.process_ends = True
-            tell_end(f"ended by {ended.signal.name}", out)
+            _tell_end(f"ended by {ended.signal.name}", out)
             raise typer.Exit(SIGNAL + ended.signal) from None
 
 
-def tell_end(how: str, out: Path | None) -> None:
+def _tell_end(how: str, out: Path | None) -> None:
     """Say on stderr that a sweep ended early, and what is kept."""
     kept = ""
     if out is not None and (out / "sweep.json").exists():
@@ -73,7 +84,7 @@ def _sweep(
     spec: Path,
     out: Path | None,
     jobs: int,
-    backend: Literal["local", "dask", "ray"],
+    backend: Backend,
     address: str | None,
     *,
     resume: bool,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepsim.cli.console import note, number, print_json, show, show_table
-from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
-from stepsim.cli.options import Json
-from stepsim.cli.sweep import tell_end
+from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.options import Address, Backend, Jobs, Json
+from stepsim.cli.sweep import end_told
 
 if TYPE_CHECKING:
     from stepsim.sweep import TuneProgress, Tuning
@@ -26,46 +25,30 @@ _SHOWN_REASONS = 5
 def tune(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the search.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")],
-    jobs: Annotated[int, typer.Option(min=1, help="Number of worker processes.")] = 1,
-    backend: Annotated[
-        Literal["local", "dask", "ray"], typer.Option(help="Backend that computes the runs.")
-    ] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
-    ] = None,
+    jobs: Jobs = 1,
+    backend: Backend = "local",
+    address: Address = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the search in DIR.")] = False,
     json: Json = False,
 ) -> None:
     """Search the design space of a specification for the Pareto-optimal designs."""
     from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.sweep import Ended
     from stepsim.sweep import tune as search
-    from stepsim.sweep.signals import ended_by_signals
 
-    with ended_by_signals() as ending:
-        try:
-            with Heartbeat() as heartbeat:
-                heartbeat.phase("reading the specification and the traces")
+    with end_told(out), Heartbeat() as heartbeat:
+        heartbeat.phase("reading the specification and the traces")
 
-                def report(progress: TuneProgress) -> None:
-                    heartbeat.phase("searching")
-                    heartbeat.progress(
-                        f"{progress.trials:,} of {progress.limit:,} designs, "
-                        f"{progress.front:,} Pareto-optimal, {progress.seconds:.0f} s"
-                    )
+        def report(progress: TuneProgress) -> None:
+            heartbeat.phase("searching")
+            heartbeat.progress(
+                f"{progress.trials:,} of {progress.limit:,} designs, "
+                f"{progress.front:,} Pareto-optimal, {progress.seconds:.0f} s"
+            )
 
-                found = search(
-                    spec, out, jobs=jobs, backend=backend, address=address, resume=resume,
-                    progress=report,
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            ending.process_ends = True
-            tell_end("interrupted", out)
-            raise typer.Exit(SIGNAL + signal.SIGINT) from None
-        except Ended as ended:
-            ending.process_ends = True
-            tell_end(f"ended by {ended.signal.name}", out)
-            raise typer.Exit(SIGNAL + ended.signal) from None
+        found = search(
+            spec, out, jobs=jobs, backend=backend, address=address, resume=resume,
+            progress=report,
+        )  # fmt: skip
     if json:
         print_json({**found.to_dict(), "front": [t.number for t in found.front], "out": str(out)})
     else:

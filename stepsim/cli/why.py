@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from stepsim.cli.console import note, print_json, show
-from stepsim.cli.execution import limits_of, settings_text
+from stepsim.cli.execution import NO_PATH, limits_of, settings_text
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.fifo_depths import machine_text, with_depths
 from stepsim.cli.options import Config, Json, check_output
@@ -24,7 +24,6 @@ __all__ = ["WhyOptions", "app", "why_choice"]
 
 
 _WIDTH: Final = 80
-_NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
     else:
         show(str(found))
         if options.path:
-            show("", _NO_PATH if found.path is None else found.path.folded())
+            show("", NO_PATH if found.path is None else found.path.folded())
         if options.what_if and found.what_if is not None:
             show("", found.what_if.text(every=True))
         about = f"machine {machine_text(case)}", settings_text(case)

@@ -50,7 +50,7 @@ class Choice:
     def load_machine(self, config: str | None) -> Machine:
         """The machine given, else that of the published experiment, else the usual one."""
         own = self.workload.published_machine if config == "published" else None
-        return self.machine.load(own or DEFAULT_MACHINE)
+        return self.machine.load(own or self.workload.own_machine or DEFAULT_MACHINE)
 
     def read(self, *, required: bool) -> Traces:
         """The traces that the workload is fed with.
@@ -92,9 +92,11 @@ class Choice:
                 resolved = resolve(
                     self.workload, self.given, machine=machine, config=config, data=[traces.data]
                 )
-            return Case(self.source, resolved, traces.data, machine, counting_of(counting, config))
+            made = Case(self.source, resolved, traces.data, machine, counting_of(counting, config))
         except ParameterError as error:
             raise ArgError(error.told(option_name)) from None
+        made.require_one_program("this command")
+        return made
 
 
 def option_name(parameter: str) -> str:

@@ -141,6 +141,13 @@ def test_a_run_that_fails_now_is_a_regression(made: Made, cli: Cli) -> None:
     assert "status" in cli("compare", a, b).out
 
 
+def test_a_run_that_a_limit_stopped_is_told(made: Made, cli: Cli) -> None:
+    a, b = made("a"), made("b", "--max-cycles", 100, code=1)
+    assert cli("compare", a, b, "--json").json()["changed"] == ["a limit stopped B"]
+    assert "what changed:\n  a limit stopped A\n" in cli("compare", b, a).out
+    assert cli("compare", b, b, "--json").json()["changed"] == []
+
+
 def test_stalls_that_are_cut_off_are_counted(made: Made, cli: Cli) -> None:
     a, b = made("a"), made("b", "--rows", 128)
     stalls = len(cli("compare", a, b, "--json").json()["stalls"])

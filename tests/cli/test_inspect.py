@@ -103,6 +103,16 @@ def test_all_lists_every_operator(cli: Cli) -> None:
     assert sum("'silu." in line for line in outcome.out.splitlines()) == 8
 
 
+@pytest.mark.parametrize("counting", ["executed", "published"])
+def test_operators_and_totals_are_counted_alike(cli: Cli, counting: str) -> None:
+    sizes = ("--batch", 64, "--hidden", 256, "--intermediate", 512, "--tile", 16)
+    options = ("inspect", "swiglu", *sizes, "--tile-inter", 32, "--counting", counting)
+    text, numbers = cli(*options, "--all").out, cli(*options, "--json").json()["numbers"]
+    assert f"counted as {counting})" in text.splitlines()[0]
+    for letter, name in (("T", "offchip_bytes"), ("M", "onchip_bytes")):
+        assert sum(map(int, re.findall(rf"{letter}=(\d+)", text))) == numbers[name]
+
+
 @pytest.mark.parametrize(("language", "start"), [("dot", "digraph"), ("mermaid", "flowchart")])
 def test_graph_languages(cli: Cli, language: str, start: str) -> None:
     outcome = cli(*MIXTRAL, "--tile", 16, "--graph", language)

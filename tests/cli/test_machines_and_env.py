@@ -58,7 +58,7 @@ def test_machines_lists_names_numbers_and_sources(cli: Cli) -> None:
 
 def test_machines_json(cli: Cli) -> None:
     machines = cli("machines", "--json").json()
-    assert list(machines) == ["sda-1024", "sda-2026", "sda-hdl"]
+    assert list(machines) == ["sda-1024", "sda-2026", "sda-hdl", "u55c"]
     assert machines["sda-1024"]["peak_bandwidth"] == 1024
 
 
@@ -97,7 +97,7 @@ def test_schema_is_json(cli: Cli) -> None:
         (
             ("--show", "sda-1023"),
             "error: unknown machine 'sda-1023'; did you mean 'sda-1024'? "
-            "Known machines: sda-1024, sda-2026, sda-hdl; or give the path of a YAML file.\n",
+            "Known machines: sda-1024, sda-2026, sda-hdl, u55c; or give the path of a YAML file.\n",
         ),
         (
             ("--show", "sda-hdl", "--set", "hbm.channels"),

@@ -124,7 +124,7 @@ def test_a_deadlock_ends_with_code_1_and_is_explained(cli: Cli) -> None:
     assert (found["status"], found["compute_utilization"]) == ("deadlock", None)
     reasons = [wait["reason"] for wait in found["diagnosis"]["circular_wait"]]
     assert reasons.count("slot") == 1
-    assert "run failed, status deadlock: deadlock: 8 of 8 units are blocked" in outcome.err
+    assert "run failed, deadlock: 8 of 8 units are blocked" in outcome.err
     assert "these units form a circular wait:" in outcome.err
     assert (found["fix"]["status"], found["fix"]["is_least"]) == ("fixed", True)
     human = cli("run", "stuck.py")
@@ -348,3 +348,16 @@ def test_what_it_raises_ends_with_its_traceback(
     assert 'own.py", line' in outcome.err
     assert "/stepsim/" not in outcome.err
     assert outcome.err.endswith(ending)
+
+
+def test_code_of_users_may_import_pandas(tmp_path: Path) -> None:
+    """The command line keeps it from pyarrow alone, for which it would be loaded in vain."""
+    file = tmp_path / "tables.py"
+    file.write_text(f"import pandas\n{PROGRAM}")
+    done = subprocess.run(
+        [sys.executable, "-m", "stepsim", "inspect", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import stepsim as st
+from stepsim.explain import CriticalPath, critical_path
 from stepsim.results.writing import neighbor
 from stepsim.simulation.case import Case
 
@@ -45,6 +48,21 @@ def test_what_an_earlier_run_left_goes(feed, tmp_path: Path) -> None:
     assert names(tmp_path) == {f"run{part}.parquet" for part in ("", ".units", ".fifos")}
 
 
+def test_the_path_of_a_run_that_stopped_elsewhere_is_left_out(
+    feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(prepared: st.Prepared, **how: Any) -> CriticalPath:
+        """As if the limit of wall time stopped the run, which takes longer when it is recorded."""
+        return critical_path(prepared, bindings=how["bindings"], limits=st.Limits(max_cycles=100))
+
+    monkeypatch.setattr("stepsim.explain.path.critical_path", stopped)
+    outcome = feed("--record", "--out", tmp_path / "run.parquet", "--perfetto", tmp_path / "trace")
+    assert outcome.code == 0
+    assert outcome.err.count("no critical path: a limit stopped the run") == 1
+    assert "run.path.parquet" not in names(tmp_path)
+    assert b"critical path" not in (tmp_path / "trace").read_bytes()
+
+
 @pytest.mark.parametrize("table", ["timeline", "path", "units", "fifos"])
 def test_a_report_refuses_tables_of_another_run(cli, feed, tmp_path: Path, table: str) -> None:
     pytest.importorskip("plotly")
@@ -70,6 +88,15 @@ def test_files_of_timeline_and_events(feed, tmp_path: Path) -> None:
     kinds = set(pq.read_table(events)["event"].to_pylist())
     assert {"work", "wait", "access", "token"} <= kinds
     assert b"critical path" in trace.read_bytes()
+
+
+def test_a_span_after_the_end_is_told_with_the_end(feed, tmp_path: Path) -> None:
+    trace = tmp_path / "run.pftrace"
+    cycles = feed("--json").json()["cycles"]
+    outcome = feed("--perfetto", trace, "--span", f"{cycles}:{cycles + 9}")
+    assert outcome.code == 2
+    assert f"but the run ends at cycle {cycles:,}" in outcome.err.replace("\n", " ")
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_limit_ends_with_code_1_and_still_reports(run) -> None:
     outcome = run("--json", "--max-cycles", 100)
     assert outcome.code == 1
     assert outcome.json()["status"] == "limit"
-    assert "status limit" in outcome.err
+    assert "run failed, stopped by the limit max_cycles" in outcome.err
 
 
 def test_a_process_of_its_own(trace: Path) -> None:

@@ -87,7 +87,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     "machine": (
         {"machine": "sda1024"},
         "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: sda-1024, "
-        "sda-2026, sda-hdl; ",
+        "sda-2026, sda-hdl, u55c; ",
     ),
     "machine key": (
         {"set": "channels=4"},
@@ -191,7 +191,7 @@ SWIGLU: dict[str, tuple[dict[str, Any], str]] = {
     "no hidden": ({"hidden": 0}, "--hidden: expected a whole number from 1, found 0\n"),
     "sizes": (
         {"hidden": None, "intermediate": None},
-        "--hidden: missing (width of the activations, which is not tiled); expected a whole number "
+        "--hidden: missing (width of the activations; it is not tiled); expected a whole number "
         "from 1\n--intermediate: missing (inner dimension); expected a whole number from 1\n",
     ),
 }

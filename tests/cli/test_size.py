@@ -25,6 +25,8 @@ def test_depths_are_found_written_and_run(cli: Cli, tmp_path: Path) -> None:
     run = cli("run", "swiglu", *LAYER, "--fifo-depth", out, "--json").json()
     assert [run["cycles"]] == sizes["cycles"]
     assert run["fifo_depths"] == sizes["depths"]
+    assert cli("size", "swiglu", *LAYER, "--out", out).code == 0
+    assert not (tmp_path / "depths.pareto.parquet").exists()  # it is of other depths
 
 
 def test_the_tables_for_people(cli: Cli) -> None:
@@ -53,6 +55,28 @@ def test_a_file_for_another_layer(cli: Cli, tmp_path: Path) -> None:
     other = cli("run", "swiglu", *LAYER[:-1], 64, "--fifo-depth", out)
     assert other.code == 2
     assert "the depths are for program 'swiglu_16_32'" in other.err
+
+
+def test_a_file_holds_whatever_the_default_depth_is(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "depths.yaml"
+    sizes = cli("size", "swiglu", *LAYER, "--out", out, "--json").json()
+    deeper = cli("size", "swiglu", *LAYER, "--fifo-depth", 7, "--out", tmp_path / "other.yaml")
+    assert deeper.code == 0, deeper.err
+    for path in (out, tmp_path / "other.yaml"):
+        run = cli("run", "swiglu", *LAYER, "--fifo-depth", path, "--json").json()
+        assert (run["fifo_depths"], [run["cycles"]]) == (sizes["depths"], sizes["cycles"])
+
+
+def test_the_default_depth_matters_to_a_file_that_leaves_fifos_out(
+    cli: Cli, tmp_path: Path
+) -> None:
+    out = tmp_path / "depths.yaml"
+    assert cli("size", "swiglu", *LAYER, "--fifo-depth", 7, "--out", out).code == 0
+    lines = out.read_text().splitlines()
+    out.write_text("\n".join(lines[:-1]) + "\n")
+    refused = cli("run", "swiglu", *LAYER, "--fifo-depth", out)
+    assert refused.code == 2
+    assert "the depths are for program 'swiglu_16_32'" in refused.err
 
 
 def test_a_workload_without_a_depth_of_its_own(cli: Cli, tmp_path: Path) -> None:
