@@ -199,7 +199,7 @@ def test_workloads_page(
         out, err = capsys.readouterr()
         assert ended.value.code == (1 if command is stuck else 0), (command, err)
         if command is stuck:
-            assert "status deadlock" in err
+            assert "run failed, deadlock" in err
     assert all(option in out for option in ("--routing", "--tile", "--fifo-depth", "Rows per tile"))
     runs = open_table("tiles").to_table(columns=["m", "tile", "status"]).to_pylist()
     assert len(runs) == 12

@@ -151,6 +151,12 @@ print(result)
 assert result.status == "ok"
 """
 
+TABLES = """
+assert result.units.num_rows > 3 and result.fifos.num_rows > 2
+assert result.to_arrow()["status"].to_pylist() == ["ok"]
+"""
+"""Reads the tables of that run."""
+
 
 @pytest.fixture(scope="module")
 def environment() -> dict[str, str]:
@@ -176,8 +182,12 @@ def environment() -> dict[str, str]:
             "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io",
             "stepsim.workloads",
         }),
+        (SMALL + TABLES, [], {"pandas", "rich"}),
+        (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--out", "run.parquet"],
+         {"pandas"}),
     ],
-    ids=["run", "run-dynamic", "run-json", "inspect", "run-help", "help", "machines", "python"],
+    ids=["run", "run-dynamic", "run-json", "inspect", "run-help", "help", "machines", "python",
+         "python-tables", "run-out"],
 )  # fmt: skip
 def test_nothing_heavy_is_imported_without_need(
     tmp_path: Path, environment: dict[str, str], code: str, arguments: list[str], unused: set[str]
@@ -188,7 +198,7 @@ def test_nothing_heavy_is_imported_without_need(
     told = f"sys.stderr.write('imported: ' + ' '.join({unused!r} & sys.modules.keys()))"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\n{told}", *arguments],
-        env=environment, capture_output=True, text=True,
+        env=environment, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout

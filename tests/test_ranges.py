@@ -11,7 +11,7 @@ import stepsim as st
 from stepsim.arguments import Range, label_of
 from stepsim.errors import ArgError
 from stepsim.graph import fn, limits
-from stepsim.simulation.prepare import SEED
+from stepsim.simulation.prepared import SEED
 from stepsim.trace_io import routing
 from tests.graph.support import scratch, tiles
 

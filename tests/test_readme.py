@@ -42,7 +42,7 @@ def test_commands(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str
     commands = [
         line for block in blocks("sh") for line in block.splitlines() if "bin/stepsim" in line
     ]
-    assert len(commands) == 12
+    assert len(commands) == 15
     for command in commands:
         # One figure stands for all of them: they take their time on a busy machine.
         command = command.replace("reproduce all", "reproduce 8")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.graph.metrics import Accounting
+from stepsim.graph.accounting import Accounting
 from stepsim.simulation import run_functional
 
 DOCS = Path(__file__).parents[1] / "docs"
