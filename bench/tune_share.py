@@ -82,11 +82,16 @@ def outcomes(
     return found
 
 
-def share(costs: Mapping[Place, Costs | None], sampler: Sampler, seeds: Sequence[int]) -> Share:
+def share(
+    costs: Mapping[Place, Costs | None],
+    sampler: Sampler,
+    seeds: Sequence[int],
+    grid: Mapping[str, list[Any]] = GRID,
+) -> Share:
     """How many designs a sampler proposes until the front is complete."""
     known = [one for one in costs.values() if one is not None]
     front = {known[i] for i in frontier(known)}
-    space = Space.of(GRID)
+    space = Space.of(grid)
     return Share(sampler, len(front), tuple(_tried(space, costs, front, sampler, s) for s in seeds))
 
 
