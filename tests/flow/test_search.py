@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import stepsim as st
-from bench.compile_share import SEEDS, evaluations, outcomes
 from stepsim.compiler.designing import Choices, designed
 from stepsim.compiler.models import block
 from stepsim.flow import CompiledModel
@@ -148,13 +147,3 @@ def test_a_model_that_cannot_be_is_refused_before_it_is_run(tmp_path: Path) -> N
     wrong["parameters"] = {"heads": 3, "kv_heads": 2}
     with pytest.raises(st.SweepError, match="heads"):
         tune(wrong, tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_fifth_of_the_space_holds_its_best(tmp_path: Path) -> None:
-    known = outcomes(tmp_path)
-    assert len(known) == 560
-    assert sum(one is None for one in known.values()) == 80
-    for sampler in ("tpe", "nsga2"):
-        tried = evaluations(known, sampler, SEEDS)
-        assert statistics.median(tried) <= 0.2 * len(known), (sampler, tried)

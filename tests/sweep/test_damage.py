@@ -206,8 +206,8 @@ def test_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_500_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
-    check_flipped_bits(half, tmp_path, 500, seed=2)
+def test_200_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
+    check_flipped_bits(half, tmp_path, 200, seed=2)
 
 
 READERS: list[Callable[[Path], object]] = [
