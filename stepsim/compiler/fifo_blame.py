@@ -21,12 +21,12 @@ class _Cause(NamedTuple):
 def blamed(run: NetworkRun) -> frozenset[int]:
     """FIFOs of which one at least must be deeper for an earlier end, or for an end at all.
 
-    The full FIFOs on one chain of causes of the last completion, or on one circle of waits.
-    With the same depths of all of them the same chain or circle is there, whatever the others
+    The full FIFOs on the critical path to the last completion, or of one circular wait.
+    With the same depths of all of them the same path or wait is there, whatever the others
     are. Empty if no depth helps.
     """
     if run.deadlock:
-        return _circle(run)
+        return _circular_wait(run)
     last = run.makespan
     kernel = next(v for v, done in enumerate(run.dones) if done[-1] == last)
     cause: _Cause | None = _Cause(kernel, len(run.dones[kernel]) - 1, is_take=False)
@@ -82,8 +82,8 @@ def _lags(run: NetworkRun, event: _Cause) -> list[tuple[_Cause, int]]:
     return found
 
 
-def _circle(run: NetworkRun) -> frozenset[int]:
-    """Full FIFOs on one circle of events that wait for each other."""
+def _circular_wait(run: NetworkRun) -> frozenset[int]:
+    """Full FIFOs of one circular wait."""
     kernels = run.network.kernels
     stuck = next(v for v, done in enumerate(run.dones) if len(done) < kernels[v].steps)
     event = _Cause(stuck, len(run.dones[stuck]), is_take=False)
@@ -94,8 +94,8 @@ def _circle(run: NetworkRun) -> frozenset[int]:
         path.append(event)
         event = next(other for other, _ in _lags(run, event) if not _is_known(run, other))
     path.append(event)
-    circle = path[seen[event[:3]] + 1 :]
-    return frozenset(cause.fifo for cause in circle if cause.fifo is not None)
+    wait = path[seen[event[:3]] + 1 :]
+    return frozenset(cause.fifo for cause in wait if cause.fifo is not None)
 
 
 def _is_known(run: NetworkRun, event: _Cause) -> bool:

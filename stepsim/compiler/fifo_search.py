@@ -122,7 +122,7 @@ class Search:
         """Depths that are enough, from some that may be too small.
 
         The FIFO that held its producer up longest gets 50 % more, at most what the unbounded run
-        needed; of a deadlock, those on the circle of waits.
+        needed; of a deadlock, those of the circular wait.
         """
         before = self.runs
         caps = [max(pair) for pair in zip(depths, self.network.peaks, strict=True)]

@@ -66,7 +66,7 @@ def size_fifos(
     ArgError
         An argument is of the wrong type or out of range; bindings do not fit.
     EvaluationError
-        A run does not end well even with unbounded FIFOs; the message has the reason.
+        A run is not ok even with unbounded FIFOs; the message has the reason.
     LoweringError
         The program is still open, a size does not fit, or the tokens of a run do not fit the
         memory of this machine.

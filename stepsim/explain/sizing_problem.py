@@ -66,7 +66,7 @@ class Runs:
     alike : sized FIFOs that do the same in different places have the same number.
     bounds : bytes of a token of every FIFO, where its type tells; else 0.
     keep : FIFOs whose tokens runs keep, for ``checks``.
-    checks : what may object to a run that ended well, by run.
+    checks : what may object to a run that is ok, by run.
     limits : of every run.
     """
 
@@ -94,7 +94,7 @@ class Problem:
     Raises
     ------
     EvaluationError
-        An unbounded run does not end well.
+        An unbounded run is not ok.
     """
 
     def __init__(self, runs: Runs) -> None:

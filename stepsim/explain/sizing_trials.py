@@ -23,7 +23,7 @@ class Trial:
 
     Attributes
     ----------
-    enough : every run ended well and in time.
+    enough : every run is ok and in time.
     cycles : of the runs, by binding; empty unless all of them were made.
     held : cycles that producers waited for a slot of each FIFO, in the run that was not in time.
     blocked : FIFOs whose producer still waits, in a run that is stuck.

@@ -25,7 +25,7 @@ class SizingRow:
     ----------
     slots, bytes : of the FIFOs that are sized.
     status : of the run with these depths.
-    cycles : None unless it ended well.
+    cycles : None unless it is ok.
     slowdown : against unbounded FIFOs.
     runs : that the method made.
     """

@@ -136,7 +136,7 @@ def size_over_traces(
     ------
     CompileError : the program has not one routing, a trace does not fit it, or an expert gets more
         rows than declared.
-    EvaluationError : a run does not end well even with unbounded FIFOs.
+    EvaluationError : a run is not ok even with unbounded FIFOs.
     """
     table = _routing(program)
     given = traces_of(traces)

@@ -30,7 +30,7 @@ PerMetric = float | Mapping[str, float]
 
 
 class CyclesCheckFailed(AssertionError):
-    """A run did not end well, has no baseline, or is not what its baseline says."""
+    """A run is not ok, has no baseline, or is not what its baseline says."""
 
 
 class Cycles:
