@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test slow test-torch thorough mutants lint bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test slow test-torch thorough mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
@@ -41,18 +41,18 @@ demo: $(STAMP)
 
 # The kernels run once as plain Python, where an index out of range is an error. All tests come
 # last, so that their summary ends the output.
-test: lint
+test: $(STAMP)
 	@mkdir -p build
+	@# One of the two cores compiles meanwhile: once, not once in each of the processes that follow.
+	$(MAKE) -j 2 --output-sync=target lint warm
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
-	@# Once here, not once in each of the processes that follow.
-	$(BIN)/stepsim warmup
 	$(PYTEST) -q -n 2 -m 'not slow and not torch' --junitxml=build/tests.xml
 
 # Clusters, random kills and repeated compilation.
 slow: $(STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 -m 'slow and not torch' --junitxml=build/slow.xml
+	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not torch' --junitxml=build/slow.xml
 
 # Of no other target, as they are large. Where the index cannot be reached, pip goes on with PyPI.
 test-torch: $(TORCH_STAMP)
@@ -72,6 +72,9 @@ thorough: $(STAMP)
 mutants: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
+
+warm: $(STAMP)
+	$(BIN)/stepsim warmup
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """Compile the engine for a wheel: once for each level of processors of this kind of machine.
 
-``python -m stepsim.kernels.shipping FOLDER`` writes three files for every level: the engine, that
-of runs that are recorded, and the retiming of such a run.
+``python -m stepsim.kernels.shipping FOLDER`` writes a file for every entry point and level: the
+engine, that of runs that are recorded, the retiming of such a run, the DRAM alone, and the hardware
+level.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 
 from stepsim.errors import UserCodeError
 from stepsim.kernels.cache_key import COMPILED_GROUPS
+from stepsim.kernels.dram.traffic import run_traffic
 from stepsim.kernels.engine import run
+from stepsim.kernels.hardware.clock import run_hardware
 from stepsim.kernels.processors import LEVELS
 from stepsim.kernels.recorded import run_recorded
 from stepsim.kernels.retiming import retime
@@ -51,5 +54,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         ship(where)
     else:
-        for entry in (run, run_recorded, retime):
+        for entry in (run, run_recorded, retime, run_traffic, run_hardware):
             entry.build(where, sys.argv[2])
