@@ -24,6 +24,8 @@ class DType(enum.Enum):
     i8 = ("i8", 8, True, "int8")
     f4 = ("f4", 4, True, "fp4", "mxfp4", "nvfp4", "fp4_e2m1", "float4_e2m1fn")
     i4 = ("i4", 4, True, "int4")
+    i32 = ("i32", 32, False, "int32")
+    i64 = ("i64", 64, False, "int64")
     u32 = ("u32", 32, False, "uint32")
     u64 = ("u64", 64, False, "uint64")
     bool_ = ("bool", 8, False)

@@ -35,7 +35,7 @@ def test_no_name_means_two_types() -> None:
     assert len(names) == len(set(names))
 
 
-KNOWN = "use one of f32, bf16, f16, f8e4m3, f8e5m2, i8, f4, i4, u32, u64, bool"
+KNOWN = "use one of f32, bf16, f16, f8e4m3, f8e5m2, i8, f4, i4, i32, i64, u32, u64, bool"
 
 
 @pytest.mark.parametrize(

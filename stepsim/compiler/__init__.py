@@ -5,6 +5,7 @@ from stepsim.compiler.dma import pack, widen
 from stepsim.compiler.fifos import fold_buffers, vectorize_fifos
 from stepsim.compiler.graph_builder import GraphBuilder
 from stepsim.compiler.graph_passes import fold_unit_dims, fuse_elementwise
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.compiler.grouping import border_dmas, fuse_kernels, share_converters
 from stepsim.compiler.kernels import kernels_of
 from stepsim.compiler.model_shapes import MODELS, MOE_MODELS, ModelShape
@@ -20,7 +21,7 @@ from stepsim.compiler.operators import (
     Tiling,
 )
 from stepsim.compiler.placement import buffers_of, place_in_memory, place_on_dies
-from stepsim.compiler.program import GroupProgram, program_of, programs_of
+from stepsim.compiler.program import program_of, programs_of
 from stepsim.compiler.recorder import Ref
 from stepsim.compiler.routed_costs import RoutedCost, routed_flops, routed_parameters
 from stepsim.compiler.single_buffers import single_buffers

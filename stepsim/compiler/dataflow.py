@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stepsim.compiler.buffer_walks import planned
 from stepsim.compiler.operators import Op, OperatorGraph
+from stepsim.errors import CompileError
 from stepsim.itensor import Converter, ITensor
 
 if TYPE_CHECKING:
@@ -186,6 +187,11 @@ class Edge:
         return f"{self.producer}->{self.consumer}.{self.slot}"
 
     @property
+    def buffer(self) -> object:
+        """What identifies its converter: the same for edges that share one."""
+        return self.name if self.shared is None else (self.producer, self.shared)
+
+    @property
     def target(self) -> ITensor:
         return self.converter.dst
 
@@ -302,6 +308,17 @@ class DataflowGraph:
     notes: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    if not TYPE_CHECKING:  # Type checkers know which attributes there are.
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell passes over operators that these are kernels already."""
+            if name in ("ops", "tensors", "with_role"):
+                raise CompileError(
+                    f"graph '{self.name}': expected a graph of operators, found one of kernels; "
+                    "run this pass before kernels_of(graph)"
+                )
+            raise AttributeError(f"a DataflowGraph has no attribute '{name}'")
+
     @property
     def name(self) -> str:
         return self.operators.name
@@ -338,7 +355,7 @@ class DataflowGraph:
     @property
     def converter_bytes(self) -> int:
         """Bytes of all converters between kernels; edges that share one count once."""
-        return sum({_shared(edge): edge.bytes for edge in self.inner_edges}.values())
+        return sum({edge.buffer: edge.bytes for edge in self.inner_edges}.values())
 
     @property
     def traffic(self) -> int:
@@ -366,7 +383,3 @@ class DataflowGraph:
 
 def _bytes_of(converter: Converter) -> int:
     return 0 if converter.kind == "fifo" else len(planned(converter).stages) * converter.bytes
-
-
-def _shared(edge: Edge) -> object:
-    return edge.name if edge.shared is None else (edge.producer, edge.shared)

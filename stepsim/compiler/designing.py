@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from stepsim.arguments import is_whole, shown
+from stepsim.arguments import flag, is_whole, shown
 from stepsim.compiler.dataflow import DataflowGraph
 from stepsim.compiler.dma import pack, widen
 from stepsim.compiler.fifos import fold_buffers, vectorize_fifos
@@ -14,7 +14,7 @@ from stepsim.compiler.graph_passes import fold_unit_dims, fuse_elementwise
 from stepsim.compiler.grouping import fuse_kernels, share_converters
 from stepsim.compiler.kernels import kernels_of
 from stepsim.compiler.operators import OperatorGraph
-from stepsim.compiler.tiling import DEFAULT_TILE, Order, permute, tile, unroll
+from stepsim.compiler.tiling import DEFAULT_TILE, Order, permute, single_dims, tile, unroll
 from stepsim.errors import CompileError
 
 __all__ = [
@@ -33,6 +33,21 @@ kernel, or stretched to the slowest; the program over the stamps of a run with u
 (``recorded``, as `size_fifos`); or every FIFO as deep as the run needs it, without sizing."""
 
 SIZINGS: tuple[Sizing, ...] = get_args(Sizing)
+
+
+def _is_pair(row: object) -> bool:
+    return isinstance(row, tuple | list) and len(row) == 2 and all(map(is_whole, row))
+
+
+_TABLES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    (
+        "tiles", "{operator: {dim: step}}",
+        lambda row: isinstance(row, Mapping) and all(map(is_whole, row.values())),
+    ),
+    ("orders", "{operator: dims}", lambda row: isinstance(row, Sequence)),
+    ("vectors", "'tile', 'narrow' or {edge: (rows, columns)}", _is_pair),
+)  # fmt: skip
+"""Choices for single operators and edges, what they are, and whether a value is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +72,8 @@ class Choices:
 
     Raises
     ------
-    CompileError : a number is out of range.
+    CompileError : a number is out of range, or a table of single operators or edges is none.
+    ArgError : ``packed`` or ``folded`` is neither True nor False.
     """
 
     budget: int
@@ -74,12 +90,24 @@ class Choices:
     folded: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("budget", 0), ("tile", 1), ("unroll", 1)):
+        for name, least in (("budget", 0), ("tile", 1), ("unroll", 1), ("reuse_bytes", 0)):
             given = getattr(self, name)
+            if given is None and name == "reuse_bytes":
+                continue
             if not is_whole(given) or given < least:
                 raise CompileError(
                     f"compile: {name} must be a whole number from {least}, found {shown(given)}"
                 )
+        for name in ("packed", "folded"):
+            flag(f"compile: {name}", getattr(self, name))
+        for name, what, is_row in _TABLES:
+            given = getattr(self, name)
+            if given is None and name != "vectors":
+                continue
+            if name == "vectors" and isinstance(given, str) and given in ("tile", "narrow"):
+                continue
+            if not isinstance(given, Mapping) or not all(map(is_row, given.values())):
+                raise CompileError(f"compile: {name} must be {what}, found {shown(given)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +179,7 @@ def _with_wide_copies(
         last = {dim for dim, _ in op.output.access[-1].terms} - {along}
         if len(last) == 1:
             dim = last.pop()
-            if op.sizes[dim] <= _WIDE:
+            if op.sizes[dim] <= _WIDE and dim not in single_dims(op):
                 tiles[op.name] = {dim: op.sizes[dim]}
     return tiles
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import exp
 from random import Random
+from typing import Protocol
 
 from stepsim.compiler.fifo_lp import (
     depths_of_delays,
@@ -22,11 +23,28 @@ from stepsim.compiler.fifo_lp import (
 from stepsim.compiler.fifo_network import FifoNetwork
 from stepsim.compiler.fifo_search import Search
 
-__all__ = ["BASELINES", "Baseline", "SizingRow", "baseline_table"]
+__all__ = [
+    "BASELINES", "Baseline", "Judge", "NetworkSizing", "annealed_depths", "baseline_table",
+    "random_depths",
+]  # fmt: skip
+
+
+class Judge(Protocol):
+    """What says whether depths of FIFOs will do: a network, or runs of a program."""
+
+    @property
+    def runs(self) -> int:
+        """Runs that were made so far."""
+
+    def cost(self, depths: Sequence[int]) -> int:
+        """What FIFOs so deep take: bits or bytes."""
+
+    def enough(self, depths: Sequence[int]) -> bool:
+        """Whether a run with them is as fast as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
-class SizingRow:
+class NetworkSizing:
     """A method and what it gives.
 
     Attributes
@@ -67,39 +85,43 @@ def _greedy(search: Search, random: Random, runs: int) -> Sequence[int]:
     return search.greedy(_peaks(search, random, runs))
 
 
-def _random(search: Search, random: Random, runs: int) -> Sequence[int]:
+def random_depths(judge: Judge, peaks: Sequence[int], random: Random, runs: int) -> Sequence[int]:
     """Depths up to the peaks at random; the least costly that are enough."""
-    peaks = search.network.peaks
-    best: Sequence[int] = peaks
-    last = search.runs + runs
+    best = peaks
+    last = judge.runs + runs
     # Of a small network all choices are soon known, and known ones take no run.
     for _ in range(10 * runs):
-        if search.runs >= last:
+        if judge.runs >= last:
             break
         depths = [random.randint(1, peak) for peak in peaks]
-        if search.cost(depths) < search.cost(best) and search.enough(depths):
+        if judge.cost(depths) < judge.cost(best) and judge.enough(depths):
             best = depths
     return best
 
 
-def _annealing(search: Search, random: Random, runs: int) -> Sequence[int]:
+def annealed_depths(judge: Judge, peaks: Sequence[int], random: Random, runs: int) -> Sequence[int]:
     """From the peaks, one FIFO at a time; costlier depths are taken less and less often."""
-    peaks = search.network.peaks
     best = here = tuple(peaks)
-    warm = max(1.0, search.cost(peaks) / 10)
-    for step in range(runs):
-        fifo = random.randrange(len(peaks)) if peaks else 0
-        if not peaks:
-            break
+    warm = max(1.0, judge.cost(peaks) / 10)
+    for step in range(runs if peaks else 0):
+        fifo = random.randrange(len(peaks))
         depths = (*here[:fifo], random.randint(1, peaks[fifo]), *here[fifo + 1 :])
-        more = search.cost(depths) - search.cost(here)
+        more = judge.cost(depths) - judge.cost(here)
         heat = warm * (1 - step / runs)
         if more > 0 and random.random() >= exp(-more / heat):
             continue
-        if search.enough(depths):
+        if judge.enough(depths):
             here = depths
-            best = min(best, here, key=search.cost)
+            best = min(best, here, key=judge.cost)
     return best
+
+
+def _random(search: Search, random: Random, runs: int) -> Sequence[int]:
+    return random_depths(search, search.network.peaks, random, runs)
+
+
+def _annealing(search: Search, random: Random, runs: int) -> Sequence[int]:
+    return annealed_depths(search, search.network.peaks, random, runs)
 
 
 def _published(search: Search, random: Random, runs: int) -> Sequence[int]:
@@ -145,7 +167,7 @@ def baseline_table(
     *,
     runs: int = 200,
     seed: int = 0,
-) -> tuple[SizingRow, ...]:
+) -> tuple[NetworkSizing, ...]:
     """A row for every method.
 
     Parameters
@@ -159,7 +181,7 @@ def baseline_table(
         depths = tuple(BASELINES[method](search, Random(seed), runs))
         made = search.runs
         rows.append(
-            SizingRow(
+            NetworkSizing(
                 method,
                 depths,
                 sum(depths),

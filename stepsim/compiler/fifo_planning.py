@@ -13,19 +13,16 @@ from dataclasses import dataclass, field, replace
 from math import ceil, lcm, prod
 
 from stepsim.compiler.dataflow import DataflowGraph, Dma, Edge, Kernel
-from stepsim.compiler.fifo_lp import (
-    Equalization,
-    asap,
-    intervals,
-    lower_bounds,
-    planned_depths,
-)
+from stepsim.compiler.fifo_lp import Equalization, planned_depths
 from stepsim.compiler.fifo_network import Fifo, FifoNetwork, SteppingKernel
 from stepsim.compiler.plan import Measured
 from stepsim.itensor import Converter
 from stepsim.machine import Machine
 
-__all__ = ["FifoPlan", "fifo_plan", "with_depths"]
+__all__ = ["MOST_STEPS", "FifoPlan", "fifo_plan", "with_depths"]
+
+MOST_STEPS = 4_000_000
+"""Steps of a network that is run to tell its cycles: seconds, and some hundred megabytes."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,17 @@ class FifoPlan:
         planned = planned_depths(self.network, equalization)
         return {name: planned[number] * self.vectors[name] for name, number in self.streams.items()}
 
-    def cycles(self, equalization: Equalization = "effective") -> int:
-        """When the last kernel has sent its last token, by start times alone."""
-        network = self.network
-        paces = intervals(network, equalization)
-        starts = asap(network, lower_bounds(network, paces))
-        ends = [
-            start + kernel.latency + (kernel.steps - 1) * pace
-            for start, kernel, pace in zip(starts, network.kernels, paces, strict=True)
-        ]
-        return ceil(max(ends) / self.scale)
+    @property
+    def cycles(self) -> int | None:
+        """Of the network with unbounded FIFOs, a run of which takes a microsecond for each step.
+
+        None where it has more than `MOST_STEPS` of them.
+        """
+        if sum(kernel.steps for kernel in self.network.kernels) > MOST_STEPS:
+            return None
+        makespan = self.network.unbounded.makespan
+        assert makespan is not None  # nothing waits for room without bounds
+        return ceil(makespan / self.scale)
 
 
 @dataclass
@@ -163,7 +161,7 @@ class _Network:
         end = self._ends[edge.producer]
         if edge.matched:
             return end
-        key = edge.name if edge.shared is None else (edge.producer, edge.shared)
+        key = edge.buffer
         if key not in self._converters:
             self._converters[key] = self._converter(edge.converter, end, f"{edge.name}/before")
         return self._converters[key]

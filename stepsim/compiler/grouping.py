@@ -39,6 +39,8 @@ def share_converters(graph: DataflowGraph) -> DataflowGraph:
 
     Edges of one producer with equal sources and targets get a common number, ``shared``.
     """
+    if not graph.kernels:
+        return graph
     first: dict[tuple[str, NormalForm, NormalForm], int] = {}
     counts: dict[tuple[str, NormalForm, NormalForm], int] = {}
     edges: list[Edge] = []
@@ -137,7 +139,9 @@ def fuse_kernels(
     abstract, clusters = fusion_graph(graph), _clusters(graph)
     if method not in _METHODS:
         near = did_you_mean(str(method), _METHODS)
-        raise CompileError(f"fuse_kernels: there is no method '{method}'{near}")
+        raise CompileError(
+            f"fuse_kernels: there is no method '{method}'{near} Known: {', '.join(_METHODS)}"
+        )
     found = _METHODS[method](abstract, budget).labels
     labels = _in_running_order(abstract, tuple(found[one] for one in clusters))
     kernels = tuple(
@@ -190,6 +194,11 @@ def border_dmas(graph: DataflowGraph, reuse_bytes: int = REUSE_BYTES) -> Dataflo
     """The loads and stores of every group: inputs, weights, states, results of other groups.
 
     A tensor that a group reads twice in the same order is loaded once and forked.
+
+    Parameters
+    ----------
+    reuse_bytes : bytes, both halves of its buffer together, up to which a load keeps on chip what
+        is read again; more is loaded again.
     """
     made_in = {kernel.output.tensor: kernel.group for kernel in graph.kernels}
     dmas: list[Dma] = []

@@ -349,6 +349,10 @@ def whole_model(
     ----------
     layers : None is the number of the model.
     sizes : arguments of :func:`block`.
+
+    Raises
+    ------
+    CompileError : ``layers`` is no whole number from 1, or as of :func:`block`.
     """
     count = model_shape(model).layers if layers is None else layers
     if not is_whole(count) or count < 1:

@@ -17,6 +17,7 @@ from stepsim.compiler.operator_json import read, written
 from stepsim.compiler.operator_text import text_of
 from stepsim.compiler.operator_types import Dim, Index, Op, Operand, Role, Tensor, Tiling
 from stepsim.compiler.operator_values import evaluate
+from stepsim.errors import CompileError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +57,17 @@ class OperatorGraph:
 
     def __post_init__(self) -> None:
         verify(self)
+
+    if not TYPE_CHECKING:  # Type checkers know which attributes there are.
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell passes over kernels that there are none yet."""
+            if name in ("kernels", "operators", "dmas", "groups", "inner_edges"):
+                raise CompileError(
+                    f"graph '{self.name}': expected a graph of kernels, found one of operators; "
+                    "make its kernels first, with tile(graph) and then kernels_of(graph)"
+                )
+            raise AttributeError(f"an OperatorGraph has no attribute '{name}'")
 
     def with_role(self, *roles: Role) -> tuple[Tensor, ...]:
         """Tensors of some roles, in the order in which they were declared."""

@@ -121,7 +121,7 @@ def partition(
             share = np.zeros(columns)
             for t, task in enumerate(tasks):
                 share[t * dies + die] = task.resources.get(name, 0) / capacity[die][name]
-            rows.append((share, -np.inf, 1))
+            # No share is above the top, which is at most 1: what a die has is never exceeded.
             for column, sign in ((tops + 2 * k, 1), (tops + 2 * k + 1, -1)):
                 row = sign * share
                 row[column] = -sign

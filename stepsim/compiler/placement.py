@@ -18,10 +18,15 @@ __all__ = ["buffers_of", "place_in_memory", "place_on_dies"]
 
 
 def buffers_of(graph: DataflowGraph, group: int) -> tuple[Buffer, ...]:
-    """The memories that a group needs: converters, FIFOs, tile buffers of loads and stores, strips.
+    """The memories of a group: FIFOs and converters, buffers of loads and stores, kept results.
 
     A half of a ping-pong buffer is read while the other is written, so both are one memory that is
-    twice as deep. Its words are those that pass in a cycle: the vectors of a FIFO, else tiles.
+    twice as deep. Its words, in bits, are those that pass in a cycle: the vectors of a FIFO, else
+    tiles.
+
+    Parameters
+    ----------
+    group : its number; of one that does not exist there are none.
     """
     return tuple(buffer for buffer, _ in _placed(graph, group))
 
@@ -34,9 +39,11 @@ def _placed(graph: DataflowGraph, group: int) -> list[tuple[Buffer, Edge | Dma |
             continue
         if not edge.folded:
             found.append((Buffer(f"fifo {edge.name}", edge.fifo_bits, edge.fifo_depth), edge))
-        key = edge.name if edge.shared is None else (edge.producer, edge.shared)
+        key = edge.buffer
         if not edge.matched and key not in shared:
             shared.add(key)
+            before = edge.source.tokens if edge.depth_before is None else edge.depth_before
+            found.append((Buffer(f"fifo {edge.name}/before", edge.source.token_bits, before), edge))
             words = -(-edge.bytes * 8 // edge.fifo_bits)
             found.append((Buffer(f"converter {edge.name}", edge.fifo_bits, words), edge))
     for dma in graph.dmas:
@@ -65,6 +72,10 @@ def place_in_memory(
     graph: DataflowGraph, device: Device
 ) -> tuple[DataflowGraph, tuple[Allocation, ...]]:
     """Choose a kind of memory for every buffer, group by group.
+
+    Parameters
+    ----------
+    device : which kinds there are, how many blocks of each, and their sizes in bits.
 
     Returns
     -------

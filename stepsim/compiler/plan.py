@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.compiler.plan_document import plan_of, plan_text, read_plan
 from stepsim.compiler.plan_parts import GroupPlan, Measured, PlanParts, operators_digest
-from stepsim.compiler.program import GroupProgram, programs_of
+from stepsim.compiler.program import programs_of
 from stepsim.errors import CompileError
 
 if TYPE_CHECKING:
@@ -40,13 +41,23 @@ class Plan(PlanParts):
 
     @property
     def predicted(self) -> int | None:
-        """As ``simulated``, by the linear program."""
+        """As ``simulated``, by the model of stepping kernels."""
         return _sum([one.predicted for one in self.groups])
 
     @property
     def unbounded(self) -> int | None:
         """As ``simulated``, with unbounded FIFOs."""
         return _sum([one.unbounded for one in self.groups])
+
+    @property
+    def infeasible(self) -> str | None:
+        """Why the design does not fit the machine, group by group; None if it does."""
+        return "; ".join(one.infeasible for one in self.groups if one.infeasible) or None
+
+    @property
+    def status(self) -> str:
+        """``ok``, or ``infeasible`` where a group does not fit the chip."""
+        return "infeasible" if self.infeasible else "ok"
 
     @property
     def fifo_bytes(self) -> int | None:
@@ -75,8 +86,8 @@ class Plan(PlanParts):
             f"{kernels[0].group}: {len(kernels)} kernels, {kernels[0].name} to {kernels[-1].name}"
             for kernels in self.graph.groups
         )
-        what = "several groups, name one" if number is None else f"no group {number}"
-        raise CompileError(f"plan of {self.name}: there are {what} of {told}")
+        what = "there are several groups" if number is None else f"there is no group {number}"
+        raise CompileError(f"plan of {self.name}: {what}, name one of {told}")
 
     def to_yaml(self) -> str:
         """A text that :meth:`from_yaml` reads back as an equal plan."""

@@ -16,9 +16,10 @@ from stepsim.compiler.designing import without_tiles
 from stepsim.compiler.kernels import kernels_of
 from stepsim.compiler.operators import OperatorGraph, Tiling
 from stepsim.compiler.plan_parts import GroupPlan, Measured, PlanParts, operators_digest
+from stepsim.compiler.untyped import Untyped
 from stepsim.documents import load_yaml, parse_yaml
 from stepsim.errors import CompileError, StepSimError, did_you_mean
-from stepsim.itensor import AffineMap, ITensor, converter
+from stepsim.itensor import AffineMap, Converter, ITensor, converter
 from stepsim.machine import Machine
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ _KEYS = (
 )  # fmt: skip
 _EDGE = ("shared", "depth", "depth_before", "vector", "folded", "memory")
 """What passes decide of an edge; the rest follows from the kernels."""
+
+_MOST_BYTES, _MOST_VALUES = 8 << 20, 400_000
+"""A block with 128 experts takes 0.8 MB."""
 
 _P = TypeVar("_P", bound=PlanParts)
 _R = TypeVar("_R")
@@ -107,7 +111,8 @@ def _document(plan: PlanParts) -> dict[str, Any]:
             for kernel in graph.kernels
         ],
         "edges": {
-            edge.name: _plain({name: getattr(edge, name) for name in _EDGE}) for edge in graph.edges
+            edge.name: _plain({name: getattr(edge, name) for name in _EDGE}) | _buffers(edge)
+            for edge in graph.edges
         },
         "dmas": [_dma(dma) for dma in graph.dmas],
         "notes": list(graph.notes),
@@ -130,6 +135,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _buffers(owner: Edge | Dma) -> dict[str, int]:
+    """How many buffers its converter has, where the pass `single_buffers` made it one."""
+    found = owner.converter
+    return {} if found is None or found.buffers == 2 else {"buffers": found.buffers}
+
+
+def _with_buffers(found: Converter | None, given: Any) -> Converter:
+    if found is None or found.kind == "fifo":
+        raise CompileError("it has buffers, but no converter; drop the line")
+    return replace(found, buffers=given)
+
+
 _DMA = tuple(one.name for one in fields(Dma) if one.name not in ("walk", "converter"))
 
 
@@ -144,8 +161,14 @@ def _dma(dma: Dma) -> dict[str, Any]:
             "map": [[list(coefficients), at] for coefficients, at in walk.map.results],
             "dtype": walk.dtype,
             "depth": walk.depth,
+            **(
+                {"routing": walk.routing, "expert": walk.expert}
+                if isinstance(walk, Untyped)
+                else {}
+            ),
         },
         "converter": dma.converter is not None,
+        **_buffers(dma),
     }
 
 
@@ -156,7 +179,10 @@ def read_plan(path: Path, make: type[_P]) -> _P:
     ------
     CompileError : it cannot be read, or as of :func:`plan_of`.
     """
-    return _made(load_yaml(path, "plan", CompileError, _CURE), f"plan {path}", make)
+    document = load_yaml(
+        path, "plan", CompileError, _CURE, most_bytes=_MOST_BYTES, most_values=_MOST_VALUES
+    )
+    return _made(document, f"plan {path}", make)
 
 
 def plan_of(text: str, where: str, make: type[_P]) -> _P:
@@ -166,7 +192,8 @@ def plan_of(text: str, where: str, make: type[_P]) -> _P:
     ------
     CompileError : it is damaged; the message has the line.
     """
-    return _made(parse_yaml(text, where, CompileError, _CURE), where, make)
+    document = parse_yaml(text, where, CompileError, _CURE, most_values=_MOST_VALUES)
+    return _made(document, where, make)
 
 
 def _made(document: Document, where: str, make: type[_P]) -> _P:
@@ -312,21 +339,28 @@ def _edges(reader: _Reader, graph: DataflowGraph) -> tuple[Edge, ...]:
         if name not in rows:
             reader.refuse("edges", f"edges: edge '{name}' has no entry")
         row = rows[name]
-        unknown = [key for key in row if key not in _EDGE] if isinstance(row, Mapping) else [row]
+        keys = (*_EDGE, "buffers")
+        unknown = [key for key in row if key not in keys] if isinstance(row, Mapping) else [row]
         if unknown:
             reader.refuse(
                 f"edges.{name}",
-                f"edges: '{name}' has {unknown[0]!r}{did_you_mean(str(unknown[0]), _EDGE)}",
+                f"edges: '{name}' has {unknown[0]!r}{did_you_mean(str(unknown[0]), keys)}",
             )
         vector = row.get("vector")
-        changes = {**row, "vector": None if vector is None else tuple(vector)}
+        changes = {key: row[key] for key in row if key != "buffers"}
+        changes["vector"] = None if vector is None else tuple(vector)
+        if "buffers" in row:
+            changes["converter"] = reader.attempt(
+                f"edges.{name}",
+                lambda e=edge, n=row["buffers"]: _with_buffers(e.converter, n),  # type: ignore[misc]
+            )
         made.append(reader.build(f"edges.{name}", lambda e=edge, **c: replace(e, **c), changes))
     return tuple(made)
 
 
 def _dma_of(graph: DataflowGraph, row: Mapping[str, Any]) -> Dma:
     walk = row["walk"]
-    stream = ITensor(
+    parts = (
         tuple(walk["element"]),
         tuple(walk["trips"]),
         tuple(walk["steps"]),
@@ -337,12 +371,19 @@ def _dma_of(graph: DataflowGraph, row: Mapping[str, Any]) -> Dma:
         walk["dtype"],
         walk["depth"],
     )
+    stream: ITensor
+    if "routing" in walk:
+        stream = Untyped(*parts, walk["routing"], walk["expert"])
+    else:
+        stream = ITensor(*parts)
     ports = tuple((kernel, slot) for kernel, slot in row["ports"])
     by = None
     if row["converter"]:
         kernel, slot = ports[0]
         by = converter(stream, graph.kernel(kernel).inputs[slot].itensor)
-    own = {key: value for key, value in row.items() if key not in ("walk", "converter")}
+    if "buffers" in row:
+        by = _with_buffers(by, row["buffers"])
+    own = {key: value for key, value in row.items() if key not in ("walk", "converter", "buffers")}
     return Dma(
         **{
             **own,

@@ -42,10 +42,16 @@ class GroupPlan:
     group : its number.
     depths : tokens of every FIFO of the program, by name; None where FIFOs were not sized.
     fifo_bytes : of these FIFOs.
-    predicted : cycles by the linear program over start times; None without one.
+    predicted : cycles by the model of stepping kernels; None where it was not run.
     unbounded, simulated : cycles of runs with unbounded FIFOs and with these depths; None without.
     simulations : runs that were made to find the depths.
     blocks : of each kind of on-chip memory that its buffers take; None where they are not placed.
+    routings : routings over which FIFOs were sized, those that were added included; 0 without
+        experts. Cycles are those of the slowest one that was given.
+    guaranteed : no routing that keeps the declared maximum deadlocks; None without experts.
+    memory_bytes : on-chip memory in all: ``fifo_bytes``, and the buffers and results that its
+        operators need, as the column ``onchip_bytes`` counts; None where FIFOs were not sized.
+    infeasible : why the group does not fit the chip; None if it does.
     """
 
     group: int
@@ -56,6 +62,10 @@ class GroupPlan:
     simulated: int | None = None
     simulations: int = 0
     blocks: Mapping[str, int] | None = None
+    routings: int = 0
+    guaranteed: bool | None = None
+    memory_bytes: int | None = None
+    infeasible: str | None = None
 
 
 @dataclass(frozen=True)

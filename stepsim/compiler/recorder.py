@@ -13,7 +13,8 @@ from typing import Any, Literal, NoReturn
 from stepsim.arguments import is_whole
 from stepsim.compiler.expressions import Expr
 from stepsim.compiler.operators import Dim, Index, Op, Operand, OperatorGraph, Role, Tensor
-from stepsim.compiler.views import View, cuts_of, mixed_radix, substituted_index
+from stepsim.compiler.stored_axes import StoredAxes, merged
+from stepsim.compiler.views import View, cuts_of, mixed_radix
 from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import CompileError
 from stepsim.graph.source_line import user_frame
@@ -52,37 +53,6 @@ class Ref:
         return f"Ref({self.tensor}: {'x'.join(map(str, self.shape)) or 'scalar'})"
 
 
-@dataclass(slots=True)
-class _Stored:
-    """A tensor under construction, and the axes it was made with that each stored axis merges."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    role: Role
-    groups: tuple[tuple[int, ...], ...]
-
-    def places(self, access: Sequence[Index]) -> tuple[Index, ...]:
-        """Positions along the stored axes, of those along the axes it was made with."""
-        return _merged(access, self.shape, self.groups)
-
-    @property
-    def stored(self) -> tuple[int, ...]:
-        return tuple(prod(self.shape[axis] for axis in group) for group in self.groups)
-
-
-def _merged(
-    access: Sequence[Index], shape: Sequence[int], groups: Sequence[Sequence[int]]
-) -> tuple[Index, ...]:
-    """Positions along axes that are groups of others, the first one of each outermost."""
-    found = []
-    for group in groups:
-        digits = [Dim(str(axis), shape[axis]) for axis in group]
-        at = {digit.name: access[axis] for digit, axis in zip(digits, group, strict=True)}
-        found.append(substituted_index(mixed_radix(digits), at))
-    return tuple(found)
-
-
 class Recorder:
     """Records tensors and operators; :class:`GraphBuilder` adds what models are made of.
 
@@ -104,7 +74,7 @@ class Recorder:
         self.dtype = dtype_of(dtype).text
         self.weight_dtype = self.dtype if weight_dtype is None else dtype_of(weight_dtype).text
         self.attributes = attributes
-        self._tensors: dict[str, _Stored] = {}
+        self._tensors: dict[str, StoredAxes] = {}
         self._ops: list[Op] = []
         self._path = ""
         self._line = ""
@@ -179,7 +149,7 @@ class Recorder:
 
     def _new(self, name: str, shape: tuple[int, ...], dtype: str, role: Role) -> Ref:
         groups = tuple((axis,) for axis in range(len(shape)))
-        self._tensors[name] = _Stored(name, shape, dtype, role, groups)
+        self._tensors[name] = StoredAxes(name, shape, dtype, role, groups)
         return Ref(name, View.plain(shape))
 
     # Layout of tensors
@@ -220,7 +190,7 @@ class Recorder:
         def moved(operand: Operand) -> Operand:
             if operand.tensor != x.tensor:
                 return operand
-            return Operand(operand.tensor, _merged(operand.access, sizes, groups))
+            return Operand(operand.tensor, merged(operand.access, sizes, groups))
 
         self._ops = [
             replace(op, inputs=tuple(map(moved, op.inputs)), output=moved(op.output))

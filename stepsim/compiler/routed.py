@@ -167,6 +167,11 @@ class _Rows:
             _refuse(
                 op, f"{op.output} merges or adds up {rows}", "keep rows in an axis of their own"
             )
+        if len(op.output.access) < 2:
+            _refuse(
+                op, f"{op.output} is a number for each of {rows}, found no columns",
+                "reduce rows before dispatch or after combine",
+            )  # fmt: skip
         self.dims[op.name] = dim
         self.found[op.output.tensor] = RoutedRows(rows.routing, rows.expert, axes[0], rows.most)
 

@@ -41,8 +41,8 @@ def single_buffers(
     """
     if slack < 0:
         raise CompileError(f"single_buffers: slack is a share from 0, found {slack}")
-    owners: dict[str, Edge | Dma] = {edge.name: edge for edge in graph.edges}
-    owners |= {dma.name: dma for dma in graph.dmas if dma.direction == "load"}
+    owners: dict[str, Edge | Dma] = {dma.name: dma for dma in graph.dmas if dma.direction == "load"}
+    owners |= {edge.name: edge for edge in graph.edges}
     if names is None:
         most = slack * max(
             (kernel.firings * kernel.interval for kernel in graph.kernels), default=0

@@ -15,6 +15,7 @@ from math import gcd, prod
 from typing import Literal, TypeAlias, get_args
 
 from stepsim.compiler.operators import Index, Op, Operand, OperatorGraph, Tiling
+from stepsim.compiler.part_tiles import Parts, common_divisor, fits_parts, parts_read
 from stepsim.compiler.routed import dynamic_dims
 from stepsim.compiler.stream_order import stream_orders
 from stepsim.compiler.structured import concat_ends
@@ -27,6 +28,8 @@ __all__ = [
     "Order",
     "permute",
     "points_of",
+    "single_dims",
+    "thin_tiles",
     "tile",
     "tiled_axes",
     "unroll",
@@ -57,7 +60,9 @@ def tile(
     Parameters
     ----------
     size : the default for every dim: the largest divisor of the dim up to it. Dims that cannot be
-        tiled (see the module) step by 1, those that must stay whole by their size.
+        tiled (see the module) step by 1, those that must stay whole by their size. Where parts of a
+        result are read alone and their borders lie inside of such tiles, it is the largest divisor
+        of the borders, too (:mod:`stepsim.compiler.part_tiles`).
     tiles : steps of single dims, ``{operator: {dim: step}}``, in place of the default.
 
     Raises
@@ -65,18 +70,23 @@ def tile(
     CompileError : a stated step does not divide its dim, or cannot be a tile; there is no such
         operator or dim; or ``size`` is below 1.
     """
-    if size < 1:
-        raise CompileError(f"tile: the default tile size must be at least 1, found {size}")
+    _check_size(size)
     stated = dict(tiles or {})
     names = [op.name for op in graph.ops]
     for name in stated:
         if name not in names:
             near = did_you_mean(str(name), names)
             raise CompileError(f"tile: {graph.name} has no operator '{name}'{near}")
-    rows = dynamic_dims(graph)
+    rows, parts = dynamic_dims(graph), parts_read(graph)
     return graph.replaced(
         ops=tuple(
-            _tiled(op, size, stated.get(op.name, {}), _whole_dims(op) | _row_dims(op, rows))
+            _tiled(
+                op,
+                size,
+                stated.get(op.name, {}),
+                _whole_dims(op) | _row_dims(op, rows),
+                parts.get(op.name, {}),
+            )
             for op in graph.ops
         )
     )
@@ -93,8 +103,14 @@ def _row_dims(op: Op, rows: Mapping[str, str]) -> frozenset[str]:
     return frozenset(read | set(op.reductions)) - {rows[op.name]}
 
 
-def _tiled(op: Op, size: int, stated: Mapping[str, int], whole: frozenset[str]) -> Op:
-    sizes, single = op.sizes, _single_dims(op)
+def _tiled(
+    op: Op,
+    size: int,
+    stated: Mapping[str, int],
+    whole: frozenset[str],
+    parts: Mapping[str, Parts],
+) -> Op:
+    sizes, single = op.sizes, single_dims(op)
     for dim, step in stated.items():
         _check_step(op, dim, step, whole, single)
     apart = [dim for dim in sizes if dim in single & whole and sizes[dim] > 1]
@@ -111,13 +127,20 @@ def _tiled(op: Op, size: int, stated: Mapping[str, int], whole: frozenset[str]) 
         elif dim in whole:
             steps[dim] = most
         else:
-            steps[dim] = stated.get(dim, _divisor(_unbroken(op, dim), size))
+            steps[dim] = stated.get(dim) or _default_step(op, dim, size, parts.get(dim, ()))
     order = op.tiling.order if op.tiling is not None else tuple(sizes)
     made = replace(op, tiling=Tiling(steps, order, unroll_of(op)))
     for operand in (*op.inputs, op.output):
         for index in operand.access:
             _require_slice(made, operand, index)
     return made
+
+
+def _default_step(op: Op, dim: str, size: int, parts: Parts) -> int:
+    step = _divisor(_unbroken(op, dim), size)
+    if fits_parts(step, parts):
+        return step
+    return _divisor(gcd(_unbroken(op, dim), common_divisor(parts)), size)
 
 
 def _check_step(op: Op, dim: str, step: int, whole: frozenset[str], single: frozenset[str]) -> None:
@@ -141,6 +164,32 @@ def _check_step(op: Op, dim: str, step: int, whole: frozenset[str], single: froz
             f"tile: {op.told()}: dim '{dim}' moves along an axis before the last two of a tensor, "
             f"or above another dim of its axis, so its tile is 1, found {step}; tiles have two axes"
         )
+
+
+def thin_tiles(graph: OperatorGraph, size: int = DEFAULT_TILE) -> dict[int, int]:
+    """Sizes of dims whose tiles are less than a quarter of the default, ``{size: tile}``.
+
+    A prompt of 17 tokens has tiles of one row, as nothing is padded: its design reads every weight
+    for each row, and takes long to run and to compile. Dims that cannot be tiled are left out.
+
+    Raises
+    ------
+    CompileError : ``size`` is below 1.
+    """
+    _check_size(size)
+    found = {}
+    for op in graph.ops:
+        for dim in set(op.sizes) - single_dims(op) - _whole_dims(op):
+            most = op.sizes[dim]
+            step = _divisor(most, size)
+            if 4 * step < min(most, size):
+                found[most] = step
+    return dict(sorted(found.items()))
+
+
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise CompileError(f"tile: the default tile size must be at least 1, found {size}")
 
 
 def _divisors(size: int) -> list[int]:
@@ -167,8 +216,8 @@ def _whole_dims(op: Op) -> frozenset[str]:
     return frozenset(pairs | {op.attributes["turn"]})
 
 
-def _single_dims(op: Op) -> frozenset[str]:
-    """Dims whose loops step by 1."""
+def single_dims(op: Op) -> frozenset[str]:
+    """Dims whose loops step by 1: a tile has two axes, and a slice of each is contiguous."""
     whole = _whole_dims(op)
     found: set[str] = set()
     for slot, operand in enumerate((*op.inputs, op.output)):
@@ -305,7 +354,9 @@ def unroll(
     """
     if method not in _METHODS:
         near = did_you_mean(str(method), _METHODS)
-        raise CompileError(f"unroll: there is no method '{method}'{near}")
+        raise CompileError(
+            f"unroll: there is no method '{method}'{near} Known: {', '.join(_METHODS)}"
+        )
     kernels = []
     for op in graph.ops:
         _tiling_of(op, "unroll")

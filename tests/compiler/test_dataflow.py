@@ -1,4 +1,4 @@
-"""Dataflow graphs: shared converters, groups, loads and stores, FIFOs, places on a device."""
+"""Dataflow graphs: shared converters, groups, loads and stores, FIFOs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from stepsim.compiler import (
     DataflowGraph,
     GraphBuilder,
     block,
-    buffers_of,
     fold_unit_dims,
     fuse_elementwise,
     fuse_kernels,
     kernels_of,
     pack,
     permute,
-    place_in_memory,
-    place_on_dies,
     programs_of,
     share_converters,
     single_buffers,
@@ -28,10 +25,11 @@ from stepsim.compiler import (
     vectorize_fifos,
     widen,
 )
+from stepsim.compiler.fifos import fold_buffers
 from stepsim.compiler.grouping import fusion_graph
 from stepsim.compiler.layout import stored_tile
+from stepsim.compiler.part_tiles import parts_read
 from stepsim.errors import CompileError
-from stepsim.machine import load_machine
 from tests.compiler.compiled import simulated
 from tests.compiler.test_models import SMALL
 
@@ -291,23 +289,13 @@ def test_stated_depths_are_those_of_the_program() -> None:
         assert stream.depth == expected
 
 
-def test_places_on_a_device() -> None:
-    device = load_machine("u55c").device
-    made = fuse_kernels(kernels(), 4000)
-    placed, allocations = place_in_memory(made, device)
-    assert len(allocations) == len(made.groups)
-    for group, allocation in zip(made.groups, allocations, strict=True):
-        assert set(allocation.kinds) == {b.name for b in buffers_of(made, group[0].group)}
-    assert {edge.memory for edge in placed.inner_edges} <= {"lutram", "bram", "uram"}
-    assert {edge.memory for edge in placed.edges if not placed.on_chip(edge)} == {None}
-    spread = place_on_dies(made, device)
-    assert {kernel.die for kernel in spread.kernels} <= {0, 1, 2}
-    for group in spread.groups:
-        lanes = [0] * device.dies
-        for kernel in group:
-            assert kernel.die is not None
-            lanes[kernel.die] += kernel.unroll
-        assert max(lanes) <= sum(lanes) / device.dies + max(k.unroll for k in group)
+@pytest.mark.parametrize("reuse", [0, 300, 2000, 1 << 18])
+def test_a_load_keeps_no_more_than_it_may(reuse: int) -> None:
+    made = fuse_kernels(kernels(), UNLIMITED, reuse_bytes=reuse)
+    kept = [dma.converter_bytes for dma in made.dmas]
+    assert max(kept) <= reuse
+    more = fuse_kernels(kernels(), UNLIMITED, reuse_bytes=2 * reuse + 300)
+    assert more.traffic <= made.traffic
 
 
 def test_a_tensor_read_by_address_comes_from_off_chip() -> None:
@@ -323,8 +311,10 @@ def test_a_part_across_tiles_names_the_tile_that_fits() -> None:
     heads = b.reshape(b.softmax(b.input("x", (4, 16, 16))), (64, 16))
     b.output(b.exp(b.slice(heads, 0, 8, 56)), "y")
     graph = b.graph()
+    kernels_of(permute(tile(graph, 16)))  # has tiles of 8, which fit
+    ((name, dims),) = parts_read(graph).items()
     with pytest.raises(CompileError, match=r"positions 8 to 55 of axis \d are read alone"):
-        kernels_of(permute(tile(graph, 16)))
+        kernels_of(permute(tile(graph, 16, {name: dict.fromkeys(dims, 16)})))
 
 
 def test_text_shows_what_was_decided() -> None:
@@ -337,3 +327,31 @@ def test_text_shows_what_was_decided() -> None:
     assert "words of 512 bits" in text
     assert "a FIFO, no converter" in text
     assert simulated(made)[1] == made.flops
+
+
+def folded(unrolls: tuple[int, int], *, stored: bool = False) -> int:
+    """Buffers that a product and what follows it share, with so many lanes."""
+    b = GraphBuilder("pair")
+    y = b.linear(b.input("x", (16, 32)), b.weight("w", (32, 32)))
+    b.output(b.silu(y), "z")
+    if stored:
+        b.output(y, "y")
+    graph = permute(tile(b.graph(), 8), "reductions_innermost")
+    ops = tuple(
+        replace(op, tiling=replace(op.tiling, unroll=lanes))
+        for op, lanes in zip(graph.ops, unrolls, strict=True)
+    )
+    made = fold_buffers(fuse_kernels(kernels_of(graph.replaced(ops=ops)), UNLIMITED))
+    return sum(edge.folded for edge in made.edges)
+
+
+def test_a_buffer_is_shared_where_the_reader_is_done_before_the_next_tile() -> None:
+    """A tile of 64 elements follows the one before after 4 turns of 512 products."""
+    assert folded((256, 16)) == 1  # 8 cycles between tiles, 4 to read one and 2 to hand it over.
+    assert folded((256, 8)) == 0
+    assert folded((128, 8)) == 1
+
+
+def test_what_is_stored_shares_no_buffer() -> None:
+    assert folded((128, 16)) == 1
+    assert folded((128, 16), stored=True) == 0

@@ -58,6 +58,18 @@ def test_merging_is_the_optimum_more_often_than_the_printed_algorithm() -> None:
     assert merged > 0.9 * len(graphs)
 
 
+def test_a_kernel_moves_where_merging_alone_does_not_help() -> None:
+    """Merging joins 0 to 3 first, which leaves no room for 2, whose tensor is larger than 0's."""
+    edges = (
+        FusionEdge(0, 1, 0, 1024, 0), FusionEdge(0, 3, 0, 1024, 0), FusionEdge(2, 3, 2048, 3072, 2),
+        FusionEdge(1, 4, 512, 2048, 1), FusionEdge(3, 4, 2048, 4096, 3),
+    )  # fmt: skip
+    graph = FusionGraph(5, edges)
+    assert best_groups(graph, 2439).traffic == 10_240
+    assert merged_groups(graph, 2439).labels == (0, 1, 0, 0, 1)
+    assert merged_groups(graph, 2439).traffic() == 10_240
+
+
 def test_a_larger_budget_never_costs_the_best_partition_traffic() -> None:
     worse = 0
     for graph, _ in fusion_graphs(seed=5, count=40, most_kernels=6):

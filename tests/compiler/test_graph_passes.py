@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,27 @@ from stepsim.compiler import (
     OperatorGraph,
     Tiling,
     block,
+    border_dmas,
+    fold_buffers,
     fold_unit_dims,
     fuse_elementwise,
+    fuse_kernels,
+    kernels_of,
+    pack,
+    permute,
+    place_in_memory,
+    place_on_dies,
+    program_of,
+    programs_of,
+    share_converters,
+    single_buffers,
+    tile,
+    unroll,
+    vectorize_fifos,
+    widen,
 )
+from stepsim.errors import CompileError
+from stepsim.machine import load_machine
 from tests.compiler.random_graphs import Drawn, drawn_graphs
 from tests.property_profile import profile
 
@@ -137,3 +157,24 @@ def test_a_fused_operator_stands_for_both_places() -> None:
     (op,) = fuse_elementwise(b.graph()).ops
     assert op.where == "first (model.py:1); second (model.py:2)"
     assert op.flops == 4 * (8 + 1)
+
+
+DEVICE = load_machine("u55c").device
+OF_OPERATORS = (fold_unit_dims, fuse_elementwise, tile, partial(unroll, budget=64), permute)
+OF_KERNELS = (
+    share_converters, border_dmas, pack, widen, vectorize_fifos, fold_buffers, single_buffers,
+    partial(fuse_kernels, budget=4096), partial(place_in_memory, device=DEVICE),
+    partial(place_on_dies, device=DEVICE), programs_of, program_of,
+)  # fmt: skip
+
+
+def test_passes_tell_which_graph_they_are_of() -> None:
+    operators = tile(block("gpt2-medium", tokens=16))
+    kernels = kernels_of(operators)
+    for one in OF_OPERATORS:
+        with pytest.raises(CompileError, match="found one of kernels; run this pass before"):
+            one(kernels)
+    for other in OF_KERNELS:
+        with pytest.raises(CompileError, match="found one of operators; make its kernels first"):
+            other(operators)
+    assert pickle.loads(pickle.dumps(kernels)) == kernels

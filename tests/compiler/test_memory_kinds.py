@@ -66,6 +66,15 @@ def check(found: Allocation, buffers: list[Buffer], kinds: dict[str, MemoryKind]
         assert used == found.used[name] <= kind.blocks
 
 
+def test_buffers_change_places_where_the_biggest_first_is_not_the_best() -> None:
+    kinds = {"short": MemoryKind(4, ((512, 36),)), "deep": MemoryKind(3, ((1024, 18),))}
+    sides = ((18, 512), (72, 512), (36, 1024), (36, 512))
+    buffers = [Buffer(f"b{i}", *side) for i, side in enumerate(sides)]
+    found = allocate(buffers, kinds)
+    check(found, buffers, kinds)
+    assert found.share == pytest.approx(pack(buffers, kinds).share) == pytest.approx(5 / 3)
+
+
 def test_a_block_has_the_shape_that_fits_best() -> None:
     assert blocks_needed(Buffer("deep", 18, 1024), BRAM) == 1
     assert blocks_needed(Buffer("wide", 36, 512), BRAM) == 1

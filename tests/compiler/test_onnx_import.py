@@ -137,10 +137,20 @@ CASES: dict[str, tuple[Any, ...]] = {
                 X, {"n": N, "two": np.float32(2)}),
     "sum-max": ([("Max", ["x", "n", "zero"], ["a"], {}), ("Sum", ["a", "x", "n"], ["b"], {}),
                  ("Min", ["b", "x"], ["y"], {})], X, {"n": N, "zero": np.float32(0)}),
+    "mean": ([("Mean", ["x", "n", "x"], ["y"], {})], X, {"n": N}),
+    "waves": ([("Sin", ["x"], ["a"], {}), ("Cos", ["a"], ["y"], {})], X, {}),
+    "bools": ([("Greater", ["x", "n"], ["a"], {}), ("Less", ["x", "m"], ["b"], {}),
+               ("And", ["a", "b"], ["c"], {}), ("Not", ["b"], ["d"], {}),
+               ("Or", ["c", "d"], ["e"], {}), ("Where", ["e", "x", "n"], ["y"], {})],
+              X, {"n": N, "m": N[::-1].copy()}),
     "softmax": ([("Softmax", ["x"], ["y"], {"axis": 1})], X, {}),
     "layer-norm": ([("LayerNormalization", ["x", "n", "m"], ["y"], {"epsilon": 1e-3})],
                    X, {"n": N, "m": N[::-1].copy()}),
     "rms-norm": ([("RMSNormalization", ["x", "n"], ["y"], {"epsilon": 1e-3})], X, {"n": N}),
+    "layer-norm-of-two": ([("LayerNormalization", ["x", "w", "v"], ["y"], {"axis": -2})],
+                          {"x": (2, 8, 5)}, {"w": W, "v": W[::-1].copy()}),
+    "rms-norm-of-two": ([("RMSNormalization", ["x", "w"], ["y"], {"axis": 1})],
+                        {"x": (2, 8, 5)}, {"w": W}),
     "gelu": ([("Gelu", ["x"], ["y"], {})], X, {}),
     "gelu-tanh": ([("Gelu", ["x"], ["y"], {"approximate": "tanh"})], X, {}),
     "gelu-by-erf": ([("Div", ["x", "r"], ["a"], {}), ("Erf", ["a"], ["b"], {}),
@@ -187,6 +197,13 @@ CASES: dict[str, tuple[Any, ...]] = {
               {"o": np.ones((6, 6), np.float32), "l": np.float32("-inf")}),
     "attention": ([("Attention", ["x", "k", "v"], ["y"], {"is_causal": 1})],
                   {"x": (1, 4, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)}, {}),
+    "attention-no-key": ([("Less", ["m", "t"], ["seen"], {}),
+                          ("Attention", ["x", "k", "v", "seen"], ["y"], {"is_causal": 1})],
+                         {"x": (1, 4, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8), "m": (6, 6)},
+                         {"t": np.tri(6, k=-2, dtype=np.float32)[::-1].copy() * 9 - 4}),
+    "attention-two-masks": ([("Attention", ["x", "k", "v", "m"], ["y"], {"is_causal": 1})],
+                            {"x": (1, 4, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)},
+                            {"m": np.tri(6, k=2, dtype=bool)}),
     "attention-past": ([("Attention", ["x", "k", "v", "", "p", "q"], ["y", "pk", "pv"],
                          {"q_num_heads": 4, "kv_num_heads": 2})],
                        {"x": (1, 3, 32), "k": (1, 3, 16), "v": (1, 3, 16), "p": (1, 2, 5, 8),
@@ -208,7 +225,7 @@ def test_an_operator_computes_what_onnx_says(name: str, onnx: Any) -> None:
     graph = agrees(onnx, model_of(onnx, nodes, inputs, held))
     kinds = {op.kind for op in graph.ops}
     assert ("rotary" in kinds) == name.startswith("rotary")
-    assert ("causal_mask" in kinds) == (name in ("trilu", "attention"))
+    assert ("causal_mask" in kinds) == (name in ("trilu", "attention", "attention-two-masks"))
     if name.startswith(("gelu", "silu")):
         assert len(graph.ops) == 1
     states = {tensor.name for tensor in graph.with_role("state")}
@@ -250,6 +267,8 @@ def test_unknown_operators_are_all_listed(onnx: Any) -> None:
 def test_unknown_operators_can_be_opaque(onnx: Any) -> None:
     graph = from_onnx(_strange(onnx), keep_going=True, costs={"CumSum": 1, "Erf": 20})
     assert [op.flops for op in graph.ops if op.kind == "opaque"] == [96, 1920, 96]
+    assert [tensor.name for tensor in graph.with_role("input")] == ["x"]  # without the axis
+    assert {len(op.inputs) for op in graph.ops if op.kind == "opaque"} == {1}  # the axis is none
     assert "assumed_costs" not in graph.attributes
 
 
@@ -314,18 +333,38 @@ def test_a_mask_of_bools_that_is_an_input(onnx: Any) -> None:
          {"r": np.float32(0.5), "t": np.bool_(True)}, "Dropout in n0: it drops values at random"),
         (("Attention", ["x", "x", "x", "", "", "", "n"], ["y"], {}), {"x": (1, 2, 4, 8)},
          {"n": np.array([3])}, r"Attention in n0: lengths of the keys \(nonpad_kv_seqlen\)"),
+        (("Attention", ["x", "x", "x", "m"], ["y"], {}), {"x": (1, 2, 4, 8)},
+         {"m": np.ones((4, 3), bool)}, "Attention in n0: a mask of 3 of 4 keys"),
+        (("Attention", ["x", "x", "x"], ["y"], {"left_window_size": 2}), {"x": (1, 2, 4, 8)}, {},
+         "Attention in n0: windows of the keys by attributes"),
         (("Attention", ["x", "x", "x"], ["y"], {"domain": "com.microsoft"}), {"x": (1, 4, 8)}, {},
          r"Attention in n0 is not known, .*\(domain com.microsoft\)"),
         (("LayerNormalization", ["x", "s"], ["z", "y"], {}), {"x": (4, 8), "s": (8,)}, {},
          "'y' is a second result of an operator"),
     ],
-    ids=["dropout", "lengths", "domain", "second"],
+    ids=["dropout", "lengths", "columns", "window", "domain", "second"],
 )  # fmt: skip
 def test_what_is_not_computed_is_refused(
     node: Any, inputs: Any, held: Any, why: str, onnx: Any
 ) -> None:
     with pytest.raises(CompileError, match=why):
         from_onnx(model_of(onnx, [node], inputs, held, version=24))
+
+
+@pytest.mark.parametrize(
+    ("scalar", "dtype"), [("INT64", "i64"), ("INT32", "i32"), ("BOOL", "bool")]
+)
+def test_whole_numbers_keep_their_type(scalar: str, dtype: str, onnx: Any) -> None:
+    model = model_of(onnx, [("Where", ["i", "x", "x"], ["y"], {})], {"i": (4,), "x": (4,)})
+    model.graph.input[0].type.tensor_type.elem_type = getattr(onnx.TensorProto, scalar)
+    assert from_onnx(model).tensors["i"].dtype == dtype
+
+
+def test_a_type_that_no_tensor_has_is_refused(onnx: Any) -> None:
+    model = model_of(onnx, [("Where", ["i", "x", "x"], ["y"], {})], {"i": (4,), "x": (4,)})
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.UINT8
+    with pytest.raises(CompileError, match=r"from_onnx\(small\): input 'i' is of uint8, .*int64"):
+        from_onnx(model)
 
 
 def test_a_quotient_of_whole_numbers_is_refused(onnx: Any) -> None:

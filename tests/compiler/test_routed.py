@@ -246,6 +246,15 @@ def test_rows_of_experts_are_not_added_up_cut_or_stored() -> None:
     b.output(b.sum(rows[0], 0), "y")
     with pytest.raises(CompileError, match="merges or adds up rows of expert 0 by 'routing'"):
         b.graph()
+    for reduced in (lambda b, x: b.sum(x, -1), lambda b, x: b.softmax(x)):
+        b, _, _, rows = builder()
+        b.output(reduced(b, rows[0]), "y")
+        with pytest.raises(
+            CompileError,
+            match=r"operator '(sum|softmax.max)' .*a number for each of rows of expert 0 by "
+            r"'routing'.*found no columns; reduce rows before dispatch or after combine",
+        ):
+            b.graph()
     b, _, _, rows = builder()
     b.output(b.slice(b.silu(rows[0]), 0, 0, 3), "y")
     with pytest.raises(

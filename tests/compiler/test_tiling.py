@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from stepsim.compiler import GraphBuilder, OperatorGraph, block, kernels_of, permute, tile, unroll
-from stepsim.compiler.tiling import tiled_axes
+from stepsim.compiler.tiling import thin_tiles, tiled_axes
 from stepsim.errors import CompileError
 from tests.compiler.test_models import SMALL
 
@@ -100,3 +100,11 @@ def test_pairs_that_a_tile_cannot_hold_are_refused() -> None:
     b.output(b.rotary(x, b.input("cos", (1,)), b.input("sin", (1,))), "y")
     with pytest.raises(CompileError, match=r"dim 't' of rotary stays whole.*copy the operand"):
         tile(b.graph())
+
+
+def test_thin_tiles_are_those_of_sizes_without_divisors() -> None:
+    assert thin_tiles(block("gpt2-medium", tokens=16)) == {}
+    assert thin_tiles(block("gpt2-medium", tokens=17)) == {17: 1}
+    assert thin_tiles(block("gpt2-medium", tokens=17), 8) == {17: 1}
+    # A cache of 66 rows and a new one: 67 keys.
+    assert thin_tiles(block("gpt2-medium", "decode", context=66)) == {67: 1}

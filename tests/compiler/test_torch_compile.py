@@ -46,3 +46,45 @@ def test_a_module_compiles_on_the_command_line(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     plan = st.Plan.load(tmp_path / "design" / "plan.yaml")
     assert f"{plan.simulated:,} cycles" in done.stdout
+
+
+ODD = """
+import torch
+
+
+class Odd(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.cumsum(self.up(x), -1) + torch.sort(x).values
+
+
+model = Odd(), (torch.zeros(8, 16),)
+"""
+
+
+def test_unknown_operators_are_listed_or_become_opaque(tmp_path: Path) -> None:
+    require_torch()
+    (tmp_path / "odd.py").write_text(ODD)
+
+    def compiled(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "stepsim", "compile", "odd.py:model", *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = compiled()
+    assert refused.returncode == 2
+    where = "in the module itself (odd.py:11)"
+    for told in ("2 operators are not known", f"aten.cumsum.default {where}",
+                 f"aten.sort.default {where}", "--keep-going"):  # fmt: skip
+        assert told in refused.stderr
+    done = compiled("--keep-going", "--tile", "8", "--out", "design")
+    assert done.returncode == 0, done.stderr
+    plan = st.Plan.load(tmp_path / "design" / "plan.yaml")
+    assert [op.kind for op in plan.graph.operators.ops].count("opaque") == 2

@@ -188,6 +188,9 @@ def _cases(torch: Any) -> Mapping[str, Case]:
             q, k, v, attn_mask=a, scale=0.3), (PAIR, PAIR, PAIR, (6, 6))),
         "sdpa-bools": (lambda m, q, k, v, a: f.scaled_dot_product_attention(
             q, k, v, attn_mask=a < 1.0), (PAIR, PAIR, PAIR, (6, 6))),
+        "sdpa-no-key": (lambda m, q, k, v, a: f.scaled_dot_product_attention(
+            q, k, v, attn_mask=(a < 0.5) & (torch.arange(6) != 2)[:, None]),
+            (PAIR, PAIR, PAIR, (6, 6))),
         "sdpa-blocks": (lambda m, q, k, v: f.scaled_dot_product_attention(
             q, k, v, attn_mask=torch.eye(6, dtype=torch.bool).flip(0)), (PAIR, PAIR, PAIR)),
         "sdpa-gqa": (lambda m, q, k, v: f.scaled_dot_product_attention(
@@ -196,6 +199,12 @@ def _cases(torch: Any) -> Mapping[str, Case]:
         "half": (lambda m, x: (x.to(torch.float32) * 2).contiguous().clone(), (X,)),
         "like": (lambda m, x: x * torch.full_like(x, 3) + torch.zeros_like(x) - torch.ones_like(x),
                  (X,)),
+        "bools": (lambda m, x: x.masked_fill(
+            ~((x > 0) & (x < 1)) | torch.logical_and(x > -1, torch.logical_not(x > -0.5)), 3.0),
+            (X,)),
+        "waves": (lambda m, x: torch.sin(x) + torch.cos(2 * x), (X,)),
+        "layer-norm-of-two": (lambda m, x: f.layer_norm(x, x.shape[-2:], x[0] * 0 + 2.0), (X,)),
+        "rms-norm-of-two": (lambda m, x: f.rms_norm(x, x.shape[-2:], x[0] * 0 + 2.0, 1e-3), (X,)),
         "dropout": (lambda m, x: f.dropout(x, 0.5, training=False) * 2, (X,)),
     }  # fmt: skip
 
@@ -208,8 +217,9 @@ NAMES_OF_CASES = (
     "concat-chunk", "stack", "select", "expand", "repeat-interleave", "reductions", "rotary-half",
     "rotary-pairs", "rotary-columns", "mask-fill", "mask-where", "mask-added", "mask-other",
     "mask-blocks", "mask-lowest", "mask-of-numbers", "mask-of-a-whole-row",
-    "sdpa-whole-row", "sdpa", "sdpa-mask", "sdpa-bools", "sdpa-blocks", "sdpa-gqa", "table", "half",
-    "like", "dropout",
+    "sdpa-whole-row", "sdpa", "sdpa-mask", "sdpa-bools", "sdpa-no-key", "sdpa-blocks", "sdpa-gqa",
+    "table", "half", "like", "bools", "waves", "layer-norm-of-two",
+    "rms-norm-of-two", "dropout",
 )  # fmt: skip
 
 
@@ -257,7 +267,12 @@ def test_rows_of_a_table(torch: Any) -> None:
     ids = torch.tensor([[3, 0, 10], [1, 1, 2]])
     graph = from_torch(module, (ids,))
     agrees(graph, module, (ids,), torch)
-    assert [tensor.dtype for tensor in graph.with_role("input")] == ["u32"]
+    assert [tensor.dtype for tensor in graph.with_role("input")] == ["i64"]
+    assert from_torch(module, (ids.int(),)).with_role("input")[0].dtype == "i32"
+    with pytest.raises(CompileError, match=r"from_torch\(Made\): input 'args_1' is of uint8, "):
+        from_torch(
+            module_of(torch, lambda m, x, ids: x * ids), (torch.ones(3), ids[0].to(torch.uint8))
+        )
 
 
 # Models as libraries write them
@@ -423,6 +438,7 @@ def test_a_cache_that_is_written_at_positions_of_an_input_is_refused(torch: Any)
         ("full_like", r"full_like.*: it converts torch.float32 to torch.int64"),
         ("sum", r"sum.*: it converts torch.float32 to torch.int64"),
         ("bools", r"add.*: it adds bools"),
+        ("bits", r"bitwise_and.*: it takes whole numbers bit by bit"),
         ("no_key", r"sdpa: its mask hides all keys from a query.*let every query see a key"),
     ],
 )
@@ -433,6 +449,7 @@ def test_what_would_have_other_values_is_refused(name: str, why: str, torch: Any
         "full_like": lambda m, x: x * torch.full_like(x, 2.7, dtype=torch.int64),
         "sum": lambda m, x: x * x.sum(dtype=torch.int64),
         "bools": lambda m, x: x * ((x > 0) + (x > -1)),
+        "bits": lambda m, x: x * torch.bitwise_and((x > 0).long(), (x > 1).long()),
         "no_key": lambda m, x: f.scaled_dot_product_attention(
             x, x, x, attn_mask=torch.arange(4)[:, None].expand(4, 4) > 0),
     }  # fmt: skip

@@ -179,7 +179,7 @@ class _Reading:
         if str(scalar) in _FLOATS:
             self._types.append(str(scalar))
         else:
-            attributes["dtype"] = "bool" if scalar == np.bool_ else "u32"
+            attributes["dtype"] = of.WHOLE_TYPES.get(str(scalar), str(scalar))
         value = Value("input", (), tuple(int(size or 0) for size in sizes), attributes)
         self.arguments.append(value)
         return value
@@ -280,13 +280,15 @@ class _Reading:
         return made
 
     def _element(self, x: Value, kind: int) -> int:
-        named = {"bool": self.onnx.TensorProto.BOOL, "u32": self.onnx.TensorProto.INT64}
-        return int(named.get(str(x.attributes.get("dtype")), kind))
+        named = {text: scalar for scalar, text in of.WHOLE_TYPES.items()}
+        scalar = named.get(str(x.attributes.get("dtype")))
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(scalar)) if scalar else kind)
 
 
 def _whole(value: Value, name: str | None = None) -> Value:
     """A constant of whole numbers or bools, with its scalar type."""
-    value.attributes = {"name": name, "dtype": "bool" if value.array.dtype == np.bool_ else "u32"}
+    scalar = str(value.array.dtype)
+    value.attributes = {"name": name, "dtype": of.WHOLE_TYPES.get(scalar, scalar)}
     return value
 
 

@@ -2,70 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from stepsim.compiler.importers import logic
 from stepsim.compiler.importers import values as of
+from stepsim.compiler.importers.onnx_inputs import (
+    Attributes,
+    Inputs,
+    Writer,
+    first_input,
+    given_inputs,
+    input_at,
+    type_of,
+    whole_numbers,
+)
 from stepsim.compiler.importers.values import Place, Unsupported, Value
 
-__all__ = ["OPS", "Writer"]
-
-Inputs: TypeAlias = Sequence[Value | None]
-Attributes: TypeAlias = Mapping[str, Any]
-Writer: TypeAlias = Callable[[Inputs, Attributes, Place], "Value | tuple[Value, ...]"]
-"""Called with the inputs, None for those left out, the attributes, and the place."""
-
-
-def _numbers(value: Value | None, what: str) -> list[int] | None:
-    """Whole numbers that shape the graph; None where they are left out."""
-    if value is None:
-        return None
-    if not value.is_constant:
-        raise Unsupported(f"{what} that depend on an input; shapes are static")
-    return [int(x) for x in np.ravel(value.array)]
-
-
-def _first(inputs: Inputs) -> Value:
-    x = inputs[0]
-    assert x is not None
-    return x
-
-
-def _given(inputs: Inputs) -> list[Value]:
-    return [x for x in inputs if x is not None]
-
-
-def _at(inputs: Inputs, number: int) -> Value | None:
-    return inputs[number] if number < len(inputs) else None
-
-
-def _type(x: Value) -> str:
-    """``bool``, ``whole`` or ``real``: what a value consists of."""
-    if x.op == "constant":
-        return {"b": "bool", "i": "whole", "u": "whole"}.get(x.array.dtype.kind, "real")
-    if x.op == "input":
-        return {"bool": "bool", "u32": "whole"}.get(str(x.attributes.get("dtype")), "real")
-    function = x.attributes.get("function")
-    if function in _COMPARISONS:
-        return "bool"
-    if x.op in _OF_THE_TYPE_OF_INPUTS:
-        kinds = {_type(y) for y in (x.inputs[1:] if function == "where" else x.inputs)}
-        return kinds.pop() if len(kinds) == 1 else "real"
-    return "real"
-
-
-_COMPARISONS = ("eq", "lt", "le", "gt", "ge")
-_OF_THE_TYPE_OF_INPUTS = ("elementwise", "reshape", "permute", "expand", "slice", "concat", "sum",
-                          "max")  # fmt: skip
+__all__ = ["OPS"]
 
 
 def _elementwise(function: str) -> Writer:
     def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-        found = _given(inputs)
+        found = given_inputs(inputs)
         made = found[0]
         if len(found) != 2 and function in ("max", "min", "add"):
             for x in found[1:]:
@@ -77,24 +40,24 @@ def _elementwise(function: str) -> Writer:
 
 
 def _same(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    return _first(inputs)
+    return first_input(inputs)
 
 
 def _div(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    if all(_type(x) == "whole" for x in _given(inputs)):
+    if all(type_of(x) == "whole" for x in given_inputs(inputs)):
         raise Unsupported("a quotient of whole numbers, which is rounded")
-    return of.elementwise("div", _given(inputs), at)
+    return of.elementwise("div", given_inputs(inputs), at)
 
 
 def _dropout(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    training = _at(inputs, 2)
+    training = input_at(inputs, 2)
     if training is not None and training.number != 0:
         raise Unsupported("it drops values at random; export the model for inference")
-    return _first(inputs)
+    return first_input(inputs)
 
 
 def _pow(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, power = _given(inputs)
+    x, power = given_inputs(inputs)
     named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
     if power.number in named:
         return of.elementwise(named[power.number], (x,), at)
@@ -105,18 +68,18 @@ def _pow(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _gelu(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     exact = attributes.get("approximate", b"none") in (b"none", "none")
-    return of.elementwise("gelu" if exact else "gelu_tanh", _given(inputs), at)
+    return of.elementwise("gelu" if exact else "gelu_tanh", given_inputs(inputs), at)
 
 
 def _swish(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     if attributes.get("alpha", 1.0) != 1.0:
         raise Unsupported(f"alpha is {attributes['alpha']}")
-    return of.elementwise("silu", _given(inputs), at)
+    return of.elementwise("silu", given_inputs(inputs), at)
 
 
 def _clip(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    for function, bound in (("max", _at(inputs, 1)), ("min", _at(inputs, 2))):
+    x = first_input(inputs)
+    for function, bound in (("max", input_at(inputs, 1)), ("min", input_at(inputs, 2))):
         if bound is not None:
             x = of.elementwise(function, (x, bound), at)
     return x
@@ -126,11 +89,11 @@ def _cast(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     floats = (1, 10, 11, 16)  # TensorProto: FLOAT, FLOAT16, DOUBLE, BFLOAT16
     if attributes["to"] not in floats:
         raise Unsupported("it converts to whole numbers or bools")
-    return _first(inputs)
+    return first_input(inputs)
 
 
 def _matmul(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, y = _given(inputs)
+    x, y = given_inputs(inputs)
     if len(x.shape) == 1 and len(y.shape) == 1:
         raise Unsupported("a product of two vectors")
     # A weight that is read transposed is a linear layer, as PyTorch writes it.
@@ -139,14 +102,14 @@ def _matmul(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, y = _given(inputs)[:2]
+    x, y = given_inputs(inputs)[:2]
     if attributes.get("transA", 0):
         x = of.permute(x, (1, 0), at)
     made = of.linear(x, y, None, at) if attributes.get("transB", 0) else of.matmul(x, y, at)
     alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
     if alpha != 1.0:
         made = of.elementwise("mul", (made, of.constant(alpha)), at)
-    bias = _at(inputs, 2)
+    bias = input_at(inputs, 2)
     if bias is None or beta == 0.0:
         return made
     if beta != 1.0:
@@ -155,31 +118,49 @@ def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _softmax(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
+    x = first_input(inputs)
     return of.made("softmax", (x,), x.shape, at, axis=attributes.get("axis", -1))
 
 
 def _layer_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    if attributes.get("axis", -1) not in (-1, len(x.shape) - 1):
-        raise Unsupported("it normalizes several axes; known is the last one")
-    has = {"weight": _at(inputs, 1) is not None, "bias": _at(inputs, 2) is not None}
+    x = first_input(inputs)
     eps = attributes.get("epsilon", 1e-5)
-    return of.made("layer_norm", _given(inputs), x.shape, at, eps=eps, **has)
+    return of.layer_norm(
+        x, input_at(inputs, 1), input_at(inputs, 2), _last_axes(x, attributes), eps, at
+    )
 
 
 def _rms_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    if attributes.get("axis", -1) not in (-1, len(x.shape) - 1):
-        raise Unsupported("it normalizes several axes; known is the last one")
+    x = first_input(inputs)
     eps = attributes.get("epsilon", 1e-5)
-    return of.made("rms_norm", _given(inputs), x.shape, at, eps=eps, unit_offset=False)
+    return of.rms_norm(x, input_at(inputs, 1), _last_axes(x, attributes), eps, at)
+
+
+def _last_axes(x: Value, attributes: Attributes) -> int:
+    """How many axes a norm is over: from ``axis`` to the last."""
+    axis = int(attributes.get("axis", -1))
+    return -axis if axis < 0 else len(x.shape) - axis
+
+
+def _mean(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    given = given_inputs(inputs)
+    total = given[0]
+    for x in given[1:]:
+        total = of.elementwise("add", (total, x), at)
+    return of.elementwise("mul", (total, of.constant(1 / len(given))), at)
+
+
+def _logical(function: Callable[..., Value]) -> Writer:
+    def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+        return function(*given_inputs(inputs), at)
+
+    return write
 
 
 def _reduced(function: str) -> Writer:
     def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-        x = _first(inputs)
-        axes = attributes.get("axes") or _numbers(_at(inputs, 1), "axes")
+        x = first_input(inputs)
+        axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes")
         if not axes and attributes.get("noop_with_empty_axes", 0):
             return x
         return of.reduce(function, x, axes or (), bool(attributes.get("keepdims", 1)), at)
@@ -188,8 +169,8 @@ def _reduced(function: str) -> Writer:
 
 
 def _reshape(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    sizes = _numbers(inputs[1], "sizes")
+    x = first_input(inputs)
+    sizes = whole_numbers(inputs[1], "sizes")
     assert sizes is not None
     if not attributes.get("allowzero", 0):
         sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
@@ -197,18 +178,18 @@ def _reshape(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _flatten(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, axis = _first(inputs), attributes.get("axis", 1)
+    x, axis = first_input(inputs), attributes.get("axis", 1)
     return of.reshape(x, (prod(x.shape[:axis]), -1), at)
 
 
 def _transpose(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
+    x = first_input(inputs)
     return of.permute(x, attributes.get("perm") or range(len(x.shape))[::-1], at)
 
 
 def _squeeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    axes = attributes.get("axes") or _numbers(_at(inputs, 1), "axes")
+    x = first_input(inputs)
+    axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes")
     gone = (
         {a % len(x.shape) for a in axes} if axes else {i for i, n in enumerate(x.shape) if n == 1}
     )
@@ -216,8 +197,8 @@ def _squeeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _unsqueeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    axes = attributes.get("axes") or _numbers(_at(inputs, 1), "axes") or []
+    x = first_input(inputs)
+    axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes") or []
     rank = len(x.shape) + len(axes)
     new = {axis % rank for axis in axes}
     own = iter(x.shape)
@@ -225,19 +206,19 @@ def _unsqueeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _expand(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    sizes = _numbers(inputs[1], "sizes")
+    x = first_input(inputs)
+    sizes = whole_numbers(inputs[1], "sizes")
     assert sizes is not None
     return of.expand(x, np.broadcast_shapes(x.shape, tuple(sizes)), at)
 
 
 def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x = _first(inputs)
-    starts, stops = _numbers(inputs[1], "starts"), _numbers(inputs[2], "ends")
+    x = first_input(inputs)
+    starts, stops = whole_numbers(inputs[1], "starts"), whole_numbers(inputs[2], "ends")
     assert starts is not None
     assert stops is not None
-    axes = _numbers(_at(inputs, 3), "axes") or list(range(len(starts)))
-    steps = _numbers(_at(inputs, 4), "steps") or [1] * len(starts)
+    axes = whole_numbers(input_at(inputs, 3), "axes") or list(range(len(starts)))
+    steps = whole_numbers(input_at(inputs, 4), "steps") or [1] * len(starts)
     for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
         if step < 1:
             raise Unsupported(f"it runs backward, in steps of {step}")
@@ -247,8 +228,8 @@ def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 
 def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
-    x, axis = _first(inputs), attributes.get("axis", 0)
-    sizes = attributes.get("split") or _numbers(_at(inputs, 1), "sizes")
+    x, axis = first_input(inputs), attributes.get("axis", 0)
+    sizes = attributes.get("split") or whole_numbers(input_at(inputs, 1), "sizes")
     if not sizes:
         pieces = attributes["outputs"]
         size = -(-x.shape[axis] // pieces)
@@ -260,12 +241,12 @@ def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ..
 
 
 def _concat(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    kept = [x for x in _given(inputs) if 0 not in x.shape]
+    kept = [x for x in given_inputs(inputs) if 0 not in x.shape]
     return of.concat(kept, attributes["axis"], at)
 
 
 def _gather(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, indices = _given(inputs)
+    x, indices = given_inputs(inputs)
     axis = attributes.get("axis", 0)
     if indices.is_constant:
         if not indices.shape:
@@ -286,7 +267,7 @@ def _neighbors(positions: Any, size: int) -> tuple[int, int]:
 
 
 def _scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
-    x, indices, new = _given(inputs)
+    x, indices, new = given_inputs(inputs)
     if attributes.get("reduction", b"none") not in (b"none", "none"):
         raise Unsupported("it combines what it writes with what was there")
     if not indices.is_constant:
@@ -310,14 +291,13 @@ def _scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
 
 def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
     q, k, v = (x for x in inputs[:3] if x is not None)
-    mask, past_k, past_v = (_at(inputs, i) for i in (3, 4, 5))
+    mask, past_k, past_v = (input_at(inputs, i) for i in (3, 4, 5))
     if attributes.get("softcap", 0.0) or attributes.get("qk_matmul_output_mode", 0):
         raise Unsupported("softcap and scores as a result are not known")
-    if _at(inputs, 6) is not None:
+    if input_at(inputs, 6) is not None:
         raise Unsupported("lengths of the keys (nonpad_kv_seqlen); give a mask")
-    if mask is not None and not mask.is_constant and _type(mask) == "bool":
-        numbers = (of.constant(0.0), of.constant(-np.inf))
-        mask = of.elementwise("where", (mask, *numbers), at)
+    if {"left_window_size", "right_window_size"} & set(attributes):
+        raise Unsupported("windows of the keys by attributes; give a mask")
     flat = len(q.shape) == 3
     if flat:
         heads, groups = attributes["q_num_heads"], attributes["kv_num_heads"]
@@ -331,12 +311,25 @@ def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value
             joined.attributes = {**joined.attributes, "cache": True}
     causal = bool(attributes.get("is_causal", 0))
     past = past_k.shape[2] if past_k is not None else 0
-    inputs = (q, k, v) if mask is None else (q, k, v, mask)
+    operands, seen = [q, k, v], None
+    if mask is not None:
+        if mask.shape[-1] != k.shape[2]:
+            raise Unsupported(f"a mask of {mask.shape[-1]} of {k.shape[2]} keys; give all columns")
+        bools = type_of(mask) == "bool"
+        if causal and (bools or mask.is_constant):
+            # One mask, of which it is known, or found in a run, whether a query sees a key.
+            mask = logic.with_causal(mask, bools, past, (q.shape[2], k.shape[2]), at)
+            causal = False
+        if bools and not mask.is_constant:
+            seen, mask = mask, logic.added_mask(mask, at)
+        operands.append(mask)
     made = of.made(
-        "sdpa", [x for x in inputs if x is not None], (*q.shape[:-1], v.shape[-1]), at,
+        "sdpa", operands, (*q.shape[:-1], v.shape[-1]), at,
         causal=causal, scale=attributes.get("scale"), enable_gqa=True,
         start=past if causal else None, window=None,
     )  # fmt: skip
+    if seen is not None:
+        made = logic.seen_rows(made, seen, at)
     if flat:
         turned = of.transpose(made, 1, 2, at)
         made = of.reshape(turned, (*turned.shape[:2], -1), at)
@@ -345,7 +338,7 @@ def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value
 
 def _rotary(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
     x, cos, sin = (x for x in inputs[:3] if x is not None)
-    if _at(inputs, 3) is not None:
+    if input_at(inputs, 3) is not None:
         raise Unsupported("tables with position_ids; give the rows of cos and sin")
     if attributes.get("rotary_embedding_dim", 0) not in (0, x.shape[-1]):
         raise Unsupported("it turns a part of the columns")
@@ -364,11 +357,16 @@ OPS: Mapping[str, Writer] = {
     **{name: _elementwise(function) for name, function in (
         ("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Neg", "neg"),
         ("Abs", "abs"), ("Exp", "exp"), ("Log", "log"), ("Sqrt", "sqrt"), ("Tanh", "tanh"),
+        ("Sin", "sin"), ("Cos", "cos"),
         ("Reciprocal", "reciprocal"), ("Sigmoid", "sigmoid"), ("Relu", "relu"),
         ("Softplus", "softplus"), ("Max", "max"), ("Min", "min"), ("Sum", "add"),
         ("Where", "where"), ("Equal", "eq"), ("Less", "lt"), ("LessOrEqual", "le"),
         ("Greater", "gt"), ("GreaterOrEqual", "ge"),
     )},
+    "And": _logical(logic.both),
+    "Or": _logical(logic.either),
+    "Not": _logical(logic.negated),
+    "Mean": _mean,
     "Pow": _pow,
     "Gelu": _gelu,
     "Swish": _swish,

@@ -11,7 +11,7 @@ from stepsim.arguments import is_number, shown
 from stepsim.compiler.graph_builder import GraphBuilder
 from stepsim.compiler.importers.imported import ImportedGraph
 from stepsim.compiler.importers.patterns import rewritten
-from stepsim.compiler.importers.values import Value, values_before
+from stepsim.compiler.importers.values import WHOLE_TYPES, Value, values_before
 from stepsim.compiler.recorder import Ref
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.graph.source_line import without_source_lines
@@ -57,7 +57,7 @@ def recorded(
     # What a run leaves of a state as it was need not be joined with what it writes.
     reachable = list(values_before([value for _, value in named]))
     _check_unknown(reachable, reader, keep_going, costs)
-    record = _Record(builder, states, dict(costs or {}), named)
+    record = _Record(builder, states, dict(costs or {}), named, reader)
     used = {id(value) for value in reachable}
     order = tuple(str(x.attributes["name"]) if id(x) in used else None for x in arguments)
     with without_source_lines():
@@ -152,9 +152,10 @@ class _Record:
 
     def __init__(
         self, builder: GraphBuilder, states: set[int], costs: dict[str, float],
-        outputs: Sequence[tuple[str, Value]],
+        outputs: Sequence[tuple[str, Value]], reader: str,
     ) -> None:  # fmt: skip
         self.builder = builder
+        self.reader = reader
         self.outputs: dict[int, list[str]] = {}
         for name, value in outputs:
             self.outputs.setdefault(id(value), []).append(name)
@@ -201,10 +202,17 @@ class _Record:
         if value.array is not None:
             self.arrays[unique] = np.asarray(value.array)
         role = "state" if id(value) in self.states else value.op
+        scalar = value.attributes.get("dtype")
+        if scalar is not None and scalar not in WHOLE_TYPES.values():
+            known = ", ".join(WHOLE_TYPES)
+            raise CompileError(
+                f"{self.reader}: {role} '{unique}' is of {scalar}, for which operator graphs have "
+                f"no scalar type; use {known} or floating point"
+            )
         declare = {
             "weight": self.builder.weight, "state": self.builder.state,
         }.get(role, self.builder.input)  # fmt: skip
-        return declare(unique, value.shape, value.attributes.get("dtype"))
+        return declare(unique, value.shape, scalar)
 
     def refs(self, value: Value) -> list[Ref]:
         return [self.ref(x) for x in value.inputs]
@@ -262,7 +270,9 @@ class _Record:
             self.assumed.add(target)
         elements = int(np.prod(value.shape, dtype=np.int64))
         flops = round(self.costs.get(target, 1.0) * elements)
-        return self.builder.opaque(target, self.refs(value), value.shape, flops)
+        # Whole numbers that are known say what it does, as an axis does: they are no data of it.
+        data = [x for x in value.inputs if not x.is_constant or x.array.dtype.kind == "f"]
+        return self.builder.opaque(target, [self.ref(x) for x in data], value.shape, flops)
 
 
 _RECORDERS: Mapping[str, Callable[[_Record, Value], Ref]] = {

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from stepsim.compiler.importers import logic
 from stepsim.compiler.importers import torch_rows as rows
 from stepsim.compiler.importers import values as of
 from stepsim.compiler.importers.values import Place, Unsupported, Value
@@ -83,6 +84,13 @@ def _masked_fill(x: Value, mask: Value, fill: Any, *, at: Place) -> Value:
     return of.elementwise("where", (mask, _value(fill), x), at)
 
 
+def _logical(function: Callable[..., Value]) -> Writer:
+    def write(*inputs: Any, at: Place) -> Value:
+        return function(*map(_value, inputs), at)
+
+    return write
+
+
 def _same(x: Value, *unused: Any, at: Place, **ignored: Any) -> Value:
     return x
 
@@ -128,26 +136,20 @@ def _layer_norm(
     x: Value, shape: Sequence[int], w: Value | None = None, bias: Value | None = None,
     eps: float = 1e-5, unused: bool = True, *, at: Place,
 ) -> Value:  # fmt: skip
-    if len(shape) != 1:
-        raise Unsupported(f"it normalizes {len(shape)} axes; known is the last one")
-    inputs = [x for x in (x, w, bias) if x is not None]
-    has = {"weight": w is not None, "bias": bias is not None}
-    return of.made("layer_norm", inputs, x.shape, at, eps=eps, **has)
+    return of.layer_norm(x, w, bias, len(shape), eps, at)
 
 
 def _rms_norm(
     x: Value, shape: Sequence[int], w: Value | None = None, eps: float | None = None, *, at: Place
 ) -> Value:
-    if len(shape) != 1:
-        raise Unsupported(f"it normalizes {len(shape)} axes; known is the last one")
     assert eps is not None  # the reader puts that of the type of the values in its place
-    inputs = (x,) if w is None else (x, w)
-    return of.made("rms_norm", inputs, x.shape, at, eps=eps, unit_offset=False)
+    return of.rms_norm(x, w, len(shape), eps, at)
 
 
 def _sdpa(
     q: Value, k: Value, v: Value, mask: Value | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False, at: Place,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+    seen: Value | None = None, at: Place,
 ) -> Value:  # fmt: skip
     if dropout_p:
         raise Unsupported("it drops values at random; call eval() of the module")
@@ -156,7 +158,8 @@ def _sdpa(
     inputs = (q, k, v) if mask is None else (q, k, v, mask)
     if len(q.shape) < 3:
         raise Unsupported("it has no axis of heads; known is [..., heads, tokens, width]")
-    return of.made("sdpa", inputs, (*q.shape[:-1], v.shape[-1]), at, **attributes)
+    made = of.made("sdpa", inputs, (*q.shape[:-1], v.shape[-1]), at, **attributes)
+    return made if seen is None else logic.seen_rows(made, seen, at)
 
 
 def _embedding(table: Value, indices: Value, *unused: Any, at: Place, **ignored: Any) -> Value:
@@ -300,8 +303,8 @@ def _copy(x: Value, source: Value, *unused: Any, at: Place) -> Value:
     return of.expand(source, x.shape, at)
 
 
-_UNARY = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "tanh", "sigmoid", "relu",
-          "silu", "square")  # fmt: skip
+_UNARY = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "tanh", "sin", "cos",
+          "sigmoid", "relu", "silu", "square")  # fmt: skip
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 
 OPS: Mapping[str, Writer] = {
@@ -310,6 +313,11 @@ OPS: Mapping[str, Writer] = {
     **{f"{name}.{kind}": write for kind in ("Tensor", "Scalar") for name, write in (
         ("add", _binary("add")), ("sub", _binary("sub")), ("rsub", _binary("sub", flipped=True)),
         ("mul", _elementwise("mul")), ("div", _div),
+    )},
+    **{f"{kind}_{name}": write for kind in ("bitwise", "logical") for name, write in (
+        ("and.Tensor" if kind == "bitwise" else "and.default", _logical(logic.both)),
+        ("or.Tensor" if kind == "bitwise" else "or.default", _logical(logic.either)),
+        ("not.default", _logical(logic.negated)),
     )},
     "div.Tensor_mode": _div,
     "pow.Tensor_Scalar": _pow,

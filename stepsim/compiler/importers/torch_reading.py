@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from stepsim.compiler.importers import logic
 from stepsim.compiler.importers import values as of
 from stepsim.compiler.importers.torch_ops import OPS
 from stepsim.compiler.importers.values import Place, Unsupported, Value
@@ -144,7 +145,8 @@ class Reading:
         """The scalar type of what is no floating-point tensor; others have that of the graph."""
         if tensor.dtype.is_floating_point:
             return None
-        return "bool" if tensor.dtype == self.torch.bool else "u32"
+        scalar = str(tensor.dtype).removeprefix("torch.")
+        return of.WHOLE_TYPES.get(scalar, scalar)
 
     def _argument(self, node: Any, spec: Any, changed: Collection[str]) -> Any:
         kind, target = spec.kind.name, spec.target
@@ -281,6 +283,8 @@ class Reading:
             return f"it converts {real[0]} to {made.dtype}, which changes values"
         if made.dtype == self.torch.bool and function == "add":
             return "it adds bools, whose sum is a bool; use torch.maximum"
+        if function.startswith("bitwise_") and made.dtype != self.torch.bool:
+            return "it takes whole numbers bit by bit; known are bools"
         return ""
 
     def _completed(
@@ -296,8 +300,7 @@ class Reading:
             given = node.args[3] if len(args) > 3 else node.kwargs.get("attn_mask")
             is_bool = mask is not None and given.meta["val"].dtype == self.torch.bool
             if is_bool and isinstance(mask, Value) and not mask.is_constant:
-                numbers = (of.constant(0.0), of.constant(float("-inf")))
-                mask = of.elementwise("where", (mask, *numbers), place)
+                kwargs["seen"], mask = mask, logic.added_mask(mask, place)
             kwargs.pop("attn_mask", None)
             if len(args) > 3:
                 args[3] = mask

@@ -18,10 +18,19 @@ import numpy as np
 from stepsim.errors import CompileError
 
 __all__ = [
-    "Place", "Unsupported", "Value", "concat", "constant", "elementwise", "embedding", "expand",
-    "linear", "made", "matmul", "permute", "reduce", "replaced_rows", "reshape", "same", "select",
-    "slice_of", "transpose", "unknown", "unsqueeze", "values_before",
+    "WHOLE_TYPES", "Place", "Unsupported", "Value", "concat", "constant", "elementwise",
+    "embedding", "expand", "layer_norm", "linear", "made", "matmul", "permute", "reduce",
+    "replaced_rows", "reshape", "rms_norm", "same", "select", "slice_of", "transpose", "unknown",
+    "unsqueeze", "values_before",
 ]  # fmt: skip
+
+
+WHOLE_TYPES: Mapping[str, str] = {
+    "bool": "bool", "int8": "i8", "int32": "i32", "int64": "i64", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
+"""Scalar types of graphs for bools and whole numbers, by their names in numpy, PyTorch and ONNX.
+
+A reader passes the name of any other on; it is refused where the graph would have such a tensor."""
 
 
 class Unsupported(Exception):
@@ -266,3 +275,30 @@ def reduce(function: str, x: Value, axes: Sequence[int], keepdim: bool, place: P
         1 if i in numbers else size for i, size in enumerate(x.shape) if keepdim or i not in numbers
     ]
     return made(function, (x,), kept, place, axes=tuple(numbers), keepdim=bool(keepdim))
+
+
+def layer_norm(
+    x: Value, w: Value | None, bias: Value | None, axes: int, eps: float, place: Place
+) -> Value:
+    """A norm over the last axes, of which several become one."""
+    flat = _merged(x, axes, place)
+    parts = [_merged(y, axes, place) for y in (w, bias) if y is not None]
+    has = {"weight": w is not None, "bias": bias is not None}
+    return reshape(made("layer_norm", [flat, *parts], flat.shape, place, eps=eps, **has),
+                   x.shape, place)  # fmt: skip
+
+
+def rms_norm(x: Value, w: Value | None, axes: int, eps: float, place: Place) -> Value:
+    """As :func:`layer_norm`, by root mean squares."""
+    flat = _merged(x, axes, place)
+    inputs = [flat] if w is None else [flat, _merged(w, axes, place)]
+    return reshape(
+        made("rms_norm", inputs, flat.shape, place, eps=eps, unit_offset=False), x.shape, place
+    )  # fmt: skip
+
+
+def _merged(x: Value, axes: int, place: Place) -> Value:
+    """The last axes as one."""
+    if axes == 1:
+        return x
+    return reshape(x, (*x.shape[:-axes], prod(x.shape[-axes:])), place)

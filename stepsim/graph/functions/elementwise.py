@@ -14,6 +14,7 @@ from stepsim.graph.types import DType
 __all__ = [
     "abs_",
     "add",
+    "cos",
     "div",
     "eq",
     "exp",
@@ -35,6 +36,7 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "silu",
+    "sin",
     "softplus",
     "sqrt",
     "square",
@@ -85,6 +87,8 @@ silu = standard("silu", "same", _silu, "``x / (1 + exp(-x))``.", weight=8)
 exp = standard("exp", "same", np.exp, "``e ** x``.", weight=4)
 pow2 = standard("pow2", "same", np.exp2, "``2 ** x``.", weight=4)
 tanh = standard("tanh", "same", np.tanh, "Hyperbolic tangent.", weight=4)
+sin = standard("sin", "same", np.sin, "Sine.", weight=4)
+cos = standard("cos", "same", np.cos, "Cosine.", weight=4)
 rsqrt = standard("rsqrt", "same", lambda x: 1 / np.sqrt(x), "``1 / sqrt(x)``.", weight=4)
 sigmoid = standard("sigmoid", "same", _sigmoid, "``1 / (1 + exp(-x))``.", weight=7)
 square = standard("square", "same", np.square, "``x * x``.", weight=1)

@@ -145,9 +145,10 @@ def _check_expressible(program: Program, numbers: Numbers) -> None:
             if any(isinstance(op, Zip) for op in odd)
             else ""
         )
+        place = f" ({odd[0].source})" if odd[0].source else ""
         raise GraphFileError(
             f"to_graph: generation {numbers.generation} of the format has no operator for {names}"
-            f"{', ...' if len(odd) > 5 else ''}{hint} ({odd[0].source})"
+            f"{', ...' if len(odd) > 5 else ''}{hint}{place}"
         )
 
 
