@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from stepsim.cli.console import note, number, print_json, show, show_table
+from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Json
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError
@@ -40,6 +41,11 @@ class ModelOptions:
     heads: Annotated[int | None, _size("Its heads.")] = None
     kv_heads: Annotated[int | None, _size("Its key heads.")] = None
     head_dim: Annotated[int | None, _size("Width of a head.")] = None
+    experts: Annotated[int | None, _size("Experts, of a model that has some.")] = None
+    active: Annotated[int | None, _size("Experts of each token.")] = None
+    max_rows: Annotated[
+        int | None, _size("Most tokens of an expert, which runs keep. (default: all)")
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """Those that were given."""
@@ -71,9 +77,9 @@ class FlowOptions:
     tile: Annotated[int, _size("Size of tiles.")] = 16
     unroll: Annotated[int, _size("Multipliers of all kernels together.")] = 2048
     order: Annotated[
-        Literal["reductions_outermost", "reductions_innermost", "tokens_outermost"],
-        typer.Option(help="Of the loops of all kernels."),
-    ] = "reductions_outermost"
+        Literal["fastest", "reductions_outermost", "reductions_innermost", "tokens_outermost"],
+        typer.Option(help="Of the loops of all kernels; fastest tries the others by simulation."),
+    ] = "fastest"
     fusion: Annotated[
         Literal["merge", "greedy", "exhaustive"],
         typer.Option(help="How kernels are put into groups."),
@@ -86,6 +92,22 @@ class FlowOptions:
         Literal["lp", "normal", "conservative", "recorded", "unbounded"],
         typer.Option(help="Where FIFO depths come from, before runs repair and shrink them."),
     ] = "lp"
+    routing: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a model with experts: routing traces over which FIFOs are sized; repeatable. "
+            "Every window of as many tokens as the model takes is one, up to --routings.",
+        ),
+    ] = None
+    routings: Annotated[int, _size("Windows of all routing traces together.")] = 8
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit/--no-fit",
+            help="Try smaller groups, tiles and fewer multipliers where a design does not fit.",
+        ),
+    ] = True
     slowdown: Annotated[
         float,
         typer.Option(
@@ -130,7 +152,7 @@ def compile_model(
             metavar="MODEL|FILE.py:NAME|FILE.onnx",
             help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; a file of ONNX; or what "
             "a file makes: an operator graph, a PyTorch module with its arguments, or a function "
-            "that returns one of them.",
+            "that returns one of them, whose arguments --phase to --max-rows set by name.",
         ),
     ],
     out: Annotated[
@@ -155,6 +177,7 @@ def compile_model(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
+        from stepsim.compiler.tiling import thin_tiles
         from stepsim.flow import compile
         from stepsim.flow.sources import find_model
         from stepsim.machine import load_machine, parse_overrides
@@ -162,6 +185,19 @@ def compile_model(
 
         machine = load_machine(options.machine, parse_overrides(options.overrides or []))
         graph = find_model(model, machine, sizes.given(), keep_going=keep_going)
+        most = options.tile
+        # A size that is none is refused by what compiles.
+        for size, step in (thin_tiles(graph, most) if most > 0 else {}).items():
+            note(
+                f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
+                "nothing is padded, and such a design is slow, to compile as well; as "
+                f"{-(-size // most) * most:,} they would have tiles of {most}"
+            )
+        traces = None
+        if options.routing is not None:
+            from stepsim.flow.routing_windows import routing_windows
+
+            traces = routing_windows(graph, options.routing, options.routings)
         heartbeat.phase(LOADING_ENGINE)
         warm_up()
         heartbeat.phase("compiling")
@@ -169,7 +205,8 @@ def compile_model(
             graph, machine,
             budget=None if options.budget is None else bytes_of(options.budget),
             tile=options.tile, unroll=options.unroll, order=options.order, fusion=options.fusion,
-            vectors=options.vectors, fifo=options.fifo, slowdown=options.slowdown,
+            vectors=options.vectors, fifo=options.fifo, slowdown=options.slowdown, traces=traces,
+            fit=options.fit,
         )  # fmt: skip
         written = () if out is None else compiled.save(out)
         tables = []
@@ -196,6 +233,9 @@ def compile_model(
 
         for reason in graph_files(compiled)[1]:
             note(f"{reason}; program.py and the plan rebuild it")
+    if compiled.plan.infeasible is not None:
+        note(f"infeasible: {compiled.plan.infeasible}")
+        raise typer.Exit(RUN_FAILED)
 
 
 def _show(compiled: Compiled) -> None:
@@ -205,6 +245,8 @@ def _show(compiled: Compiled) -> None:
         group_rows,
         kernel_rows,
         memory_rows,
+        order_text,
+        tile_text,
         times_text,
     )
 
@@ -220,7 +262,7 @@ def _show(compiled: Compiled) -> None:
                 [[_cell(value) for value in row.values()] for row in rows],
             )
             show("")
-    show(*times_text(plan))
+    show(*order_text(plan), *tile_text(plan), *times_text(plan))
 
 
 def _cell(value: Any) -> str:

@@ -21,12 +21,20 @@ _MOST_VALUES = 20_000
 """Keys and values together, with what aliases and merges repeat counted every time."""
 
 
-def load_yaml(path: str | Path, what: str, error: type[StepSimError], cure: str = "") -> Document:
-    """Read one YAML document from a file.
+def load_yaml(
+    path: str | Path,
+    what: str,
+    error: type[StepSimError],
+    cure: str = "",
+    *,
+    most_bytes: int = _MOST_BYTES,
+    most_values: int = _MOST_VALUES,
+) -> Document:
+    """Read one YAML document from a file of half a MiB at most, unless more is allowed.
 
     Parameters
     ----------
-    path : the file, UTF-8, of half a MiB at most.
+    path : the file, UTF-8.
     what : what the file is, as in ``machine file``; every message starts with it and the path.
     error : class of the error that is raised, whatever is wrong.
     cure : sentence on where to look up how such a file is written, added to errors of syntax.
@@ -37,13 +45,23 @@ def load_yaml(path: str | Path, what: str, error: type[StepSimError], cure: str 
         twice; a tag, alias or number is refused.
     """
     where = f"{what} {path}"
-    return parse_yaml(read_text(Path(path), where, error, _MOST_BYTES), where, error, cure)
+    text = read_text(Path(path), where, error, most_bytes)
+    return parse_yaml(text, where, error, cure, most_values=most_values)
 
 
-def parse_yaml(text: str, where: str, error: type[StepSimError], cure: str = "") -> Document:
+def parse_yaml(
+    text: str,
+    where: str,
+    error: type[StepSimError],
+    cure: str = "",
+    *,
+    most_values: int = _MOST_VALUES,
+) -> Document:
     """As `load_yaml`, of a text; messages start with ``where``."""
     advice = f"Write 'key: value' lines, indented by spaces. {cure}".strip()
-    return _Yaml(text, where, error, advice).read()
+    reader = _Yaml(text, where, error, advice)
+    reader.most_values = most_values
+    return reader.read()
 
 
 def parse_yaml_value(text: str, where: str, error: type[StepSimError]) -> Any:

@@ -25,6 +25,7 @@ from stepsim.compiler.streaming import stream_tokens
 from stepsim.compiler.unrolling import Unrollable, heap_skip
 from stepsim.errors import CompileError
 from stepsim.machine import Machine
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation import prepare
 from stepsim.workloads.workload import machine_of
 
@@ -173,7 +174,7 @@ def _cycles(design: BlockDesign, phase: Phase, tokens: int, context: int | None)
     total = 0
     for group in programs_of(design.dataflow(phase, tokens, context)):
         result = prepare(group.program, design.target).run()
-        if result.status != "ok":
+        if result.status not in ENDED:
             raise CompileError(f"BlockDesign: {group.program.name} ends with {result.status}")
         total += result.cycles
     return total

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.compiler.designing import Pass
 from stepsim.compiler.fifo_planning import fifo_plan
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.compiler.plan import Plan
-from stepsim.compiler.program import GroupProgram
+from stepsim.errors import CompileError
 from stepsim.flow.model_times import model_milliseconds
 from stepsim.graph import Wiring
 from stepsim.results import Result
@@ -89,6 +90,11 @@ class Compiled:
         plan = self.plan
         place = plan.group(group)
         made = self.programs[place]
+        if made.routings:
+            raise CompileError(
+                f"fifo_table: group {made.group} of {plan.name} has experts, whose streams have no "
+                "types that the baselines could size; stepsim.flow.size_over_traces sizes them"
+            )
         planned = fifo_plan(plan.graph, made.group, plan.measured, plan.machine)
         prepared = prepare(made.program, plan.machine)
         slowdown = float(plan.choices.get("slowdown", 0.005))
@@ -121,6 +127,8 @@ class Compiled:
             "machine": plan.machine.name,
             "digest": plan.digest,
             "choices": dict(plan.choices),
+            "status": plan.status,
+            "infeasible": plan.infeasible,
             "kernels": kernel_rows(plan),
             "groups": group_rows(self),
             "converters": converter_rows(plan),

@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, Literal
 
 from stepsim._version import MODEL_VERSION, __version__
-from stepsim.arguments import flag, shown
+from stepsim.arguments import flag, is_whole, shown
 from stepsim.compiler.dataflow import DataflowGraph
 from stepsim.compiler.designing import (
     DEFAULT_UNROLL,
     SIZINGS,
     Choices,
     Fusion,
-    Order,
     Pass,
     Sizing,
     Unrolling,
-    designed,
 )
 from stepsim.compiler.fifo_planning import FifoPlan, fifo_plan, with_depths
+from stepsim.compiler.group_program import GroupProgram
+from stepsim.compiler.operators import OperatorGraph
 from stepsim.compiler.placement import place_in_memory, place_on_dies
 from stepsim.compiler.plan import GroupPlan, Plan, operators_digest
 from stepsim.compiler.program import programs_of
 from stepsim.compiler.routed import ROUTED
 from stepsim.compiler.tiling import DEFAULT_TILE
 from stepsim.errors import ArgError, CompileError, did_you_mean
+from stepsim.explain.sizing import slot_bytes
 from stepsim.explain.sizing_problem import checked_slowdown
 from stepsim.flow.compiled import Compiled
+from stepsim.flow.fitting import MOST_TRIALS, WAYS, excess_of, smaller
 from stepsim.flow.group_sizing import GroupSizing, SizedGroup
+from stepsim.flow.ordering import OrderChoice, in_order
 from stepsim.flow.profiling import profile
+from stepsim.flow.routed import sized_group
+from stepsim.flow.routed_sizing import Trace, TracedSizes, traces_of
 from stepsim.flow.sources import operator_graph
 from stepsim.machine import Machine
 from stepsim.simulation.prepare import prepare
+from stepsim.simulation.prepared import Prepared
+from stepsim.trace_io import RoutingTable
 from stepsim.workloads.workload import machine_of
 
 __all__ = ["DEFAULT_RUNS", "compile"]
@@ -52,7 +60,7 @@ def compile(
     tiles: Mapping[str, Mapping[str, int]] | None = None,
     unroll: int = DEFAULT_UNROLL,
     unrolling: Unrolling = "heap_skip",
-    order: Order = "reductions_outermost",
+    order: OrderChoice = "fastest",
     orders: Mapping[str, tuple[str, ...]] | None = None,
     vectors: Literal["tile", "narrow"] | Mapping[str, tuple[int, int]] = "tile",
     fusion: Fusion = "merge",
@@ -66,6 +74,9 @@ def compile(
     predict: bool = True,
     placed: bool | None = None,
     keep_going: bool = False,
+    traces: Iterable[Any] | RoutingTable | None = None,
+    guard: bool = True,
+    fit: bool = True,
     **sizes: Any,
 ) -> Compiled:
     """Compile a model for a machine: kernels, groups, loads and stores, FIFOs, all simulated.
@@ -80,16 +91,29 @@ def compile(
         arguments)`` or an exported program; or an ONNX model or file.
     machine : a machine, its name or its file.
     budget : bytes on chip for the converters of a group; None is the capacity of the machine.
-    tile, tiles, unroll, unrolling, order, orders, vectors, fusion, packed, folded, reuse_bytes
+    tile, tiles, unroll, unrolling, orders, vectors, fusion, packed, folded, reuse_bytes
         as in :class:`stepsim.compiler.designing.Choices`.
+    order : of the loops of all operators, by name; ``fastest`` designs the block with each of them
+        and takes the one with the fewest simulated cycles. ``reductions_outermost`` is the paper's,
+        and that of a model with experts, where the fastest depends on the routing of a run.
     fifo : where depths come from; see :data:`stepsim.compiler.designing.Sizing`.
     slowdown : how much longer than with unbounded FIFOs a run may take, as a fraction.
     shrink : make depths smaller by runs.
     runs : that shrinking makes at most, for each group.
-    predict : tell what the linear program alone expects of the whole; a search needs no such.
+    predict : tell the cycles that the model of stepping kernels expects, where it has no more than
+        :data:`stepsim.compiler.fifo_planning.MOST_STEPS`; a search needs no such.
     placed : choose memory kinds of buffers and dies of kernels; None does so where the machine
         states a device.
     keep_going : of an imported model, take operators that are not known as opaque kernels.
+    traces, guard : of a model with experts, the routings over which FIFOs are sized, and whether
+        no other routing may deadlock either; see :func:`stepsim.flow.size_over_traces`. Its kernels
+        are not measured alone, and ``fifo``, ``shrink`` and ``runs`` do not apply.
+    fit : where a group does not fit the on-chip memory or the device of the machine, compile again
+        with less: half the converters of a group, half the tile, half the multipliers, each as long
+        as that saves memory (:data:`stepsim.flow.fitting.WAYS`), at most :data:`MOST_TRIALS`
+        designs; ``plan.choices["tried"]`` has what did not fit and why. If none fits the plan is
+        the one that needs least, with the status ``infeasible``. A model with experts is compiled
+        once: its FIFOs for the declared maximum hold as many bytes with any tile.
     sizes : of a model that is named: phase, tokens, context, batch, hidden, ...
 
     Raises
@@ -101,33 +125,141 @@ def compile(
     target = machine_of(machine)
     slowdown = checked_slowdown("compile: slowdown", slowdown)
     shrink = flag("compile: shrink", shrink)
+    predict = flag("compile: predict", predict)
+    keep_going = flag("compile: keep_going", keep_going)
+    if placed is not None:
+        placed = flag("compile: placed", placed)
+    if not is_whole(runs) or runs < 0:
+        raise ArgError(f"compile: runs must be a whole number from 0, found {shown(runs)}")
     if fifo not in SIZINGS:
         near = did_you_mean(str(fifo), SIZINGS)
         raise ArgError(f"compile: fifo is {shown(fifo)}{near} Known: {', '.join(SIZINGS)}")
-    graph = operator_graph(model, target, sizes, keep_going=keep_going)
-    if any(op.kind in ROUTED for op in graph.ops):
+    graph = operator_graph(
+        model, target, sizes, keep_going=keep_going, choices=signature(compile).parameters
+    )
+    routed = any(op.kind in ROUTED for op in graph.ops)
+    if routed and traces is None:
         raise CompileError(
-            f"compile: {graph.name} has experts, whose streams have no types that a linear program "
-            "could size; give routings to stepsim.flow.compile_over_traces"
+            f"compile: {graph.name} has experts, whose FIFOs are sized over routings; give traces="
+            " (--routing FILE), or use stepsim.flow.compile_over_traces"
         )
-    choices = Choices(
+    if not routed and traces is not None:
+        raise CompileError(f"compile: {graph.name} has no experts; leave traces out")
+    if routed and fifo != "lp":
+        raise CompileError(
+            f"compile: fifo is '{fifo}', but {graph.name} has experts, whose streams have no types "
+            "that a linear program could size; leave fifo out"
+        )
+    given = None if traces is None else traces_of(traces)
+    first = Choices(
         budget=_budget(target) if budget is None else budget, tile=tile, tiles=tiles,
-        unroll=unroll, unrolling=unrolling, order=order, orders=orders, fusion=fusion,
+        unroll=unroll, unrolling=unrolling, orders=orders, fusion=fusion,
         reuse_bytes=reuse_bytes, packed=packed, vectors=vectors, folded=folded,
     )  # fmt: skip
-    design, passes = designed(graph, choices)
-    measured = profile(design, target)
+
+    def made_of(choices: Choices) -> Compiled:
+        return _compiled(
+            graph, target, choices, order, given, fifo=fifo, slowdown=slowdown, shrink=shrink,
+            runs=runs, predict=predict, placed=placed, guard=guard,
+        )  # fmt: skip
+
+    made = made_of(first)
+    if made.plan.infeasible is None or not fit or routed:
+        return made
+    return _fitted(made, first, made_of)
+
+
+def _fitted(best: Compiled, asked: Choices, made_of: Callable[[Choices], Compiled]) -> Compiled:
+    """A smaller design in place of one that does not fit; without one that which needs least."""
+    tried = [_trial(asked, best.plan)]
+    ways = list(WAYS)
+    while ways and len(tried) < MOST_TRIALS:
+        choices = smaller(ways[0], asked, best.plan.graph)
+        try:
+            made = None if choices is None else made_of(choices)
+        except CompileError as error:  # As too few multipliers for so many kernels.
+            tried.append(f"{_told(choices)}: {error}")
+            made = None
+        if made is None or choices is None:
+            ways.pop(0)
+            continue
+        if made.plan.infeasible is None:
+            best = made
+            break
+        tried.append(_trial(choices, made.plan))
+        if _needed(made.plan) < _needed(best.plan):
+            best, asked = made, choices
+        else:
+            ways.pop(0)
+    return Compiled(
+        replace(best.plan, choices={**best.plan.choices, "tried": tried}), best.passes
+    )  # fmt: skip
+
+
+def _trial(choices: Choices, plan: Plan) -> str:
+    """A design that did not fit, by the group that needs most."""
+    unfit = [one for one in plan.groups if one.infeasible]
+    worst = max(unfit, key=lambda one: one.memory_bytes or 0)
+    return f"{_told(choices)}: {worst.infeasible}"
+
+
+def _told(choices: Choices | None) -> str:
+    assert choices is not None
+    return f"budget {choices.budget:,}, tile {choices.tile}, unroll {choices.unroll}"
+
+
+def _needed(plan: Plan) -> int:
+    """Bytes of the group that takes most."""
+    return max(one.memory_bytes or 0 for one in plan.groups)
+
+
+def _compiled(
+    graph: OperatorGraph,
+    target: Machine,
+    choices: Choices,
+    order: OrderChoice,
+    traces: Sequence[Trace] | None,
+    *,
+    fifo: Sizing,
+    slowdown: float,
+    shrink: bool,
+    runs: int,
+    predict: bool,
+    placed: bool | None,
+    guard: bool,
+) -> Compiled:
+    """One design, whether it fits or not."""
+    if traces is not None and order == "fastest":
+        order = "reductions_outermost"  # What is fastest depends on the routing of a run.
+    ordered = in_order(graph, choices, order, target)
+    design, passes = ordered.design, ordered.passes
+    measured = profile(design, target) if traces is None else {}
     groups: list[GroupPlan] = []
     streams: dict[str, int] = {}
     for made in programs_of(design):
-        plan = fifo_plan(design, made.group, measured, target)
-        sizing = GroupSizing(made, prepare(made.program, target), plan, slowdown)
-        sized = sizing.solved(fifo, shrink=shrink, runs=runs)
-        streams |= sized.streams
-        groups.append(_group(made.group, plan if predict else None, sized))
+        prepared = prepare(made.program, target)
+        bindings: Mapping[Any, Any] = {}
+        if traces is None:
+            plan = fifo_plan(design, made.group, measured, target)
+            sized = GroupSizing(made, prepared, plan, slowdown).solved(
+                fifo, shrink=shrink, runs=runs
+            )
+            streams |= sized.streams
+            group = _group(made.group, plan if predict else None, sized)
+        else:
+            group, named, bindings = _traced(made, prepared, traces, target, slowdown, guard)
+            streams |= named
+        assert group.depths is not None
+        needed, reason = excess_of(
+            design, made, prepared, group.depths, bindings, budget=choices.budget,
+            capacity=target.onchip.capacity_bytes,
+        )  # fmt: skip
+        groups.append(replace(group, memory_bytes=needed, infeasible=reason))
     told = {
         **{name: getattr(choices, name) for name in choices.__dataclass_fields__},
-        "fifo": fifo, "slowdown": slowdown, "shrink": shrink,
+        "order": ordered.order, "orders_tried": ordered.tried or None,
+        "slowdown": slowdown,
+        **({"fifo": fifo, "shrink": shrink} if traces is None else {"guard": guard}),
     }  # fmt: skip
     made_with = {
         "stepsim_version": __version__,
@@ -138,6 +270,36 @@ def compile(
     design, more, groups = _placed(with_depths(design, streams), groups, target, placed)
     found = Plan(design, target, chosen, tuple(groups), measured, made_with)
     return Compiled(found, (*passes, *more))
+
+
+def _traced(
+    made: GroupProgram,
+    prepared: Prepared,
+    traces: Sequence[Trace],
+    machine: Machine,
+    slowdown: float,
+    guard: bool,
+) -> tuple[GroupPlan, dict[str, int], Mapping[Any, Any]]:
+    """A group of a model with experts: the plan, depths between kernels, the slowest routing."""
+    own, depths, streams = sized_group(made, traces, machine, slowdown=slowdown, guard=guard)
+    size = sum(
+        depths[fifo.name] * slot_bytes(fifo.stream.type)
+        for fifo in prepared.wiring.fifos
+        if fifo.name in depths
+    )
+    if not isinstance(own, TracedSizes):
+        plan = GroupPlan(
+            made.group, depths, size, None, own.unbounded_cycles[0], own.cycles[0], own.simulations
+        )
+        return plan, streams, {}
+    cycles = own.sizes.cycles[: len(traces)]
+    slowest = max(range(len(cycles)), key=cycles.__getitem__)
+    plan = GroupPlan(
+        made.group, depths, size, None, own.sizes.unbounded_cycles[slowest], cycles[slowest],
+        own.sizes.simulations, routings=len(own.traces), guaranteed=own.guaranteed,
+    )  # fmt: skip
+    (name,) = made.routings
+    return plan, streams, made.bindings({name: traces[slowest]})
 
 
 def _placed(
@@ -152,12 +314,17 @@ def _placed(
             f"compile: machine {machine.name} states no device to place on; placed=False leaves "
             "that out"
         )
-    in_memory, allocations = place_in_memory(graph, device)
-    passes = [Pass("place_in_memory", graph, in_memory)]
-    on_dies = in_memory
-    if device.dies > 1:
-        on_dies = place_on_dies(in_memory, device)
-        passes.append(Pass("place_on_dies", in_memory, on_dies))
+    try:
+        in_memory, allocations = place_in_memory(graph, device)
+        passes = [Pass("place_in_memory", graph, in_memory)]
+        on_dies = in_memory
+        if device.dies > 1:
+            on_dies = place_on_dies(in_memory, device)
+            passes.append(Pass("place_on_dies", in_memory, on_dies))
+    except CompileError as error:
+        known = groups[0].infeasible
+        reason = str(error) if known is None else f"{known}; {error}"
+        return graph, [], [replace(groups[0], infeasible=reason), *groups[1:]]
     told = [
         replace(group, blocks=dict(found.used))
         for group, found in zip(groups, allocations, strict=True)
@@ -175,12 +342,6 @@ def _budget(machine: Machine) -> int:
 
 def _group(group: int, plan: FifoPlan | None, sized: SizedGroup) -> GroupPlan:
     return GroupPlan(
-        group, sized.depths, sized.fifo_bytes, None if plan is None else _predicted(plan),
+        group, sized.depths, sized.fifo_bytes, None if plan is None else plan.cycles,
         sized.unbounded, sized.found.cycles[0], sized.found.simulations,
     )  # fmt: skip
-
-
-def _predicted(plan: FifoPlan) -> int:
-    makespan = plan.network.unbounded.makespan
-    assert makespan is not None  # nothing waits for room without bounds
-    return -(-makespan // plan.scale)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp
 from random import Random
 
 import numpy as np
 
 from stepsim.arguments import shown
+from stepsim.compiler.fifo_baselines import Judge, annealed_depths, random_depths
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.explain.sizing_trials import Depths, Trials
 from stepsim.flow.group_sizing import GroupSizing
+from stepsim.results.diagnosis import ENDED
 
 __all__ = ["METHODS", "SizingRow", "fifo_table"]
 
@@ -52,11 +53,11 @@ class _Judge:
         )  # fmt: skip
         self.peaks: Depths = np.maximum(problem.peaks, 1)
 
-    def enough(self, depths: Depths) -> bool:
-        return self.trials.enough(depths)
+    def enough(self, depths: Depths | Sequence[int]) -> bool:
+        return self.trials.enough(np.asarray(depths, np.int64))
 
-    def cost(self, depths: Depths) -> int:
-        return int((depths * self.sizes).sum())
+    def cost(self, depths: Depths | Sequence[int]) -> int:
+        return int((np.asarray(depths, np.int64) * self.sizes).sum())
 
     @property
     def runs(self) -> int:
@@ -80,33 +81,13 @@ def _greedy(judge: _Judge, random: Random, runs: int) -> Depths:
     return depths
 
 
-def _random(judge: _Judge, random: Random, runs: int) -> Depths:
-    best: Depths = judge.peaks
-    for _ in range(10 * runs):
-        if judge.runs >= runs:
-            break
-        depths = np.array([random.randint(1, int(peak)) for peak in judge.peaks], np.int64)
-        if judge.cost(depths) < judge.cost(best) and judge.enough(depths):
-            best = depths
-    return best
+def _by(
+    search: Callable[[Judge, Sequence[int], Random, int], Sequence[int]],
+) -> Callable[[_Judge, Random, int], Depths]:
+    def depths(judge: _Judge, random: Random, runs: int) -> Depths:
+        return np.array(search(judge, judge.peaks.tolist(), random, runs), np.int64)
 
-
-def _annealing(judge: _Judge, random: Random, runs: int) -> Depths:
-    """From the peaks, one FIFO at a time; costlier depths are taken less and less often."""
-    best: Depths = judge.peaks
-    here: Depths = best
-    warm = max(1.0, judge.cost(here) / 10)
-    for step in range(runs):
-        fifo = random.randrange(len(here))
-        depths = here.copy()
-        depths[fifo] = random.randint(1, int(judge.peaks[fifo]))
-        more = judge.cost(depths) - judge.cost(here)
-        if more > 0 and random.random() >= exp(-more / (warm * (1 - step / runs))):
-            continue
-        if judge.enough(depths):
-            here = depths
-            best = min(best, here, key=judge.cost)
-    return best
+    return depths
 
 
 def _planned(method: str) -> Callable[[_Judge, Random, int], Depths]:
@@ -133,8 +114,8 @@ METHODS: dict[str, Callable[[_Judge, Random, int], Depths]] = {
     "all 2": lambda judge, random, runs: np.full_like(judge.peaks, 2),
     "peak": lambda judge, random, runs: judge.peaks,
     "greedy": _greedy,
-    "random": _random,
-    "annealing": _annealing,
+    "random": _by(random_depths),
+    "annealing": _by(annealed_depths),
     "lp normal": _planned("normal"),
     "lp effective": _planned("lp"),
     "lp conservative": _planned("conservative"),
@@ -167,7 +148,7 @@ def fifo_table(
         depths = METHODS[method](judge, Random(seed), runs)
         made = judge.runs
         run = sizing.problem.run([depths])[0]
-        ok = run.status[0] == "ok"
+        ok = run.status[0] in ENDED
         cycles = int(run.cycles[0]) if ok else None
         rows.append(
             SizingRow(

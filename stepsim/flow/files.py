@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepsim.atomic import replacing
 from stepsim.errors import GraphFileError, OutputError
+from stepsim.flow.drawing import to_svg
 from stepsim.flow.picture import to_dot
 from stepsim.workloads.plans import PLAN
 
@@ -33,6 +34,7 @@ def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
         ) from error
     texts = {
         PLAN: compiled.plan.to_yaml(),
+        "graph.svg": to_svg(compiled.plan.graph),
         "graph.dot": to_dot(compiled.plan.graph),
         "fifo_depths.h": pragmas(compiled),
         "program.py": _PROGRAM,

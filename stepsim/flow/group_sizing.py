@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 import numpy as np
 
 from stepsim.compiler.designing import Sizing
 from stepsim.compiler.fifo_planning import FifoPlan
-from stepsim.compiler.program import GroupProgram
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.errors import CompileError
 from stepsim.explain.sizing import slot_bytes
 from stepsim.explain.sizing_problem import Found, Problem, Runs
 from stepsim.explain.sizing_trials import Depths
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.prepared import Prepared
 
@@ -94,18 +96,20 @@ class GroupSizing:
         """Cycles without bounds, depths of FIFOs within kernels, and the program with them."""
         all_open = prepared.changed(fifo_depths=dict.fromkeys(prepared.fifo_numbers))
         run = all_open.run()
-        if run.status != "ok":
+        if run.status not in ENDED:
             raise CompileError(
                 f"{self.made.program.name}: with unbounded FIFOs the run ends with "
                 f"'{run.status}': {run.reason}"
             )
         within = [name for name in prepared.fifo_numbers if name not in set(self.names)]
-        most = int(run.cycles * (1 + self.slowdown / 2))
-        limits = Limits(max_cycles=max(1, most))
+        most = run.cycles * (1 + self.slowdown / 2)
+        limits = Limits(max_cycles=max(1, int(most)) if isfinite(most) else None)
         for depth in INNER:
             inner = dict.fromkeys(within, depth)
             made = all_open.changed(fifo_depths=inner)
-            if made.run(limits=limits).status == "ok":
+            tried = made.run(limits=limits)
+            # A limit stops what begins after it, so that a run may still end a few cycles later.
+            if tried.status in ENDED and tried.cycles <= most:
                 break
         return run.cycles, inner, made
 

@@ -2,7 +2,7 @@
 
 Before it every result of an operator is a tensor off chip. After it what remains of them is on
 chip: converters, each in both halves of its buffer, and FIFOs as deep as they were sized. Weights,
-Weights, inputs and the buffers of loads count in neither.
+inputs and the buffers of loads count in neither.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Intermediates:
     outputs : what of them leaves the block in any case: keys and values for the cache.
     converters, fifos : of what is left of them on chip.
     groups : in which the kernels are; between two of them tensors are off chip again.
+    onchip : all that the largest group needs, buffers and FIFOs of loads included.
+    fits : every group fits the machine.
     """
 
     model: str
@@ -46,6 +48,8 @@ class Intermediates:
     converters: int
     fifos: int
     groups: int
+    onchip: int | None
+    fits: bool
 
     @property
     def fused(self) -> int:
@@ -76,6 +80,8 @@ def intermediates(plan: Plan) -> Intermediates:
         ", ".join(sorted({one.dtype for one in made})), sum(one.bytes for one in made),
         sum(one.bytes for one in made if one.role == "output"),
         graph.converter_bytes, fifos, len(graph.groups),
+        max((one.memory_bytes or 0 for one in plan.groups), default=0) or None,
+        plan.infeasible is None,
     )  # fmt: skip
 
 
@@ -84,13 +90,14 @@ def intermediates_of_block(model: str, tokens: int = PROMPT) -> Intermediates:
     """Those of the prefill of a block through which tokens stream, 16 at a time.
 
     The printed order, reductions outermost, needs more memory after fusion than before it: nearly
-    every edge has a converter of the whole tensor, in two halves.
+    every edge has a converter of the whole tensor, in two halves. The block stays one group even if
+    it does not fit the U55C: buffers and FIFOs of loads take most of a design, and are not counted.
     """
     folded = fuse_elementwise(fold_unit_dims(block(model, "prefill", tokens)))
     tiled = stream_tokens(folded, TILE, ROWS)
     tiles = {op.name: op.tiling.tile for op in tiled.ops if op.tiling is not None}
     made = compile(
         model, phase="prefill", tokens=tokens, tiles=tiles, order="tokens_outermost",
-        unroll=DEFAULT_UNROLL, reuse_bytes=8 << 20, fifo="recorded", placed=False,
+        unroll=DEFAULT_UNROLL, reuse_bytes=8 << 20, fifo="recorded", placed=False, fit=False,
     )  # fmt: skip
     return intermediates(made.plan)

@@ -6,6 +6,8 @@ follow each other, so their times add up.
 
 from __future__ import annotations
 
+from math import inf
+
 from stepsim.arguments import is_number, is_whole, shown
 from stepsim.compiler.plan import Plan
 from stepsim.errors import ArgError
@@ -30,6 +32,9 @@ def request(
 ) -> RequestTimes:
     """A request whose prompt is that of a prefill plan, and whose tokens are of a decode plan.
 
+    Every token takes what the decode plan takes with its rows of cache, however many the request
+    has by then: a design is made for the longest request that it serves.
+
     Parameters
     ----------
     generated : tokens.
@@ -37,7 +42,8 @@ def request(
 
     Raises
     ------
-    ArgError : a plan is of another phase, machine or model than the other, or has no times.
+    ArgError : a plan is of another phase, machine, model, size or batch than the other, or has no
+        times.
     """
     about = prefill.graph.operators.attributes, decode.graph.operators.attributes
     if (about[0].get("phase"), about[1].get("phase")) != ("prefill", "decode"):
@@ -49,9 +55,19 @@ def request(
         raise ArgError(
             f"request: expected plans of one model and machine, found {prefill} and {decode}"
         )
+    if _weights(prefill) != _weights(decode):
+        raise ArgError(
+            f"request: the plans of {about[0].get('model')} have weights of other shapes or types; "
+            "compile both with the same sizes"
+        )
+    if about[0].get("batch", 1) != about[1].get("batch", 1):
+        raise ArgError(
+            f"request: expected plans of one batch, found {about[0].get('batch', 1)} requests at a "
+            f"time in prefill and {about[1].get('batch', 1)} in decoding"
+        )
     if not is_whole(generated) or generated < 1:
         raise ArgError(f"request: generated must be an int from 1, found {shown(generated)}")
-    if not is_number(overhead_ms) or overhead_ms < 0:
+    if not is_number(overhead_ms) or not 0 <= overhead_ms < inf:
         raise ArgError(f"request: overhead_ms must be a number from 0, found {shown(overhead_ms)}")
     first, each = model_milliseconds(prefill), model_milliseconds(decode)
     if first is None or each is None:
@@ -60,3 +76,9 @@ def request(
         )
     step = each / int(about[1].get("tokens", 1))
     return request_times(int(about[0]["tokens"]), generated, lambda _: first, step, overhead_ms)
+
+
+def _weights(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shapes and types of the weights of a plan, by name."""
+    weights = plan.graph.operators.with_role("weight")
+    return {one.name: (one.shape, one.dtype) for one in weights}

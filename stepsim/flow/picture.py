@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from stepsim.compiler.dataflow import DataflowGraph, Dma, Kernel
 
-__all__ = ["to_dot"]
+__all__ = ["COLORS", "sides_text", "to_dot"]
 
-_COLORS = ("#cfe3f7", "#f9ddc4", "#d5ecd0", "#e8d7f1", "#f6f0c4", "#d3efef", "#f7d3d8", "#e2e2e2")
+COLORS = ("#cfe3f7", "#f9ddc4", "#d5ecd0", "#e8d7f1", "#f6f0c4", "#d3efef", "#f7d3d8", "#e2e2e2")
+"""Of groups, in turn."""
 
 
 def to_dot(graph: DataflowGraph) -> str:
@@ -15,7 +16,7 @@ def to_dot(graph: DataflowGraph) -> str:
     numbers = {kernel.name: i for i, kernel in enumerate(graph.kernels)}
     for kernels in graph.groups:
         group = kernels[0].group
-        color = _COLORS[group % len(_COLORS)]
+        color = COLORS[group % len(COLORS)]
         lines += [
             f"  subgraph cluster_{group} {{",
             f'    label="group {group}"; style=filled; color="{color}";',
@@ -32,12 +33,15 @@ def to_dot(graph: DataflowGraph) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
+def sides_text(kernel: Kernel) -> str:
+    """Steps of a kernel's dims, as ``16x16``."""
+    tiling = kernel.op.tiling
+    return "x".join(map(str, tiling.tile.values() if tiling else ())) or "1"
+
+
 def _kernel(kernel: Kernel) -> str:
-    tile = "x".join(
-        str(step) for step in (kernel.op.tiling.tile.values() if kernel.op.tiling else ())
-    )
     die = "" if kernel.die is None else f", die {kernel.die}"
-    return f"{kernel.name}\\ntile {tile or '1'}, unroll {kernel.unroll}, II {kernel.ii}{die}"
+    return f"{kernel.name}\\ntile {sides_text(kernel)}, unroll {kernel.unroll}, II {kernel.ii}{die}"
 
 
 def _edges(graph: DataflowGraph, numbers: dict[str, int]) -> list[str]:
@@ -47,7 +51,7 @@ def _edges(graph: DataflowGraph, numbers: dict[str, int]) -> list[str]:
         source, target = f"k{numbers[edge.producer]}", f"k{numbers[edge.consumer]}"
         depth = "" if edge.depth is None else f"{edge.depth}"
         if not edge.matched:
-            key = edge.name if edge.shared is None else (edge.producer, edge.shared)
+            key = edge.buffer
             if key not in made:
                 made[key] = f"c{i}"
                 lines.append(

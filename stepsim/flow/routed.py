@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stepsim.compiler.dataflow import DataflowGraph
 from stepsim.compiler.designing import Choices, Pass, designed
 from stepsim.compiler.fifo_planning import with_depths
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.compiler.operators import OperatorGraph
-from stepsim.compiler.program import GroupProgram, programs_of
+from stepsim.compiler.program import programs_of
 from stepsim.errors import CompileError
 from stepsim.explain.sizing import sized
-from stepsim.flow.routed_sizing import TracedSizes, depths_of, size_over_traces, traces_of
+from stepsim.explain.sizing_result import FifoSizes
+from stepsim.flow.routed_sizing import Trace, TracedSizes, depths_of, size_over_traces, traces_of
 from stepsim.machine import Machine
 from stepsim.simulation.prepare import prepare
 from stepsim.trace_io import RoutingTable
 from stepsim.workloads.workload import machine_of
 
-__all__ = ["CompiledExperts", "compile_over_traces"]
+__all__ = ["CompiledExperts", "compile_over_traces", "sized_group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +89,39 @@ def compile_over_traces(
     depths: dict[int, Mapping[str, int]] = {}
     streams: dict[str, int] = {}
     for group in groups:
-        if group.routings:
-            own = size_over_traces(group, given, target, slowdown=slowdown, guard=guard)
-            found[group.group], depths[group.group] = own, own.depths
-            streams |= own.streams
-            continue
-        prepared = prepare(group.program, target)
-        depths[group.group] = depths_of(sized(prepared, slowdown=slowdown, stated=True))
-        names = {id(fifo.stream): fifo.name for fifo in prepared.wiring.fifos}
-        streams |= {
-            name: depths[group.group][names[id(stream)]]
-            for name, stream in group.streams.items()
-            if id(stream) in names
-        }
+        own, depths[group.group], named = sized_group(
+            group, given, target, slowdown=slowdown, guard=guard
+        )
+        streams |= named
+        if isinstance(own, TracedSizes):
+            found[group.group] = own
     return CompiledExperts(with_depths(design, streams), passes, groups, found, depths)
+
+
+def sized_group(
+    group: GroupProgram,
+    traces: Sequence[Trace],
+    machine: Machine,
+    *,
+    slowdown: float,
+    guard: bool,
+) -> tuple[TracedSizes | FifoSizes, dict[str, int], dict[str, int]]:
+    """Depths of a group of a design with experts, which may itself have none.
+
+    Returns
+    -------
+    What was sized, depths of all FIFOs by name, and those of the streams between kernels by theirs.
+    """
+    if group.routings:
+        own = size_over_traces(group, traces, machine, slowdown=slowdown, guard=guard)
+        return own, own.depths, own.streams
+    prepared = prepare(group.program, machine)
+    found = sized(prepared, slowdown=slowdown, stated=True)
+    depths = depths_of(found)
+    names = {id(fifo.stream): fifo.name for fifo in prepared.wiring.fifos}
+    streams = {
+        name: depths[names[id(stream)]]
+        for name, stream in group.streams.items()
+        if id(stream) in names
+    }
+    return found, depths, streams

@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import shown
-from stepsim.compiler.program import GroupProgram
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.errors import CompileError
 from stepsim.explain.sizing import sized
 from stepsim.explain.sizing_result import FifoSizes
 from stepsim.graph.routing_table import Routing
 from stepsim.machine import Machine
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation.prepare import prepare
 from stepsim.simulation.prepared import Prepared
 from stepsim.trace_io import RoutingTable
 
-__all__ = ["TracedSizes", "Trial", "covering_traces", "latest_trace", "size_over_traces"]
+__all__ = ["Trace", "TracedSizes", "Trial", "covering_traces", "latest_trace", "size_over_traces"]
 
 Trace = NDArray[np.int64]
 """Experts of each row, ``[rows, k]``."""
@@ -97,7 +98,7 @@ class TracedSizes:
         unbounded = _unbounded(self._prepared).run_many(bound)
         own = self._prepared.changed(fifo_depths=self.depths).run_many(bound)
         return Trial(
-            tuple(run.cycles if run.status == "ok" else None for run in own),
+            tuple(run.cycles if run.status in ENDED else None for run in own),
             tuple(run.cycles for run in unbounded),
         )
 

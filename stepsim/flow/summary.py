@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.compiler.dataflow import Kernel
 from stepsim.compiler.memory_kinds import kinds_of
+from stepsim.compiler.part_tiles import part_tiles
 from stepsim.compiler.plan import Plan
+from stepsim.compiler.tiling import DEFAULT_TILE
+from stepsim.flow.fitting import converter_bytes
 from stepsim.flow.model_times import layers_of, model_milliseconds
 
 if TYPE_CHECKING:
     from stepsim.flow.compiled import Compiled
 
 __all__ = [
-    "converter_rows", "fifo_rows", "group_rows", "kernel_rows", "memory_rows", "times_text",
+    "converter_rows", "fifo_rows", "group_rows", "kernel_rows", "memory_rows", "order_text",
+    "tile_text", "times_text",
 ]  # fmt: skip
 
 Rows = list[dict[str, Any]]
@@ -28,7 +32,7 @@ def kernel_rows(plan: Plan) -> Rows:
             {
                 "kernel": kernel.name,
                 "group": kernel.group,
-                "tile": tile_text(kernel),
+                "tile": _steps(kernel),
                 "loops": ", ".join(map(str, kernel.loops)) or "one tile",
                 "unroll": kernel.unroll,
                 "II": None if found is None else round(found.interval, 1),
@@ -39,7 +43,7 @@ def kernel_rows(plan: Plan) -> Rows:
     return rows
 
 
-def tile_text(kernel: Kernel) -> str:
+def _steps(kernel: Kernel) -> str:
     """Steps of the dims of a kernel, as ``n 16, k 16``."""
     tiling = kernel.op.tiling
     return ", ".join(f"{dim} {step}" for dim, step in tiling.tile.items()) if tiling else ""
@@ -51,20 +55,16 @@ def group_rows(compiled: Compiled) -> Rows:
     rows = []
     for kernels, found in zip(plan.graph.groups, plan.groups, strict=True):
         group = kernels[0].group
-        inner = {
-            edge.name if edge.shared is None else (edge.producer, edge.shared): edge.bytes
-            for edge in plan.graph.inner_edges
-            if plan.graph.kernel(edge.producer).group == group
-        }
         dmas = [dma for dma in plan.graph.dmas if dma.group == group]
         rows.append(
             {
                 "group": group,
                 "kernels": len(kernels),
                 "lanes": sum(kernel.unroll for kernel in kernels),
-                "converter_bytes": sum(inner.values()),
+                "converter_bytes": converter_bytes(plan.graph, group),
                 "DMA_bytes": sum(dma.bytes for dma in dmas),
                 "FIFO_bytes": found.fifo_bytes,
+                "on_chip_bytes": found.memory_bytes,
                 "off_chip_bytes": sum(dma.traffic for dma in dmas),
                 "predicted_cycles": found.predicted,
                 "unbounded_cycles": found.unbounded,
@@ -79,15 +79,10 @@ def converter_rows(plan: Plan) -> Rows:
     rows: Rows = []
     seen: set[object] = set()
     for edge in plan.graph.inner_edges:
-        key = edge.name if edge.shared is None else (edge.producer, edge.shared)
-        if edge.matched or key in seen:
+        if edge.matched or edge.buffer in seen:
             continue
-        seen.add(key)
-        readers = [
-            e.consumer
-            for e in plan.graph.inner_edges
-            if e is edge or (edge.shared is not None and (e.producer, e.shared) == key)
-        ]
+        seen.add(edge.buffer)
+        readers = [e.consumer for e in plan.graph.inner_edges if e.buffer == edge.buffer]
         rows.append(
             {
                 "converter": edge.tensor,
@@ -118,9 +113,42 @@ def fifo_rows(compiled: Compiled) -> Rows:
     return rows
 
 
+def order_text(plan: Plan) -> list[str]:
+    """Which order the loops have, and the cycles of those that were tried for it."""
+    order, tried = plan.choices.get("order"), plan.choices.get("orders_tried")
+    if not tried:
+        return []
+    others = [
+        f"{name} slower" if cycles is None else f"{name} {cycles:,} cycles"
+        for name, cycles in tried.items()
+    ]
+    return [f"loops are ordered {order}: {', '.join(others)}"]
+
+
+def tile_text(plan: Plan) -> list[str]:
+    """Tiles that were chosen smaller than the default, and why."""
+    size, stated = plan.choices.get("tile", DEFAULT_TILE), plan.choices.get("tiles", {})
+    return [str(one) for one in part_tiles(plan.graph.operators, size, stated)]
+
+
 def times_text(plan: Plan) -> list[str]:
     """Predicted and simulated cycles, and milliseconds where the machine states a clock."""
-    lines = []
+    lines = [f"does not fit: {one}" for one in plan.choices.get("tried", ())]
+    if lines:
+        lines.append(
+            f"none of these {len(lines)} fits; the plan is the one that needs least"
+            if plan.infeasible
+            else "fits: budget {budget:,}, tile {tile}, unroll {unroll}".format(**plan.choices)
+        )
+    routings = [one for one in plan.groups if one.routings]
+    if routings:
+        count = max(one.routings for one in routings)
+        free = all(one.guaranteed for one in routings)
+        lines.append(
+            f"FIFOs sized over {count} routings; "
+            + ("no other one deadlocks" if free else "another one may deadlock")
+            + "; cycles are those of the slowest one given"
+        )
     for name, cycles in (
         ("predicted", plan.predicted),
         ("unbounded FIFOs", plan.unbounded),

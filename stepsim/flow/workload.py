@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from stepsim.compiler.designing import DEFAULT_UNROLL, Fusion, Order, Sizing, Unrolling
+from stepsim.compiler.designing import DEFAULT_UNROLL, Fusion, Sizing, Unrolling
 from stepsim.compiler.models import block
 from stepsim.compiler.operators import OperatorGraph
 from stepsim.compiler.placement import place_in_memory
 from stepsim.compiler.tiling import DEFAULT_TILE
 from stepsim.errors import CompileError
+from stepsim.flow.ordering import OrderChoice
 from stepsim.machine import load_machine
 from stepsim.workloads.parameters import Built, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
@@ -41,7 +42,7 @@ class CompiledWorkload(Workload):
     ] = DEFAULT_TILE
     unroll: Annotated[int, Param("multipliers of all kernels together", "lanes")] = DEFAULT_UNROLL
     unrolling: Annotated[Unrolling, Param("how multipliers are spread over kernels")] = "heap_skip"
-    order: Annotated[Order, Param("order of the loops of all kernels")] = "reductions_outermost"
+    order: Annotated[OrderChoice, Param("order of the loops of all kernels")] = "fastest"
     vectors: Annotated[
         Literal["tile", "narrow"],
         Param("what FIFOs carry: whole tiles, or vectors that are just fast enough"),
@@ -111,8 +112,10 @@ class CompiledWorkload(Workload):
             unroll=self.unroll, unrolling=self.unrolling, order=self.order, vectors=self.vectors,
             fusion=self.fusion, packed=self.packed, folded=self.folded,
             reuse_bytes=self.reuse_bytes, fifo=self.sizing, slowdown=self.max_slowdown,
-            shrink=self.shrink, predict=False, placed=False,
+            shrink=self.shrink, predict=False, placed=False, fit=False,
         )  # fmt: skip
+        if compiled.plan.infeasible is not None:
+            raise CompileError(f"the design does not fit the machine: {compiled.plan.infeasible}")
         if machine.device is not None:
             place_in_memory(compiled.plan.graph, machine.device)
         parts = [

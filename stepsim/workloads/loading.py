@@ -134,7 +134,8 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
 
     Raises
     ------
-    WorkloadError : there is no such workload or file, or the file holds none, or several.
+    WorkloadError : there is no such workload or file, or the file holds none, or several; or a
+        name is that of a workload and of a folder of a plan.
     UserCodeError : the file raises when it is read.
     """
     if not isinstance(text, str | Path):
@@ -142,8 +143,13 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
             f"workload: expected a name, or a file as in gemm.py:gemm, found {text!r}"
         )
     text = str(text)
-    plan = None if text in BUILT_IN else plan_file(text, folder)
+    plan = plan_file(text, folder)
     if plan is not None:
+        if text in BUILT_IN or text in workload_names():
+            raise WorkloadError(
+                f"'{text}' is a workload, and a folder of a plan {'beside' if folder else 'here'}; "
+                f"name the folder ./{text} for the plan, or rename it for the workload"
+            )
         name = plan.resolve().parent.name
         return Source(name, str(plan.resolve()), None, plan_digest(plan))
     file, attribute = split_target(text)
@@ -188,7 +194,7 @@ def _named(name: str) -> type[Workload]:
     known = workload_names()
     raise WorkloadError(
         f"unknown workload '{name}'{did_you_mean(name, known)} Known: {', '.join(known)}; or name "
-        "a file, as in gemm.py:gemm"
+        "a file, as in gemm.py:gemm, or the folder of `stepsim compile --out`, as in ./design"
     )
 
 

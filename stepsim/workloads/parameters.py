@@ -307,6 +307,14 @@ class Built:
         """Values of all sizes that the program leaves open, for its symbolic metrics."""
         return self.bindings(data)
 
+    def tokens(self, data: Data) -> int | None:
+        """Tokens that a run takes one step further, for token/s; None where it has none.
+
+        The rows of the data: a decoder makes one token for each request, a layer passes each token
+        of its batch on.
+        """
+        return data.rows or None
+
     def padded_flops(self, data: Data) -> int | None:
         """Executed FLOPs on rows that only fill tiles up; None where that is not known."""
         return None

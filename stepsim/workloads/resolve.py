@@ -171,7 +171,11 @@ def _shown(field: Field, value: Any) -> str:
 
 
 def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
+    from stepsim.machine.loading import known_keys
+
     near = did_you_mean(name, known)
+    if name in known_keys():
+        near = f"; write machine.{name} for the key of the machine."
     return f"{workload.name} has no such parameter{near} Its parameters: {_listed(known)}"
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.compiler import GraphBuilder
+from stepsim.compiler import GraphBuilder, fifo_planning
+from stepsim.compiler.designing import Sizing
 from stepsim.compiler.models import block
+from stepsim.flow.compiling import DEFAULT_RUNS
 from tests.flow.small import SIZES, small
 
 MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
@@ -15,7 +17,7 @@ MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("fifo", ["lp", "normal", "conservative", "recorded", "unbounded"])
-def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, fifo: str) -> None:
+def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, fifo: Sizing) -> None:
     compiled = small(phase, fifo=fifo)
     for group, result in zip(compiled.plan.groups, compiled.results(), strict=True):
         assert result.status == "ok"
@@ -27,7 +29,9 @@ def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, fifo: str) 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("model", MODELS)
 def test_whole_blocks_keep_the_speed_of_unbounded_fifos(model: str, phase: str) -> None:
-    compiled = st.compile(model, phase=phase)
+    # Shrinking with fewer runs than by default leaves FIFOs larger, and all else as it is.
+    runs = DEFAULT_RUNS if (model, phase) == ("gpt2-medium", "prefill") else 20
+    compiled = st.compile(model, phase=phase, runs=runs)
     (group,), (result,) = compiled.plan.groups, compiled.results()
     assert result.status == "ok"
     assert group.unbounded is not None
@@ -42,6 +46,9 @@ def test_shrinking_saves_bytes() -> None:
     assert sized.plan.fifo_bytes is not None
     assert unbounded.plan.fifo_bytes is not None
     assert sized.plan.fifo_bytes < unbounded.plan.fifo_bytes
+    planned = st.compile("gpt2-medium", phase="prefill", shrink=False, **SIZES).plan
+    assert planned.fifo_bytes is not None
+    assert sized.plan.fifo_bytes < planned.fifo_bytes
 
 
 def test_groups_add_up() -> None:
@@ -72,6 +79,17 @@ def test_kernels_are_measured_alone() -> None:
         if kernel.op.kind == "generic":
             assert kernel.d <= found.first <= kernel.d + 12
         assert found.length >= found.first
+
+
+def test_pauses_of_a_reduction_are_not_in_its_interval() -> None:
+    """Its results wait until the last turn, and then leave in a row."""
+    compiled = small()
+    rows = [k for k in compiled.plan.graph.kernels if k.kept and k.turns > 1]
+    found = [compiled.plan.measured[kernel.name] for kernel in rows]
+    pauses = [(kernel, one) for kernel, one in zip(rows, found, strict=True) if kernel.ii > 8]
+    assert len(pauses) > 3
+    for kernel, one in pauses:
+        assert one.interval < kernel.ii / 2, kernel.name
 
 
 def test_the_prediction_is_near() -> None:
@@ -116,6 +134,21 @@ def test_a_graph_of_a_user_compiles() -> None:
         ({"machine": "sda-1024"}, "does not state onchip.capacity_bytes"),
         ({"slowdown": -1}, "slowdown"),
         ({"fusion": "merged"}, "did you mean 'merge'"),
+        ({"fusion": "x"}, "Known: greedy, merge, exhaustive"),
+        ({"unrolling": "x"}, "Known: heap_stop, heap_skip, exact"),
+        ({"runs": -1}, "runs must be a whole number from 0, found -1"),
+        ({"placed": "yes"}, "placed must be True or False"),
+        ({"packed": "no"}, "packed must be True or False"),
+        ({"folded": 1}, "folded must be True or False"),
+        ({"predict": None}, "predict must be True or False"),
+        ({"keep_going": 1}, "keep_going must be True or False"),
+        ({"vectors": "wide"}, "vectors must be 'tile', 'narrow' or"),
+        ({"vectors": {"x": 4}}, r"\{edge: \(rows, columns\)\}, found"),
+        ({"tiles": {"mlp.up.linear": 8}}, r"tiles must be \{operator: \{dim: step\}\}, found"),
+        ({"orders": 5}, r"orders must be \{operator: dims\}, found 5"),
+        ({"reuse_bytes": 1.5}, "reuse_bytes must be a whole number from 0"),
+        ({"tilee": 8}, "no argument 'tilee'; did you mean 'tile'"),
+        ({"contxt": 8}, "no argument 'contxt'; did you mean 'context'"),
         ({"tokens": 0}, "tokens is 0"),
     ],
 )
@@ -145,3 +178,30 @@ def test_times_of_a_request() -> None:
     assert made.tokens_per_second == pytest.approx(32_000 / output)
     with pytest.raises(st.ArgError, match="phases prefill and decode"):
         st.request(decode, prefill, 32)
+    pair = st.compile("gpt2-medium", phase="decode", tokens=2, runs=0, **SIZES).plan
+    assert pair.simulated is not None
+    half = 32 * 24 * pair.simulated / 250_000 / 2
+    assert st.request(prefill, pair, 32).tokens_per_second == pytest.approx(32_000 / half)
+    other = st.compile("gpt2-medium", phase="decode", runs=0, **{**SIZES, "inner": 64}).plan
+    with pytest.raises(st.ArgError, match="weights of other shapes"):
+        st.request(prefill, other, 32)
+    two = st.compile("gpt2-medium", phase="decode", runs=0, batch=2, **SIZES).plan
+    with pytest.raises(st.ArgError, match="1 requests at a time in prefill and 2 in decoding"):
+        st.request(prefill, two, 32)
+    with pytest.raises(st.ArgError, match="overhead_ms must be a number from 0, found nan"):
+        st.request(prefill, decode, 32, overhead_ms=float("nan"))
+
+
+def test_a_prediction_of_too_many_steps_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fifo_planning, "MOST_STEPS", 100)
+    plan = st.compile("gpt2-medium", runs=0, **SIZES).plan
+    assert plan.predicted is None
+    assert plan.simulated is not None
+
+
+def test_depths_that_only_end_are_fewer() -> None:
+    compiled = st.compile("gpt2-medium", slowdown=float("inf"), **SIZES)
+    assert compiled.plan.fifo_bytes is not None
+    assert small().plan.fifo_bytes is not None
+    assert compiled.plan.fifo_bytes < small().plan.fifo_bytes
+    assert st.Plan.from_yaml(compiled.plan.to_yaml()) == compiled.plan

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import stepsim as st
+from stepsim.compiler import single_buffers
+from stepsim.flow.files import pragmas
 from tests.flow.small import small
 
 PLANS = [("prefill", 41_000_000), ("decode", 41_000_000), ("prefill", 600)]
@@ -21,6 +25,20 @@ def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Pat
     assert read == plan
     assert read.to_yaml() == plan.to_yaml()
     assert read.digest == plan.digest
+
+
+def test_converters_of_one_buffer_stay_so() -> None:
+    plan = small("prefill", 600).plan
+    owners = [*plan.graph.edges, *plan.graph.dmas]
+    names = [one.name for one in owners if one.converter and one.converter.kind != "fifo"]
+    assert len({name.split()[0] == "load" for name in names}) == 2
+    single = replace(plan, graph=single_buffers(plan.graph, names))
+    text = single.to_yaml()
+    read = st.Plan.from_yaml(text)
+    assert read == single != plan
+    assert read.to_yaml() == text
+    with pytest.raises(st.CompileError, match=r"^plan:\d+: .*has 1 or 2 buffers, found 3"):
+        st.Plan.from_yaml(text.replace("buffers: 1", "buffers: 3", 1))
 
 
 def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
@@ -55,7 +73,7 @@ def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
 
 def test_a_part_of_a_plan_is_no_plan() -> None:
     text = small().plan.to_yaml()
-    for end in range(0, len(text), len(text) // 40):
+    for end in range(0, len(text), len(text) // 16):
         with pytest.raises(st.CompileError, match=r"."):
             st.Plan.from_yaml(text[:end])
 
@@ -68,3 +86,20 @@ def test_one_of_several_groups_is_named() -> None:
         plan.group(9)
     assert plan.group(1) == 1
     assert small().plan.group(None) == 0
+
+
+@pytest.mark.parametrize("budget", [41_000_000, 600])
+def test_pragmas_have_the_depths_of_the_plan(budget: int) -> None:
+    compiled = small("prefill", budget)
+    found: dict[str, int] = {}
+    name = ""
+    for line in pragmas(compiled).splitlines():
+        if line.startswith("// "):
+            name = line.removeprefix("// ")
+        else:
+            match = re.fullmatch(r"#pragma HLS stream variable=([A-Za-z_]\w*) depth=(\d+)", line)
+            assert match is not None, line
+            found[name] = int(match[2])
+    edges = {edge.name: edge.depth for edge in compiled.plan.graph.inner_edges}
+    assert len(edges) > 15
+    assert {key: found[key] for key in edges} == edges

@@ -11,7 +11,7 @@ import pytest
 import stepsim as st
 from stepsim.compiler import Untyped, block, programs_of
 from stepsim.compiler.designing import Choices, Order, designed
-from stepsim.compiler.program import GroupProgram
+from stepsim.compiler.group_program import GroupProgram
 from stepsim.errors import CompileError
 from stepsim.flow import compile, compile_over_traces, size_over_traces
 from stepsim.flow.routed_sizing import covering_traces, latest_trace
@@ -45,22 +45,24 @@ def program(
 
 
 @pytest.mark.parametrize(
-    ("rows", "experts", "k", "most", "tile"),
+    ("rows", "experts", "k", "most", "tile", "traces"),
     [
-        (32, 4, 1, 32, 4),
-        pytest.param(64, 4, 2, 64, 4, marks=pytest.mark.slow),
-        pytest.param(48, 8, 2, 24, 8, marks=pytest.mark.slow),
-        (12, 3, 3, 12, 4),
+        (32, 4, 1, 32, 4, 60),
+        pytest.param(64, 4, 2, 64, 4, 24, marks=pytest.mark.slow),
+        pytest.param(48, 8, 2, 24, 8, 24, marks=pytest.mark.slow),
+        (12, 3, 3, 12, 4, 24),
     ],
 )
 def test_no_routing_deadlocks_and_those_of_the_set_are_fast(
-    rows: int, experts: int, k: int, most: int, tile: int
+    rows: int, experts: int, k: int, most: int, tile: int, traces: int
 ) -> None:
     group = program(rows, experts, k, most, tile)
-    traces = [*synthetic(rows, experts, k, 50, most), *hostile(rows, experts, k, 10, most=most)]
-    sizes = size_over_traces(group, traces, "sda-1024")
+    odd = traces // 6
+    given = synthetic(rows, experts, k, traces - odd, most)
+    given += hostile(rows, experts, k, odd, most=most)
+    sizes = size_over_traces(group, given, "sda-1024")
     own = sizes.tried(sizes.traces)
-    assert len(own.cycles) >= 60
+    assert len(own.cycles) >= traces
     assert own.deadlocks == 0
     assert own.slowdown <= 0.005
     assert sizes.guaranteed
@@ -78,6 +80,10 @@ def test_depths_for_one_routing_deadlock_others_which_the_guard_excludes() -> No
     guarded = size_over_traces(group, seen, "sda-1024")
     assert guarded.guaranteed
     assert guarded.tried(others).deadlocks == 0
+    (cover,) = seen
+    one_sided = size_over_traces(group, [np.zeros((64, 1), np.int64)], "sda-1024")
+    assert any(np.array_equal(one, cover) for one in one_sided.traces)
+    assert one_sided.tried(others).deadlocks == 0
     # What is held is not enough: the residual waits for rows of rarely chosen experts.
     latest = latest_trace(64, 1, 4, 64)
     assert latest is not None
@@ -176,3 +182,22 @@ def test_traces_fit_the_model() -> None:
 def test_compile_says_where_experts_are_compiled() -> None:
     with pytest.raises(CompileError, match="compile_over_traces"):
         compile(layer(), "u55c")
+
+
+def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"tokens": 8, "hidden": 32, "inner": 16, "heads": 4, "kv_heads": 2,
+                             "head_dim": 8, "experts": 4, "active": 2}  # fmt: skip
+    traces = synthetic(8, 4, 2, 2)
+    plan = compile("qwen3-30b-a3b", tile=4, unroll=1024, traces=traces, **sizes).plan
+    assert st.Plan.from_yaml(plan.to_yaml()) == plan
+    (group,) = plan.groups
+    assert (plan.status, group.guaranteed) == ("ok", True)
+    assert group.routings > 2
+    (made,) = plan.programs()
+    for one in traces:
+        bound = made.bindings({"routing": one.experts})
+        run = st.simulate(made.program, "u55c", bindings=bound, fifo_depth=group.depths)
+        assert run.status == "ok"
+        assert run.cycles <= (group.simulated or 0)
+    with pytest.raises(CompileError, match="has experts, whose streams have no types"):
+        st.Compiled(plan).fifo_table()

@@ -35,7 +35,7 @@ def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("budget", [0, 600, 41_000_000])
+@pytest.mark.parametrize("budget", [600, 41_000_000])
 def test_a_design_takes_what_the_plan_says(budget: int) -> None:
     case = st.make_case("compiled", phase="decode", budget=budget, **SIZES)
     plan = st.compile("gpt2-medium", phase="decode", budget=budget, shrink=False, **SIZES).plan

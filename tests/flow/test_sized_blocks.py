@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
 
-from stepsim.compiler import MODELS
+from stepsim.compiler import MODELS, GraphBuilder
 from stepsim.errors import CompileError
 from stepsim.flow import compile
 from stepsim.flow.intermediates import intermediates_of_block
 from tests.compiler.random_graphs import Drawn, drawn_graphs
-from tests.property_profile import profile
+from tests.property_profile import profile, repeatable
 
 WITHIN = 1.005
 """How much longer than with unbounded FIFOs a run may take."""
@@ -40,11 +40,23 @@ def test_blocks_of_full_size_keep_their_speed(model: str, phase: str) -> None:
     assert sized < 0.2 * sum(1000 * edge.fifo_bits for edge in edges)
 
 
-@given(drawn_graphs(), some.sampled_from([1, 4, 16]))
-@profile(25, 500)
-def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
+def test_a_run_that_ends_just_behind_its_limit_is_too_long() -> None:
+    """With 594 cycles without bounds, 597 are more than half a percent."""
+    b = GraphBuilder("late")
+    y = b.square(b.input("x", (2, 4)))
+    b.output(b.softmax(y, 0), "z")
+    b.output(y, "y")
+    made = compile(b.graph(), tile=1, placed=False, shrink=False)
+    for group in made.plan.groups:
+        assert group.simulated is not None
+        assert group.unbounded is not None
+        assert group.simulated <= WITHIN * group.unbounded
+
+
+def keeps_its_speed(drawn: Drawn, tile: int, **choices: Any) -> None:
+    """The design runs to its end, next to as fast as with unbounded FIFOs."""
     try:
-        made = compile(drawn.graph, tile=tile, placed=False)
+        made = compile(drawn.graph, tile=tile, placed=False, predict=False, **choices)
     except CompileError as error:
         # A slice across tiles of several loops.
         if "read alone" not in str(error) and "no contiguous slice" not in str(error):
@@ -54,6 +66,24 @@ def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
         assert group.simulated is not None
         assert group.unbounded is not None
         assert group.simulated <= WITHIN * group.unbounded
+
+
+@given(drawn_graphs(), some.sampled_from([1, 4, 16]))
+@profile(25, 500)
+def test_random_operator_graphs_never_deadlock(drawn: Drawn, tile: int) -> None:
+    keeps_its_speed(drawn, tile)
+
+
+@pytest.mark.slow
+@given(
+    drawn_graphs(),
+    some.sampled_from([4, 16]),
+    some.sampled_from(["reductions_outermost", "reductions_innermost"]),
+)
+@repeatable(500)
+def test_planned_depths_of_500_random_programs(drawn: Drawn, tile: int, order: str) -> None:
+    """As above without shrinking, so that 500 of them take some 20 seconds."""
+    keeps_its_speed(drawn, tile, order=order, shrink=False)
 
 
 @pytest.mark.slow

@@ -405,3 +405,21 @@ def test_what_a_file_prints_does_not_stand_among_results(write, tmp_path, capsys
     write("print('read')\n" + GEMM.replace("    with", "    print('built')\n    with"))
     assert run(find_workload("program.py", tmp_path)).status == "ok"
     assert capsys.readouterr() == ("", "read\nbuilt\n")
+
+
+def test_a_plan_in_a_folder_called_as_a_workload_is_ambiguous(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "moe"
+    folder.mkdir()
+    (folder / "plan.yaml").write_text("format: stepsim plan 1\n")
+    with pytest.raises(
+        WorkloadError, match=r"'moe' is a workload, and a folder of a plan beside; name .*\./moe "
+    ):
+        find_workload("moe", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkloadError, match=r"a folder of a plan here; .* or rename it"):
+        find_workload("moe")
+    assert find_workload("./moe").path == str(folder / "plan.yaml")
+    monkeypatch.chdir(folder)
+    assert find_workload("moe").path is None
