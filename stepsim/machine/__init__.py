@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from stepsim.machine.compute import Compute
 from stepsim.machine.costs import Costs
 from stepsim.machine.device import Device
+from stepsim.machine.dram import Dram
+from stepsim.machine.energy import Energy
 from stepsim.machine.loading import list_machines, load_machine, parse_overrides
 from stepsim.machine.model import (
     DEFAULT_FIFO_DEPTH,
@@ -17,8 +20,11 @@ from stepsim.machine.model import (
 
 __all__ = [
     "DEFAULT_FIFO_DEPTH",
+    "Compute",
     "Costs",
     "Device",
+    "Dram",
+    "Energy",
     "Fifo",
     "Hbm",
     "Machine",

@@ -4,22 +4,52 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from stepsim.arguments import shown
 from stepsim.errors import MachineError, did_you_mean
-from stepsim.machine.model import Machine
+from stepsim.machine.model import Hbm, Machine
 from stepsim.machine.presets import PRESETS
-from stepsim.machine.section import check, json_schema, keys, made
+from stepsim.machine.section import Section, check, json_schema, keys, made
 from stepsim.wording import describe_problems, expectations
 
 if TYPE_CHECKING:
     from stepsim.documents import Document
 
-__all__ = ["known_keys", "list_machines", "load_machine", "parse_overrides"]
+__all__ = [
+    "MACHINES", "Family", "known_keys", "list_machines", "load_description", "load_machine",
+    "parse_overrides",
+]  # fmt: skip
 
 _SUFFIXES = (".yaml", ".yml")
+
+_M = TypeVar("_M", bound=Section)
+
+
+@dataclass(frozen=True)
+class Family(Generic[_M]):
+    """Descriptions of one kind, and those of them that have a name.
+
+    Attributes
+    ----------
+    kind : the section that all values are in; it has a ``name``.
+    presets : their values by name.
+    example : one of their keys, and a value of it.
+    advice : a sentence on how to get a first file; empty for none.
+    """
+
+    kind: type[_M]
+    presets: Mapping[str, Mapping[str, Any]]
+    example: tuple[str, int]
+    advice: str = ""
+
+
+MACHINES: Final = Family(
+    Machine, PRESETS, ("hbm.channels", 16), "Start from 'stepsim machines --show sda-1024'."
+)
+"""The machines of programs."""
 
 
 def load_machine(
@@ -40,24 +70,39 @@ def load_machine(
     MachineError : no such machine; the file is unreadable or not YAML; an unknown, duplicate,
         missing, mistyped or out-of-range key. All wrong keys are listed together.
     """
-    if not isinstance(machine, Machine | str | Path) or "\0" in str(machine) or not str(machine):
+    return load_description(MACHINES, machine, overrides)
+
+
+def load_description(
+    family: Family[_M], machine: _M | str | Path, overrides: Mapping[str, Any] | None = None
+) -> _M:
+    """As `load_machine`, of descriptions of any kind.
+
+    Raises
+    ------
+    MachineError : as there.
+    """
+    given = isinstance(machine, family.kind | str | Path)
+    if not given or "\0" in str(machine) or not str(machine):
         raise MachineError(
             f"machine: expected the name of a machine, a file, or a Machine, found {shown(machine)}"
         )
     if overrides is not None and not isinstance(overrides, Mapping):
         raise MachineError(
-            f"machine overrides: expected a mapping such as {{'hbm.channels': 16}}, found "
+            f"machine overrides: expected a mapping such as {dict([family.example])}, found "
             f"{shown(overrides)}"
         )
-    where, data, lines = _source(machine)
+    where, data, lines = _source(family, machine)
     if overrides:
         data = copy.deepcopy(data)
         for key, value in overrides.items():
-            _override(data, key, value)
+            _override(family, data, key, value)
             # The value no longer comes from the file, so neither does the line.
             lines = {path: line for path, line in lines.items() if path != key}
+        if family.kind is Machine and "hbm.model" in overrides:
+            _leave_out_of_other_model(data, overrides)
         where = f"{where} with {', '.join(f'{k}={v}' for k, v in overrides.items())}"
-    return _validated(data, where, lines)
+    return _validated(family, data, where, lines)
 
 
 def list_machines() -> tuple[str, ...]:
@@ -65,12 +110,12 @@ def list_machines() -> tuple[str, ...]:
     return tuple(sorted(PRESETS))
 
 
-def known_keys() -> dict[str, str]:
+def known_keys(kind: type[Section] = Machine) -> dict[str, str]:
     """Dotted path of every settable value, with what is expected there."""
-    return expectations(json_schema(Machine))
+    return expectations(json_schema(kind))
 
 
-def parse_overrides(items: Iterable[str]) -> dict[str, str]:
+def parse_overrides(items: Iterable[str], family: Family[Any] = MACHINES) -> dict[str, str]:
     """Split ``key=value`` texts into the mapping that `load_machine` takes as overrides.
 
     Raises
@@ -82,9 +127,10 @@ def parse_overrides(items: Iterable[str]) -> dict[str, str]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not (key and equals and value):
             raise MachineError(
-                f"machine override {item!r}: expected key=value, for example hbm.channels=16"
+                f"machine override {item!r}: expected key=value, for example "
+                f"{family.example[0]}={family.example[1]}"
             )
-        _check_override_key(key)
+        _check_override_key(family, key)
         if key in overrides:
             raise MachineError(
                 f"machine override '{key}' is given twice ({overrides[key]} and {value}); keep one"
@@ -93,61 +139,73 @@ def parse_overrides(items: Iterable[str]) -> dict[str, str]:
     return overrides
 
 
-def _source(machine: Machine | str | Path) -> tuple[str, Any, dict[str, int]]:
-    if isinstance(machine, Machine):
-        return f"machine '{machine.name}'", machine.to_dict(), {}
-    if isinstance(machine, str) and machine in PRESETS:
-        return f"machine '{machine}'", PRESETS[machine], {}
-    path = Path(machine)
+def _source(family: Family[_M], machine: _M | str | Path) -> tuple[str, Any, dict[str, int]]:
+    if isinstance(machine, Section):
+        values = machine.to_dict()
+        return f"machine '{values['name']}'", values, {}
+    if isinstance(machine, str) and machine in family.presets:
+        return f"machine '{machine}'", family.presets[machine], {}
+    path, known = Path(machine), sorted(family.presets)
     if isinstance(machine, str) and not _looks_like_path(machine) and not _exists(path):
         raise MachineError(
-            f"unknown machine '{machine}'{did_you_mean(machine, list_machines())} "
-            f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file."
+            f"unknown machine '{machine}'{did_you_mean(machine, known)} "
+            f"Known machines: {', '.join(known)}; or give the path of a YAML file."
         )
     where = f"machine file {path}"
-    document = _read(path, where)
+    document = _read(family, path, where)
     return where, document.data, document.lines
 
 
-def _validated(data: Any, where: str, lines: Mapping[str, int]) -> Machine:
+def _validated(family: Family[_M], data: Any, where: str, lines: Mapping[str, int]) -> _M:
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise MachineError(
-            f"{where}: expected a mapping with the keys {', '.join(keys(Machine))}, "
-            f"found {found}. Start from 'stepsim machines --show sda-1024'."
+            f"{where}: expected a mapping with the keys {', '.join(keys(family.kind))}, "
+            f"found {found}. {family.advice}".rstrip()
         )
     wrong: list[dict[str, Any]] = []
-    checked = check(Machine, data, (), wrong)
+    checked = check(family.kind, data, (), wrong)
     if not wrong:
-        return made(Machine, checked)
-    problems = describe_problems(wrong, json_schema(Machine), lines)
+        return made(family.kind, checked)
+    problems = describe_problems(wrong, json_schema(family.kind), lines)
     if len(problems) == 1:
         raise MachineError(f"{where}, {problems[0]}")
     listing = "".join(f"\n  {problem}" for problem in problems)
     raise MachineError(f"{where}: {len(problems)} problems{listing}")
 
 
-def _override(data: Any, key: Any, value: Any) -> None:
-    _check_override_key(key)
+def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
+    _check_override_key(family, key)
     if isinstance(value, str):
         from stepsim.documents import parse_yaml_value
 
         value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
-    section, _, leaf = key.rpartition(".")
-    if isinstance(data, dict):
-        if section and data.get(section) is None:
-            data[section] = {}  # a section that may be absent, or is left out
-        target = data[section] if section else data
-        # A section of the wrong shape is reported by the validation that follows.
-        if isinstance(target, dict):
-            target[leaf] = value
+    *sections, leaf = key.split(".")
+    target = data
+    for section in sections:
+        if not isinstance(target, dict):
+            return  # a section of the wrong shape is reported by the validation that follows
+        if target.get(section) is None:
+            target[section] = {}  # a section that may be absent, or is left out
+        target = target[section]
+    if isinstance(target, dict):
+        target[leaf] = value
 
 
-def _check_override_key(key: Any) -> None:
-    known = known_keys()
+def _leave_out_of_other_model(data: Any, overrides: Mapping[str, Any]) -> None:
+    """Remove what a description says of its own memory model, where another one is named."""
+    hbm = data.get("hbm") if isinstance(data, dict) else None
+    if isinstance(hbm, dict):
+        for name in Hbm.without_effect(hbm):
+            if not any(key.startswith(f"hbm.{name}") for key in overrides):
+                hbm.pop(name, None)
+
+
+def _check_override_key(family: Family[Any], key: Any) -> None:
+    known = known_keys(family.kind)
     if not isinstance(key, str):
         raise MachineError(
-            f"machine override: a key is a text such as 'hbm.channels', found {shown(key)}"
+            f"machine override: a key is a text such as '{family.example[0]}', found {shown(key)}"
         )
     if key not in known:
         raise MachineError(
@@ -167,9 +225,11 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _read(path: Path, where: str) -> Document:
+def _read(family: Family[Any], path: Path, where: str) -> Document:
     if not _exists(path):
-        raise MachineError(f"{where}: no such file. Known machines: {', '.join(list_machines())}.")
+        raise MachineError(
+            f"{where}: no such file. Known machines: {', '.join(sorted(family.presets))}."
+        )
     from stepsim.documents import load_yaml
 
-    return load_yaml(path, "machine file", MachineError, "See 'stepsim machines --show sda-1024'.")
+    return load_yaml(path, "machine file", MachineError, family.advice.replace("Start from", "See"))

@@ -6,12 +6,18 @@ Times are cycles, sizes are bytes. A machine is frozen; a changed one is a new o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
+from stepsim.machine.compute import Compute
 from stepsim.machine.costs import Costs
 from stepsim.machine.device import Device
+from stepsim.machine.dram import Dram
+from stepsim.machine.energy import Energy
+from stepsim.machine.memory_path import Addresses, Port
 from stepsim.machine.section import (
     Section,
     choice,
@@ -25,8 +31,8 @@ from stepsim.machine.section import (
 )
 
 __all__ = [
-    "DEFAULT_FIFO_DEPTH", "Costs", "Device", "Fifo", "Hbm", "Machine", "OnChip",
-    "machine_json_schema", "milliseconds",
+    "DEFAULT_FIFO_DEPTH", "Compute", "Costs", "Device", "Dram", "Energy", "Fifo", "Hbm", "Machine",
+    "OnChip", "machine_json_schema", "milliseconds",
 ]  # fmt: skip
 
 DEFAULT_FIFO_DEPTH = 1024
@@ -49,7 +55,7 @@ class Hbm(Section):
         text(),
         "memory model; 'interleaved' deals the requests of every operator to the channels in turn, "
         "'published' is that of the STeP paper, 'uncontended' gives every operator a memory of its "
-        "own, plugins may add others",
+        "own, 'dram' has banks, rows, queues and addresses, plugins may add others",
         default="interleaved",
     )
     request_bytes: int = setting(_BYTES, "bytes moved by one request")
@@ -59,6 +65,53 @@ class Hbm(Section):
         integer(1, _MOST), "cycles between the starts of two requests on the same channel"
     )
     startup: int = setting(_CYCLES, "cycles added to the latency of every request")
+    dram: Dram | None = optional(Dram, "the DRAM of the model 'dram'")
+    port: Port | None = optional(Port, "ports and the path of requests, for model 'dram'")
+    arbiter: str | None = optional(
+        choice("rotating", "on-grant", "fair"),
+        "which port may request next, for model 'dram': 'rotating' takes turns that pass in every "
+        "cycle, also when the request cannot be taken; 'on-grant' takes turns that pass with a "
+        "request; 'fair' is for the port that waits longest",
+    )
+    addresses: Addresses | None = optional(Addresses, "places of tensors, for model 'dram'")
+
+    @classmethod
+    def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
+        """A DRAM has channels and times of its own, the other models have no DRAM."""
+        model = values.get("model")
+        if isinstance(model, str) and model == "dram":
+            why = "has no effect with hbm.model 'dram', which takes it from hbm.dram; remove it"
+            return dict.fromkeys(_RHYTHM, why)
+        return dict.fromkeys(
+            ("dram", "port", "arbiter", "addresses"),
+            "has an effect with hbm.model 'dram' only; name that model, or remove it",
+        )
+
+    @classmethod
+    def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The rhythm that comes closest to an idle DRAM, in its clocks."""
+        dram = checked["dram"]
+        if dram is None:
+            return {}
+        each = dram.accesses_per_clock() / dram.channels
+        return {
+            "channels": dram.channels,
+            "latency": dram.read_clocks,
+            "interval": ceil(1 / each),
+            "startup": 0,
+        }
+
+    @classmethod
+    def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """The model 'dram' has a DRAM, by default that of the preset."""
+        model = values.get("model")
+        if isinstance(model, str) and model == "dram" and values.get("dram") is None:
+            return {**values, "dram": {}}
+        return values
+
+
+_RHYTHM = ("channels", "latency", "interval", "startup")
+"""What says how a memory of independent channels serves requests."""
 
 
 @dataclass(init=False, unsafe_hash=True)
@@ -67,7 +120,7 @@ class OnChip(Section):
 
     bytes_per_cycle: int = setting(_BYTES, "bandwidth of one on-chip memory unit")
     capacity_bytes: int | None = optional(
-        integer(1, 1 << 30), "on-chip memory in all, which a compiled design must fit"
+        integer(1, 1 << 30), "on-chip memory in all, which programs and compiled designs must fit"
     )
 
 
@@ -114,6 +167,8 @@ class Machine(Section):
         number(0, above=True), "clock frequency; runs then have times in milliseconds"
     )
     device: Device | None = optional(Device, "resources of an FPGA")
+    compute: Compute | None = optional(Compute, "what it computes with in all")
+    energy: Energy | None = optional(Energy, "what it takes in energy; runs then have joules")
 
     @classmethod
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
@@ -127,15 +182,55 @@ class Machine(Section):
             return {**values, "onchip": {**onchip, "bytes_per_cycle": _ONCHIP_2026}}
         return values
 
+    @classmethod
+    def contradictions(
+        cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Static power is energy by time, which only a clock gives; so is a ratio of clocks."""
+        energy = checked["energy"]
+        if energy is not None and energy.static_watts > 0 and checked["clock_ghz"] is None:
+            yield (
+                "energy.static_watts",
+                "static power needs the length of runs in seconds; state clock_ghz too, or leave "
+                "it out",
+            )
+        if checked["hbm"].dram is not None:
+            for sentence in checked["hbm"].dram.unused_clock(checked["clock_ghz"]):
+                yield "hbm.dram.clock_ghz", sentence
+
     @property
     def peak_bandwidth(self) -> float:
-        """Off-chip bytes per cycle when every channel is busy: channels x bytes / interval."""
+        """Off-chip bytes per cycle when every channel is busy: channels x bytes / interval.
+
+        Of a DRAM the bytes of its bursts, by its clock; where a request is one access of several
+        stacks in lock-step, those of the requests, on the channels that their addresses reach.
+        """
+        dram = self.hbm.dram
+        if dram is not None:
+            port = self.hbm.port
+            lock_step = port is not None and port.request == "lock-step"
+            step = self.hbm.request_bytes if lock_step else dram.access_bytes
+            return float(dram.accesses_per_clock(step) * step * self.dram_clocks_per_cycle)
         return self.hbm.channels * self.hbm.request_bytes / self.hbm.interval
+
+    @property
+    def dram_clocks_per_cycle(self) -> Fraction:
+        """Clocks of the DRAM in a cycle, exactly; 1 where machine or DRAM state none."""
+        if self.hbm.dram is None or self.clock_ghz is None:
+            return Fraction(1)
+        return Fraction(repr(self.hbm.dram.clock_ghz)) / Fraction(repr(self.clock_ghz))
 
     @property
     def fifo_depth(self) -> int:
         """Depth in tokens of a FIFO for which neither a run nor its program gives one."""
         return DEFAULT_FIFO_DEPTH if self.fifo.depth is None else self.fifo.depth
+
+    @property
+    def regions(self) -> int:
+        """Dies or regions that share compute bandwidth and on-chip memory evenly."""
+        if self.compute is not None and self.compute.regions is not None:
+            return self.compute.regions
+        return 1 if self.device is None else self.device.dies
 
     def milliseconds(self, cycles: float) -> float | None:
         """What cycles last by the clock, in ms; None where the machine states no clock."""
@@ -186,18 +281,34 @@ class Machine(Section):
 
         ``fifo_depth`` says in words which depth of FIFOs applies; without it, that of the machine.
         """
-        hbm = self.hbm
         own = "left to the run" if self.fifo.depth is None else str(self.fifo.depth)
         depth = fifo_depth or own
         return (
-            f"{self.name}: HBM {hbm.channels} channels x {hbm.request_bytes} B / "
-            f"{hbm.interval} cycles = {self.peak_bandwidth:g} B/cycle peak, "
-            f"latency {hbm.latency} + start-up {hbm.startup} cycles, model {hbm.model}; "
+            f"{self.name}: {self._memory()}; "
             f"on-chip {self.onchip.bytes_per_cycle} B/cycle; FIFO depth {depth}"
             + (f"; rules {self.model}" if self.model != "step-2025" else "")
             + (f"; closure slack {self.closure_slack}" if self.closure_slack else "")
             + (f"; clock {1000 * self.clock_ghz:g} MHz" if self.clock_ghz is not None else "")
             + ("" if self.costs is None else f"; costs {_amount(self.cost() or 0, self.costs)}")
+        )
+
+    def _memory(self) -> str:
+        hbm, dram = self.hbm, self.hbm.dram
+        if dram is None:
+            return (
+                f"HBM {hbm.channels} channels x {hbm.request_bytes} B / {hbm.interval} cycles = "
+                f"{self.peak_bandwidth:g} B/cycle peak, latency {hbm.latency} + start-up "
+                f"{hbm.startup} cycles, model {hbm.model}"
+            )
+        ratio = self.dram_clocks_per_cycle
+        rate = f"{ratio} clock{'' if ratio == 1 else 's'} per cycle"
+        banks = dram.bank_groups * dram.banks
+        return (
+            f"DRAM {dram.preset}{'' if len(dram.to_dict()) == 1 else ' (changed)'}: "
+            f"{dram.channels} channels x {dram.pseudo_channels} pseudo-channels x {banks} banks, "
+            f"{dram.access_bytes} B / {max(dram.nBL, dram.nCCDS)} clocks = "
+            f"{self.peak_bandwidth:g} B/cycle peak, requests of {hbm.request_bytes} B, latency "
+            f"{dram.read_clocks} clocks, {rate}, mapper {dram.mapper}, refresh {dram.refresh}"
         )
 
 
@@ -216,6 +327,12 @@ def machine_json_schema() -> dict[str, Any]:
     # Which values must be named depends on the model, which one list of keys cannot say.
     schema["required"].remove("onchip")
     del schema["$defs"]["OnChip"]["required"]
+    del schema["$defs"]["Dram"]["required"]  # the preset has what is not given
+    hbm = schema["$defs"]["Hbm"]
+    hbm["required"] = [name for name in hbm["required"] if name not in _RHYTHM]
+    hbm["if"] = {"properties": {"model": {"const": "dram"}}, "required": ["model"]}
+    hbm["then"] = {"properties": dict.fromkeys(_RHYTHM, False)}
+    hbm["else"] = {"properties": {"dram": {"type": "null"}}, "required": list(_RHYTHM)}
     schema["if"] = {"properties": {"model": {"const": "step-2026"}}, "required": ["model"]}
     schema["else"] = {
         "required": ["onchip"],

@@ -15,7 +15,81 @@ _HBM: Final = {
     "startup": 14,
 }
 
+_HDL_DRAM: Final = {
+    "model": "dram",
+    "request_bytes": 512,
+    "dram": {"preset": "hbm2-hdl"},
+    "port": {"request": "lock-step"},
+    "arbiter": "on-grant",
+    # Every port has an array of its own from byte 0 on, in the order of use; a tile of 16 x 16 f32
+    # is followed by the word that says where dims end.
+    "addresses": {
+        "layout": "stream",
+        "bases": "zero",
+        "entry_bytes": 1024,
+        "entry_padding_bytes": 4,
+    },
+}
+
+_HDL: Final = {
+    "onchip": {"bytes_per_cycle": 1024},
+    "compute": {"unit_flops_per_cycle": 8192},
+}
+"""The hardware that the STeP paper was validated with: a 16 x 16 x 16 product and a tile of 16 x 16
+f32 per cycle and unit."""
+
+_HDL_AHEAD: Final = {**_HDL_DRAM, "port": {"request": "lock-step", "read_ahead": 128}}
+
+_LADDER: Final = (
+    {
+        "name": "hdl-flops",
+        "description": "sda-hdl with the compute bandwidth of the hardware, 8192 FLOPs per cycle "
+        "of every operator: the first of five steps from the STeP paper's settings to its HDL.",
+        "hbm": {**_HBM, "channels": 8},
+        "onchip": {"bytes_per_cycle": 256},
+        "compute": _HDL["compute"],
+    },
+    {
+        "name": "hdl-onchip",
+        "description": "hdl-flops with the on-chip bandwidth of the hardware, 1024 bytes per cycle "
+        "for each operand.",
+        "hbm": {**_HBM, "channels": 8},
+        **_HDL,
+    },
+    {
+        "name": "hdl-dram",
+        "description": "hdl-onchip with the DRAM of the hardware, one channel of HBM2 in requests "
+        "of 512 bytes.",
+        "hbm": _HDL_DRAM,
+        **_HDL,
+    },
+    {
+        "name": "hdl-read-ahead",
+        "description": "hdl-dram with loads that read up to 128 requests ahead.",
+        "hbm": _HDL_AHEAD,
+        **_HDL,
+    },
+    {
+        "name": "hdl-arbiter",
+        "description": "hdl-read-ahead with the arbiter of the hardware, whose turns pass in every "
+        "cycle, and its latencies, 3 cycles to the DRAM and 7 back: the last step before the "
+        "hardware level.",
+        "hbm": {
+            **_HDL_AHEAD,
+            "port": {
+                "request": "lock-step",
+                "read_ahead": 128,
+                "request_latency": 3,
+                "response_latency": 7,
+            },
+            "arbiter": "rotating",
+        },
+        **_HDL,
+    },
+)
+
 _ALL: Final = (
+    *_LADDER,
     {
         "name": "sda-1024",
         "description": "The evaluation machine of the STeP paper: 32 memory channels that give "
@@ -38,6 +112,29 @@ _ALL: Final = (
         "give 256 bytes per cycle, 256 bytes per cycle of on-chip bandwidth for each operand.",
         "hbm": {**_HBM, "channels": 8},
         "onchip": {"bytes_per_cycle": 256},
+    },
+    {
+        "name": "sda-1024-energy",
+        "description": "The evaluation machine of the STeP paper at 1 GHz with an example of a "
+        "table of energies: HBM2, and arithmetic and SRAM of a 45 nm process.",
+        "hbm": {**_HBM, "channels": 32},
+        "onchip": {"bytes_per_cycle": 64},
+        "clock_ghz": 1.0,
+        "energy": {
+            "sources": "HBM2: 3.9 pJ/bit (O'Connor et al., MICRO 2017). Arithmetic and SRAM: "
+            "45 nm, 0.9 V, not scaled (Horowitz, ISSCC 2014): FLOPs are the mean of an addition "
+            "and a multiplication, bf16 counts as fp16; on-chip memory is a 64-bit access of "
+            "32 KB (20 pJ), FIFOs are one in and one out of 8 KB (10 pJ). Static power: none of "
+            "the sources has any.",
+            "offchip_pj_per_byte": 31.2,
+            "onchip_read_pj_per_byte": 2.5,
+            "onchip_write_pj_per_byte": 2.5,
+            "fifo_pj_per_byte": 2.5,
+            "flop_pj_f32": 2.3,
+            "flop_pj_bf16": 0.75,
+            "flop_pj_f16": 0.75,
+            "flop_pj_i8": 0.115,
+        },
     },
     {
         "name": "u55c",

@@ -7,13 +7,13 @@ import than a run on a small machine takes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar
 
 from stepsim.arguments import shown
 from stepsim.errors import MachineError
-from stepsim.wording import describe_problems
+from stepsim.wording import STATED, describe_problems
 
 __all__ = [
     "Section", "choice", "integer", "json_schema", "nullable", "number", "optional", "setting",
@@ -103,7 +103,10 @@ class Section:
     def to_dict(self) -> dict[str, Any]:
         """Every value, defaults included, as plain dicts; what is absent is left out."""
         values: dict[str, Any] = {}
+        derived = type(self).without_effect(vars(self))
         for each in _declared(type(self)):
+            if each.name in derived:
+                continue
             value = getattr(self, each.name)
             if value is not None or not _may_be_absent(each):
                 values[each.name] = value.to_dict() if isinstance(value, Section) else value
@@ -113,6 +116,24 @@ class Section:
     def completed(cls, values: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """The values, with those that follow from others; sections override it."""
         return values
+
+    @classmethod
+    def without_effect(cls, values: Mapping[Any, Any]) -> Mapping[str, str]:
+        """Names that must not be given beside the other values, each with the reason."""
+        return {}
+
+    @classmethod
+    def derived(cls, checked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the names of `without_effect` stand for, from the other values."""
+        return {}
+
+    @classmethod
+    def contradictions(
+        cls, given: Mapping[Any, Any], checked: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Path and sentence of what is wrong although every value is right by itself: of those
+        that are given, and of all with their defaults. Sections override it."""
+        yield from ()
 
 
 def keys(section: type[Section]) -> list[str]:
@@ -127,10 +148,17 @@ def check(
 
     Problems have the form of pydantic's: type, loc, input and msg.
     """
+    before = len(found)
     values = section.completed(values)
     checked: dict[str, Any] = {}
+    without_effect = section.without_effect(values)
     for each in _declared(section):
-        if each.name in values and values[each.name] is None and _may_be_absent(each):
+        if each.name in without_effect:
+            if values.get(each.name) is not None:
+                reason = without_effect[each.name]
+                found.append(_problem(STATED, (*where, each.name), values[each.name], reason))
+            checked[each.name] = None
+        elif each.name in values and values[each.name] is None and _may_be_absent(each):
             checked[each.name] = None
         elif each.name in values:
             checked[each.name] = _checked(
@@ -148,6 +176,11 @@ def check(
             found.append(_problem("invalid_key", (*where, place), key, "Keys should be strings"))
         elif key not in checked and not any(key == each.name for each in _declared(section)):
             found.append(_problem("extra_forbidden", (*where, key), value))
+    if len(found) == before:
+        checked.update(section.derived(checked))
+        for path, sentence in section.contradictions(values, checked):
+            value = values.get(path)
+            found.append(_problem(STATED, (*where, *path.split(".")), value, sentence))
     return checked
 
 
@@ -160,12 +193,17 @@ def made(section: type[_S], checked: dict[str, Any]) -> _S:
 
 def json_schema(section: type[Section]) -> Schema:
     """JSON Schema of a section, with those of its sections as definitions."""
-    inner = {
-        each.metadata["kind"].__name__: _object(each.metadata["kind"])
-        for each in _declared(section)
-        if isinstance(each.metadata["kind"], type)
-    }
+    inner = {each.__name__: _object(each) for each in _within(section)}
     return ({"$defs": dict(sorted(inner.items()))} if inner else {}) | _object(section)
+
+
+def _within(section: type[Section]) -> Iterator[type[Section]]:
+    """The sections of a section, and theirs."""
+    for each in _declared(section):
+        kind = each.metadata["kind"]
+        if isinstance(kind, type):
+            yield kind
+            yield from _within(kind)
 
 
 def _object(section: type[Section]) -> Schema:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from stepsim.errors import MachineError, StepSimError
-from stepsim.machine import Machine, load_machine, parse_overrides
+from stepsim.machine import Machine, list_machines, load_machine, parse_overrides
+from stepsim.machine.loading import known_keys
 
 GOOD = """\
 name: mine
@@ -54,14 +55,14 @@ CASES = {
     "empty": (
         "",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, found nothing. Start from "
-        "'stepsim machines --show sda-1024'.",
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, found nothing. "
+        "Start from 'stepsim machines --show sda-1024'.",
     ),
     "list": (
         "- 1\n",
         "machine file FILE: expected a mapping with the keys name, description, model, hbm, "
-        "onchip, fifo, closure_slack, costs, clock_ghz, device, found a list. Start from "
-        "'stepsim machines --show sda-1024'.",
+        "onchip, fifo, closure_slack, costs, clock_ghz, device, compute, energy, found a list. "
+        "Start from 'stepsim machines --show sda-1024'.",
     ),
     "not YAML": (
         "name: [1\n",
@@ -77,14 +78,14 @@ CASES = {
     "unknown key, near": (
         GOOD + "closure_slak: 1\n",
         "machine file FILE, line 10, closure_slak: unknown key 'closure_slak'; did you mean "
-        "'closure_slack'? Known here: clock_ghz, closure_slack, costs, description, device, fifo, "
-        "hbm, model, name, onchip",
+        "'closure_slack'? Known here: clock_ghz, closure_slack, compute, costs, description, "
+        "device, energy, fifo, hbm, model, name, onchip",
     ),
     "unknown key, far": (
         GOOD + "color: red\n",
         "machine file FILE, line 10, color: unknown key 'color'. "
-        "Known here: clock_ghz, closure_slack, costs, description, device, fifo, hbm, "
-        "model, name, onchip",
+        "Known here: clock_ghz, closure_slack, compute, costs, description, device, energy, fifo, "
+        "hbm, model, name, onchip",
     ),
     "missing key": (
         GOOD.replace("  interval: 2\n", ""),
@@ -151,7 +152,8 @@ CASES = {
         "machine file FILE, line 4, hbm.model: expected a non-empty text "
         "(memory model; 'interleaved' deals the requests of every operator to the channels in "
         "turn, 'published' is that of the STeP paper, 'uncontended' gives every operator "
-        "a memory of its own, plugins may add others), found 3",
+        "a memory of its own, 'dram' has banks, rows, queues and addresses, plugins may add "
+        "others), found 3",
     ),
     "zero FIFO depth": (
         GOOD + "fifo:\n  depth: 0\n",
@@ -179,7 +181,8 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         "  hbm.channels: missing; expected an integer from 1 to 65536 "
         "(number of independent channels)",
         "  line 4, hbm.chanels: unknown key 'chanels'; did you mean 'channels'? "
-        "Known here: channels, interval, latency, model, request_bytes, startup",
+        "Known here: addresses, arbiter, channels, dram, interval, latency, model, port, "
+        "request_bytes, startup",
         "  line 7, hbm.startup: expected an integer from 0 to 1048576 "
         "(cycles added to the latency of every request), found the text 'x'",
     ]
@@ -191,17 +194,17 @@ def test_all_problems_are_listed_in_file_order(tmp_path: Path) -> None:
         (
             "sda1024",
             "unknown machine 'sda1024'; did you mean 'sda-1024'? "
-            "Known machines: sda-1024, sda-2026, sda-hdl, u55c; or give the path of a YAML file.",
+            f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file.",
         ),
         (
             "tpu",
             "unknown machine 'tpu'. "
-            "Known machines: sda-1024, sda-2026, sda-hdl, u55c; or give the path of a YAML file.",
+            f"Known machines: {', '.join(list_machines())}; or give the path of a YAML file.",
         ),
         (
             "nowhere.yaml",
             "machine file nowhere.yaml: no such file. "
-            "Known machines: sda-1024, sda-2026, sda-hdl, u55c.",
+            f"Known machines: {', '.join(list_machines())}.",
         ),
         ("/", "machine file /: cannot be read: Is a directory; name a file that can be read"),
     ],
@@ -268,14 +271,9 @@ def test_malformed_overrides(items: list[str], expected: str) -> None:
     ],
 )
 def test_unknown_override_key(key: str, hint: str) -> None:
-    expected = (
-        f"machine override: unknown key '{key}'{hint} Known: name, description, model, "
-        "hbm.model, hbm.request_bytes, hbm.channels, hbm.latency, hbm.interval, hbm.startup, "
-        "onchip.bytes_per_cycle, onchip.capacity_bytes, fifo.depth, closure_slack, costs.unit, "
-        "costs.hbm_channel, costs.hbm_bytes_per_cycle, costs.onchip_bytes_per_cycle, "
-        "costs.onchip_byte, costs.flops_per_cycle, clock_ghz, device.dies, device.lutram_blocks, "
-        "device.bram_blocks, device.uram_blocks, device.weight_dtype, device.activation_dtype"
-    )
+    known = known_keys()
+    assert {"name", "hbm.model", "hbm.dram.nRCDRD", "energy.flop_pj_i4"} <= set(known)
+    expected = f"machine override: unknown key '{key}'{hint} Known: {', '.join(known)}"
     with pytest.raises(MachineError) as caught:
         parse_overrides([f"{key}=1"])
     assert str(caught.value) == expected

@@ -20,7 +20,10 @@ from stepsim.machine import (
 
 
 def test_presets_are_listed_in_order() -> None:
-    assert list_machines() == ("sda-1024", "sda-2026", "sda-hdl", "u55c")
+    assert list_machines() == (
+        "hdl-arbiter", "hdl-dram", "hdl-flops", "hdl-onchip", "hdl-read-ahead", "sda-1024",
+        "sda-1024-energy", "sda-2026", "sda-hdl", "u55c",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

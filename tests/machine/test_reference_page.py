@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="
 
 
 def test_every_key_is_described_with_its_range() -> None:
-    rows = dict(re.findall(r"^\| `([a-z_.]+)` \|[^|]*\|([^|]*)\|", PAGE, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([a-zA-Z0-9_.]+)` \|[^|]*\|([^|]*)\|", PAGE, flags=re.MULTILINE))
     for key, expectation in known_keys().items():
         bounds = re.search(r"from (\d+) to (\d+)", expectation)
         if bounds:

@@ -1,0 +1,31 @@
+"""What a machine computes with in all, and the regions that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.machine.section import Section, integer, optional
+
+__all__ = ["Compute"]
+
+_FLOPS = integer(1, 1 << 30)
+
+
+@dataclass(init=False, unsafe_hash=True)
+class Compute(Section):
+    """Compute bandwidth of a machine, in all and of each operator."""
+
+    flops_per_cycle: int | None = optional(
+        _FLOPS,
+        "FLOPs per cycle of the machine in all; a program whose operators have more together does "
+        "not fit",
+    )
+    regions: int | None = optional(
+        integer(1, 1 << 10),
+        "dies or regions, which share compute bandwidth and on-chip memory evenly; what a program "
+        "places in one must fit there",
+    )
+    unit_flops_per_cycle: int | None = optional(
+        _FLOPS,
+        "FLOPs per cycle of every operator that computes, in place of what the program says",
+    )

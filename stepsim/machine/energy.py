@@ -1,0 +1,54 @@
+"""What accesses, operations and time take in energy.
+
+Simulated times never depend on it. Runs on a machine that has such a table have joules, by operator
+and in all; one without is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.machine.section import Section, number, optional, setting, text
+
+__all__ = ["Energy"]
+
+_PICOJOULES = number(0)
+
+
+@dataclass(init=False, unsafe_hash=True)
+class Energy(Section):
+    """Energy of a byte, of a FLOP of each element type, and of time. Sources are named.
+
+    What is left out of bytes takes none. A FLOP has no default: a program that computes with an
+    element type without an entry is refused.
+    """
+
+    sources: str = setting(text(), "where the numbers come from: papers, data sheets, measurements")
+    offchip_pj_per_byte: float = setting(
+        _PICOJOULES, "pJ per byte on the off-chip bus, whole requests", default=0.0
+    )
+    onchip_read_pj_per_byte: float = setting(
+        _PICOJOULES, "pJ per byte read from on-chip memory", default=0.0
+    )
+    onchip_write_pj_per_byte: float = setting(
+        _PICOJOULES, "pJ per byte written to on-chip memory", default=0.0
+    )
+    fifo_pj_per_byte: float = setting(
+        _PICOJOULES, "pJ per byte that passes a FIFO, in and out", default=0.0
+    )
+    static_watts: float = setting(
+        number(0), "W that are drawn all the time; above 0 it needs clock_ghz", default=0.0
+    )
+    flop_pj_f32: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f32")
+    flop_pj_bf16: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type bf16")
+    flop_pj_f16: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f16")
+    flop_pj_f8e4m3: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f8e4m3")
+    flop_pj_f8e5m2: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f8e5m2")
+    flop_pj_i8: float | None = optional(_PICOJOULES, "pJ per operation on elements of type i8")
+    flop_pj_f4: float | None = optional(_PICOJOULES, "pJ per FLOP on elements of type f4")
+    flop_pj_i4: float | None = optional(_PICOJOULES, "pJ per operation on elements of type i4")
+
+    def flop_pj(self, element: str) -> float | None:
+        """pJ per FLOP on elements of a type, by its name; None where the table has no entry."""
+        found: float | None = getattr(self, f"flop_pj_{element}", None)
+        return found
