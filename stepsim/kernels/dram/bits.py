@@ -1,0 +1,13 @@
+"""The lowest bit of a word, as kernels ask for it.
+
+:mod:`stepsim.kernels.dram.bits_types` tells the compiler, for which it is one instruction.
+"""
+
+from __future__ import annotations
+
+__all__ = ["lowest"]
+
+
+def lowest(word: int) -> int:
+    """The place of the lowest bit of a word that is not 0."""
+    return (int(word) & -int(word)).bit_length() - 1
