@@ -21,11 +21,14 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from stepsim.graph import Program, linear_load, spec
 from stepsim.kernels.calendar import next_unit, pop_unit
-from stepsim.kernels.driver import state_of
+from stepsim.kernels.driver import execute, state_of
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering import Image, TimingParams, build_image
+from stepsim.machine import load_machine
+from stepsim.simulation import prepare
 from tests.oracle.build import NetBuilder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -142,3 +145,26 @@ def test_replay_of_qwen_tile_32(benchmark: BenchmarkFixture, routing: Any) -> No
     accesses = np.array(recorded["accesses"], np.int64)
     accesses = accesses[np.argsort(accesses[:, 1], kind="stable")]
     assert _rate(benchmark, image, replay, accesses) >= 2e9
+
+
+@pytest.mark.parametrize(("streams", "least"), [(1, 3e6), (4, 3e6)])
+def test_dram_in_the_engine(benchmark: BenchmarkFixture, streams: int, least: float) -> None:
+    """Loads of one or four streams of 512-byte requests that read ahead, on the HDL's memory."""
+    with Program("streams") as program:
+        for i in range(streams):
+            rows = 64 * 4000 // streams
+            tensor = spec(rows, 128, dtype="f32", name=f"x{i}")
+            linear_load(tensor, tile=(64, 128)).consume()
+    prepared = prepare(program, load_machine("hdl-arbiter", {"hbm.addresses.bases": "packed"}))
+    image = prepared.image()
+    rates = []
+
+    def run() -> None:
+        begin = time.process_time()
+        done = execute(image)
+        rates.append(int(done.units["requests"].sum()) / (time.process_time() - begin))
+
+    run()
+    benchmark.pedantic(run, rounds=5)
+    benchmark.extra_info["million_requests_per_second"] = round(max(rates[1:]) / 1e6, 1)
+    assert max(rates[1:]) >= least

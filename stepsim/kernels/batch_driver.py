@@ -21,7 +21,7 @@ from stepsim.kernels.driver import (
     with_more_slots,
     working,
 )
-from stepsim.kernels.engine import run
+from stepsim.kernels.engines import engine_of
 from stepsim.kernels.layout import CHANNEL, INFINITY, RunState
 
 __all__ = ["BatchTotals", "execute_batch"]
@@ -112,6 +112,7 @@ def execute_batch(
     control.every, control.wants_units = int(every), int(into.units.size > 0)
     clock = _Clock(into)
     timed_out = -1
+    run = engine_of(image.memory_model)
     run.make_ready()  # before the clock starts
     while control.run < runs and not cancelled():
         control.budget = pause_steps

@@ -22,6 +22,7 @@ from stepsim.collection import without_collection
 from stepsim.kernels import folding
 from stepsim.kernels import recording_types as recording_types  # tells numba of `is_recording`
 from stepsim.kernels import reference_type as reference_type  # and of `by_reference`
+from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 from stepsim.kernels.foreign import plugin_refusal
 from stepsim.kernels.linking import COMPILERS, emitted, whole_module
 from stepsim.kernels.loading import SYMBOL

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from stepsim.errors import LoweringError
 from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
-from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT, run
+from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT
+from stepsim.kernels.engines import engine_of, recorded_engine_of
 from stepsim.kernels.free_memory import free_bytes
 from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, PORT, SLOT, RunState, State, Status
+from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 
 if TYPE_CHECKING:
     from stepsim.kernels.recorded import Journal
@@ -51,6 +53,8 @@ class ImageArrays(Protocol):
     def memory_table(self) -> NDArray[np.int64]: ...
     @property
     def globals(self) -> NDArray[np.void]: ...
+    @property
+    def memory_model(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -137,7 +141,12 @@ def execute(
     pause_steps : firings between two pauses; results do not depend on it.
     journal : an empty one, to record the run in.
     """
-    engine = run if journal is None else journal.engine
+    if journal is None:
+        engine = engine_of(image.memory_model)
+    else:
+        if MEMORY_MODELS[image.memory_model].addressed:
+            journal.engine = recorded_engine_of(image.memory_model)
+        engine = journal.engine
     work = working(image, max_cycles=max_cycles, max_steps=max_steps, history=history)
     seconds = 0.0
     timed_out = False
@@ -146,7 +155,9 @@ def execute(
         g.pause_at = g.steps + pause_steps
         engine.make_ready()  # before the clock starts
         begin = time.perf_counter()
-        state = RunState(run(work.state, _SINGLE)) if journal is None else journal.run(work.state)
+        state = (
+            RunState(engine(work.state, _SINGLE)) if journal is None else journal.run(work.state)
+        )
         seconds += time.perf_counter() - begin
         if state is RunState.NO_SPACE:
             if journal is None or not journal.is_full():

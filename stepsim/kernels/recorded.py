@@ -71,7 +71,7 @@ class Journal:
     Pieces go to the next journal when this one is no more: what it tells is a copy.
     """
 
-    engine = run_recorded
+    engine: Any = run_recorded
     _spare: ClassVar[deque[NDArray[np.int64]]] = deque(maxlen=4)
     """Pieces of journals that are no more. It may be changed by many threads at once."""
 
@@ -96,7 +96,7 @@ class Journal:
         """
         self._make_room(state)
         recorded = RecordedState(*state, journal=self._words)
-        return RunState(run_recorded(recorded))
+        return RunState(self.engine(recorded))
 
     def is_empty(self) -> bool:
         """Whether nothing was recorded yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
-from stepsim.lowering.lower import default_depth, lower, network_of, timing_of
+from stepsim.lowering.lower import default_depth, lower, network_of, timing_of, unit_bandwidth
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "lower",
     "network_of",
     "timing_of",
+    "unit_bandwidth",
 ]

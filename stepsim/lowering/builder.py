@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -21,6 +21,7 @@ from stepsim.kernels.layout import (
 )
 from stepsim.kernels.memory import dispatch as memory
 from stepsim.kernels.memory.declaration import MemoryTable
+from stepsim.kernels.memory.dram_table import PortAccess, dram_table
 from stepsim.lowering.function_records import EncodedFunction, encode_function
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
@@ -178,7 +179,9 @@ class ImageBuilder:
         ports = np.zeros(len(port_of), PORT)
         ports["unit"] = list(port_of)
         ports["bundle"] = [_bundle(network.units[unit]) for unit in port_of]
-        table = memory_table(network.timing, [int(bundle) for bundle in ports["bundle"]])
+        accesses = _accesses(network, list(port_of))
+        bundles = [int(bundle) for bundle in ports["bundle"]]
+        table = memory_table(network.timing, bundles, accesses)
         params = np.array(self._params or [0], np.int64)
         return Image(
             units=units,
@@ -195,6 +198,7 @@ class ImageBuilder:
             unit_ops=tuple(s.op for s in network.units),
             channel_names=tuple(c.name for c in network.channels),
             selector_widths=tuple(width for width, _ in self._selectors),
+            accesses=accesses,
         )
 
     def _endpoints(self) -> tuple[list[int], list[int]]:
@@ -369,12 +373,38 @@ def machine_globals(values: NDArray[np.void], timing: TimingParams, table: Memor
     values["memory_cache"] = table.cache
 
 
-def memory_table(timing: TimingParams, bundles: list[int]) -> MemoryTable:
-    """The table that the memory model begins with, for ports of these bundle sizes."""
+def memory_table(
+    timing: TimingParams, bundles: list[int], accesses: Sequence[PortAccess] = ()
+) -> MemoryTable:
+    """The table that the memory model begins with, for ports of these bundle sizes.
+
+    ``accesses`` says where those of every port go, for a model with addresses.
+    """
     if timing.memory_model not in memory.MEMORY_MODELS:
         known = ", ".join(memory.MEMORY_MODELS)
         raise LoweringError(f"unknown memory model {timing.memory_model!r}; known are {known}")
-    return memory.MEMORY_MODELS[timing.memory_model].table_for(timing.hbm_channels, bundles)
+    model = memory.MEMORY_MODELS[timing.memory_model]
+    if not model.addressed:
+        return model.table_for(timing.hbm_channels, bundles)
+    if timing.dram is None:
+        raise LoweringError(f"memory model {timing.memory_model!r}: the network describes no DRAM")
+    return dram_table(timing.dram, accesses)
+
+
+def _accesses(network: Network, units: list[int]) -> tuple[PortAccess, ...]:
+    """Where the accesses of the ports of these units go, for a memory model with addresses."""
+    model = memory.MEMORY_MODELS.get(network.timing.memory_model)
+    if model is None or not model.addressed:
+        return ()
+    names = [network.units[unit].name for unit in units]
+    missing = [name for name in names if name not in network.accesses]
+    if missing:
+        raise LoweringError(
+            f"{network.units[units[names.index(missing[0])]].op} '{missing[0]}': memory model "
+            f"{network.timing.memory_model!r} needs an address for each of its tiles; the network "
+            "gives none"
+        )
+    return tuple(network.accesses[name] for name in names)
 
 
 def build_image(network: Network) -> Image:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.kernels.memory.dram_table import PortAccess
+
 __all__ = ["Image"]
 
 
@@ -46,6 +48,8 @@ class Image:
     channel_names: tuple[str, ...]
     selector_widths: tuple[int, ...]
     """Flags of every selector; which of them are set stands behind all other parameters."""
+    accesses: tuple[PortAccess, ...] = ()
+    """Where the accesses of every port go, for a memory model with addresses."""
     beginning: Any = field(default=None, init=False, repr=False, compare=False)
     """SHA-256 of what comes before the selectors, for images that have it in common."""
 
@@ -91,4 +95,7 @@ class Image:
         parts = (self.units, self.channels, self.slots, self.tokens, self.ports, shared)
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
+        if self.accesses:
+            # What the table of such a model holds does not follow from the rest.
+            digest.update(self.memory_table.tobytes())
         return digest

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepsim.kernels.memory.dram_table import DramTiming, PortAccess
+
 __all__ = ["ChannelSpec", "Network", "TimingParams", "UnitSpec"]
 
 
@@ -27,6 +29,9 @@ class TimingParams:
     memory_model : name of the memory model behind the ports.
     model : rules of the operators where the two public simulators differ, ``step-2025`` or
         ``step-2026``.
+    dram : the DRAM and the path to it, for a memory model with addresses. ``hbm_channels`` requests
+        in ``hbm_interval`` cycles are then what it can move, and ``hbm_latency`` is that of a read
+        of an idle bank.
     """
 
     onchip_bytes_per_cycle: int = 64
@@ -38,6 +43,16 @@ class TimingParams:
     closure_slack: int = 0
     memory_model: str = "published"
     model: str = "step-2025"
+    dram: DramTiming | None = None
+
+    @property
+    def ahead(self) -> int:
+        """Requests that may have been asked for in a run and are not made, or made in a burst."""
+        if self.dram is None:
+            return 0
+        spec, front = self.dram.spec, self.dram.front
+        queued = spec.channels * (spec.write_entries + spec.pseudo_channels)
+        return 2 * front.request_latency * front.width + -(-queued // front.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +88,6 @@ class Network:
     units: tuple[UnitSpec, ...]
     channels: tuple[ChannelSpec, ...]
     timing: TimingParams = TimingParams()
+    accesses: Mapping[str, PortAccess] = field(default_factory=dict)
+    """Where the accesses of a unit with a memory port go, by its name; for a memory model with
+    addresses."""

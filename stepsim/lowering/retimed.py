@@ -20,8 +20,8 @@ from stepsim.lowering.image import Image
 from stepsim.lowering.network import TimingParams
 
 __all__ = [
-    "compute_bandwidths", "compute_places", "dispatch_widths", "with_compute", "with_dispatch",
-    "with_timing",
+    "compute_bandwidths", "compute_places", "dispatch_widths", "with_bases", "with_compute",
+    "with_dispatch", "with_timing",
 ]  # fmt: skip
 
 _BANDWIDTH: Final = "compute_bandwidth"
@@ -32,9 +32,10 @@ def with_timing(image: Image, timing: TimingParams) -> Image:
     """The image of the same network with the timing of another machine.
 
     The rules of the operators, ``timing.model``, must be those that the image was laid out for:
-    they decide which parameters units have.
+    they decide which parameters units have. So must its DRAM, for which the tensors were placed.
     """
-    table = memory_table(timing, [int(bundle) for bundle in image.ports["bundle"]])
+    bundles = [int(bundle) for bundle in image.ports["bundle"]]
+    table = memory_table(timing, bundles, image.accesses)
     # Down to the padding between fields, which numpy need not copy.
     values = np.frombuffer(bytearray(image.globals.tobytes()), image.globals.dtype)
     machine_globals(values, timing, table)
@@ -108,3 +109,12 @@ def with_dispatch(image: Image, timing: TimingParams, widths: Mapping[int, int])
     for unit, width in widths.items():
         ports["bundle"][image.units["port"][unit]] = width
     return with_timing(replace(image, ports=ports), timing)
+
+
+def with_bases(image: Image, timing: TimingParams, bases: Mapping[str, int]) -> Image:
+    """The image with other first bytes of tensors, by the name of the unit that moves them."""
+    accesses = list(image.accesses)
+    for name, base in bases.items():
+        port = int(image.units["port"][image.unit_names.index(name)])
+        accesses[port] = accesses[port]._replace(base=base)
+    return with_timing(replace(image, accesses=tuple(accesses)), timing)

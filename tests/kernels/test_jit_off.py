@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
         "test_differential.py::test_failures_and_deadlocks_agree",
         "test_many_inputs.py::test_plans_are_those_of_a_scan",
         "test_memory.py",
+        "test_dram_memory.py::test_routed_tuples_and_buffers_agree",
     ],
 )
 def test_plain_python_gives_the_same(tests: str) -> None:

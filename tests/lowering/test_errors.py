@@ -364,7 +364,7 @@ def test_values_out_of_range(op: str, changed: dict[str, Any], problem: str) -> 
     ("model", "hint"),
     [
         ("publisched", "; did you mean 'published'?"),
-        ("dram", "."),
+        ("flash", "."),
         ("channel", "; 'channel' is named 'published' now."),
     ],
 )
@@ -374,14 +374,21 @@ def test_machine_with_an_unknown_memory_model(model: str, hint: str) -> None:
         timing_of(machine)
     assert str(caught.value) == (
         f"machine '{machine.name}': hbm.model is '{model}', expected one of "
-        f"interleaved, published, uncontended{hint} A package adds models under the entry "
+        f"interleaved, published, uncontended, dram{hint} A package adds models under the entry "
         "points 'stepsim.memory_models'"
     )
 
 
-def test_unknown_memory_model() -> None:
+def test_a_memory_with_addresses_needs_them() -> None:
     assert refused(load_store(TimingParams(memory_model="dram"))) == (
-        "unknown memory model 'dram'; known are interleaved, published, uncontended"
+        "OffChipLoad 'load': memory model 'dram' needs an address for each of its tiles; the "
+        "network gives none"
+    )
+
+
+def test_unknown_memory_model() -> None:
+    assert refused(load_store(TimingParams(memory_model="flash"))) == (
+        "unknown memory model 'flash'; known are interleaved, published, uncontended, dram"
     )
 
 

@@ -41,6 +41,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stepsim.lowering.network import Network
+from tests.oracle.dram_node import DramNode
 from tests.oracle.fabric import Abort, Account, Channel, Predicate, Steps, Token, Unit
 from tests.oracle.memory import MEMORY, READERS, WRITERS, MemoryNode
 from tests.oracle.units_2026 import SINCE_2026
@@ -85,9 +86,10 @@ class OracleResult:
     taken: dict[str, list[int]]
 
 
-def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode]:
+def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode | DramNode]:
     channels = [Channel(spec.name, spec.capacity) for spec in network.channels]
-    node = MemoryNode(network.timing)
+    dram = network.timing.dram
+    node = MemoryNode(network.timing) if dram is None else DramNode(dram)
     units = []
     for spec in network.units:
         unit = Unit(
@@ -103,7 +105,10 @@ def _build(network: Network) -> tuple[list[Unit], list[Channel], MemoryNode]:
         else:
             unit.awaited = {channel.name for channel in unit.ins}
         if spec.op in READERS | WRITERS:
-            unit.port = node.attach(spec.op)
+            if isinstance(node, DramNode):
+                unit.port = node.attach(network.accesses[spec.name], spec.params["par"])
+            else:
+                unit.port = node.attach(spec.op)
         units.append(unit)
     return units, channels, node
 

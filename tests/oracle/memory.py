@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from stepsim.lowering.network import TimingParams
+from tests.oracle.dram_node import DramPort, dram_access
 from tests.oracle.fabric import CLOSED, Abort, Steps, Unit
 from tests.oracle.payloads import ceil_div, linear_levels, tile
 from tests.oracle.units_basic import head_all
@@ -112,9 +113,15 @@ def request_count(rows: int, cols: int, bpe: float, request_bytes: int) -> int:
     return rows * ceil_div(ceil(cols * bpe), request_bytes)
 
 
-def access(u: Unit, n: int) -> Steps:
-    """Issue ``n`` requests in bundles of ``par``; the clock ends at the last response."""
+def access(u: Unit, n: int, named: int = 0) -> Steps:
+    """Issue ``n`` requests in bundles of ``par``; the clock ends at the last response.
+
+    ``named`` is the tile that an address names; only a memory with addresses looks at it.
+    """
     if n == 0:
+        return
+    if isinstance(u.port, DramPort):
+        yield from dram_access(u, named)
         return
     par, start, port = u.p["par"], u.clk, u.port
     for j in range(ceil_div(n, par)):
@@ -175,7 +182,7 @@ def random_off_chip_load(u: Unit) -> Steps:
     rows, cols = _declared(u)
     n = request_count(rows, cols, u.p["bpe"], u.timing.request_bytes)
     while (token := (yield from u.take(u.ins[0]))) is not CLOSED:
-        yield from access(u, n)
+        yield from access(u, n, token.payload.get("value", 0))
         yield from u.emit(u.outs[0], tile(rows, cols, u.p["bpe"], 1, rows), token.level)
 
 
@@ -202,7 +209,8 @@ def random_off_chip_store(u: Unit) -> Steps:
         address, data = pair
         rows, cols, bpe, _, _ = data.payload["tile"]
         _check_stored(u, [rows, cols], bpe, bpe)
-        yield from access(u, request_count(rows, cols, bpe, u.timing.request_bytes))
+        n = request_count(rows, cols, bpe, u.timing.request_bytes)
+        yield from access(u, n, address.payload.get("value", 0))
         level = address.level if u.p["ack_addr"] else data.level
         yield from u.emit(u.outs[0], {"ack": True}, level)
         yield from u.take(u.ins[0])

@@ -51,6 +51,8 @@ class MemoryModel:
     ----------
     name : as it stands in a machine file.
     description : one phrase for listings.
+    addressed : requests have addresses, which an image carries for it, and the engine is one of its
+        own, compiled when it is first needed; see :mod:`stepsim.kernels.engines`.
     shared : all operators share the channels of the machine, so that its peak bandwidth limits
         them; without it no bandwidth utilization is reported.
     kernels : ``issue`` and ``advance``, compiled.
@@ -61,6 +63,7 @@ class MemoryModel:
     name: str
     description: str
     shared: bool = True
+    addressed: bool = False
     kernels: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     tables: list[Callable[[int, Sequence[int]], MemoryTable]] = field(
         default_factory=list, compare=False, repr=False

@@ -31,7 +31,8 @@ def _own() -> Iterator[MemoryModel]:
 
 def _models() -> dict[str, MemoryModel]:
     """Our own models, then those of plugins; what cannot be used is named in the log."""
-    models = {model.name: model for model in _own()}
+    # Those of the common engine come first: its code is the same with and without the others.
+    models = {model.name: model for model in sorted(_own(), key=lambda model: model.addressed)}
     for plugin in usable("stepsim.memory_models"):
         model, problem = plugin.loaded, None
         if not isinstance(model, MemoryModel):
@@ -60,7 +61,7 @@ def _chooser(kernel: str, arguments: str) -> Any:
     cases = [
         (code, model.name, f"chosen({arguments})", model.kernels[kernel])
         for code, model in enumerate(MEMORY_MODELS.values())
-        if kernel in model.kernels
+        if kernel in model.kernels and not model.addressed
     ]
     selector = "state.globals[0].memory_model"
     return dispatcher(f"{kernel} of the memory", arguments, selector, cases, otherwise="None")

@@ -170,21 +170,23 @@ RANDOM_LOAD, _random_load = declare(
     inputs=("address",),
     outputs=("out",),
     parameters=("rows", "cols", "element_bits"),
-    words=("level",),
+    words=("level", "tile_index"),
     port="read",
 )
 
 
 @RANDOM_LOAD
 def step_random_load(un, state):
-    """``level`` is that of the address."""
+    """``level`` is that of the address, ``tile_index`` what it says."""
     its = _random_load(un, state)
     while True:
         if un.pc == 0:
             status = await_token(un, state, its.address)
             if status != 0:
                 return status
-            un.level = head(un, state, its.address).level
+            address = head(un, state, its.address)
+            un.level = address.level
+            un.tile_index = address.value
             un.fires += 1
             take(un, state, its.address)
             un.pc = 1
@@ -236,14 +238,15 @@ RANDOM_STORE, _random_store = declare(
     inputs=("address", "data"),
     outputs=("out",),
     parameters=("rows", "cols", "level_from_address"),
-    words=("level",),
+    words=("level", "tile_index"),
     port="write",
 )
 
 
 @RANDOM_STORE
 def step_random_store(un, state):
-    """The acknowledgment has the level of the address or that of the data."""
+    """The acknowledgment has the level of the address or that of the data; ``tile_index`` is what
+    the address says."""
     its = _random_store(un, state)
     while True:
         if un.pc == 0:
@@ -257,6 +260,7 @@ def step_random_store(un, state):
             if x2.rows != its.rows or x2.cols != its.cols:
                 return abort(un, Abort.TILE_SHAPE, x2.rows, x2.cols)
             un.level = x1.level if its.level_from_address != 0 else x2.level
+            un.tile_index = x1.value
             un.fires += 1
             un.pc = 1
             if _access(un, state, its.rows, its.cols, x2.bits):
