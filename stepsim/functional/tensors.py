@@ -31,7 +31,8 @@ _Access = LinearLoad | RandomLoad | RandomStore
 class Grid:
     """A tensor as a row-major grid of tiles."""
 
-    def __init__(self, array: Array, rows: int, cols: int) -> None:
+    def __init__(self, array: Array, rows: int, cols: int, block: tuple[int, int] = (1, 1)) -> None:
+        self._block = block
         lead = math.prod(array.shape[:-2])
         self._cells = array.reshape(
             lead, array.shape[-2] // rows, rows, array.shape[-1] // cols, cols
@@ -47,7 +48,10 @@ class Grid:
     def tile(self, index: int) -> Array:
         """View of one tile."""
         lead, rest = divmod(index, self._below[0])
-        row, col = divmod(rest, self._below[1])
+        down, across = self._block
+        which, inside = divmod(rest, down * across)
+        row, col = divmod(which, self._below[1] // across)
+        row, col = row * down + inside // across, col * across + inside % across
         return self._cells[lead, row, :, col]
 
 
@@ -118,7 +122,7 @@ class Tensors:
 
     def grid(self, op: _Access) -> Grid:
         """The tensor of an operator in tiles of its size."""
-        return Grid(self._arrays[_identity(op.tensor)], int(op.tile.rows), int(op.tile.cols))
+        return _grid(op, self._arrays[_identity(op.tensor)])
 
     def write(self, op: RandomStore, address: int, data: Array, node: Node) -> None:
         """Note a tile; the last one of an operator stays."""
@@ -137,8 +141,14 @@ class Tensors:
         key = _identity(op.tensor)
         array = self._arrays[key].copy()
         for address, (writer, data) in self._written.get(key, {}).items():
-            Grid(array, int(writer.tile.rows), int(writer.tile.cols)).tile(address)[...] = data
+            _grid(writer, array).tile(address)[...] = data
         return array.astype(numpy_dtype(self._scalar or op.tensor.dtype))
+
+
+def _grid(op: _Access, array: Array) -> Grid:
+    """An array in tiles as an operator numbers them."""
+    block = (1, 1) if isinstance(op, LinearLoad) else op.block
+    return Grid(array, int(op.tile.rows), int(op.tile.cols), block)
 
 
 def _identity(tensor: TensorSpec) -> Hashable:
@@ -166,23 +176,35 @@ def assembled(op: LinearStore, tokens: list[Token], scalar: DType | None = None)
 
     A rank-0 stream stacks its tiles: ``[D_0 * rows, cols]``; with more dims the two inner ones form
     a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. A stream with a ragged dim has no such
-    tensor, whatever sizes a run finds: its tiles are stacked in order.
+    tensor, whatever sizes a run finds: its tiles are stacked in order. ``blocks`` are put together
+    to tiles before.
     """
     stream = op.inputs[0]
     tile = stream.type
     assert isinstance(tile, Tile)
-    rows, cols = int(tile.rows), int(tile.cols)
+    rows, cols, shape = int(tile.rows), int(tile.cols), stream.shape
     kind = numpy_dtype(scalar or tile.dtype)
-    stacked = stream.rank == 0 or any(d.is_ragged for d in stream.shape)
+    levels, arrays = [t.level for t in tokens], [t.payload.data for t in tokens]
+    if op.blocks:
+        down, across = int(shape[-2]), int(shape[-1])
+        rows, cols, shape = rows * down, cols * across, shape[:-2]
+        count = down * across
+        levels = [level - 2 for level in levels[count - 1 :: count]]
+        arrays = [
+            np.block([arrays[i + across * r : i + across * (r + 1)] for r in range(down)])
+            for i in range(0, len(arrays), count)
+        ]
+    rank = len(shape) - 1
+    stacked = rank == 0 or any(d.is_ragged for d in shape)
     if not tokens:
-        inner = [int(d) if d.is_static else 0 for d in stream.shape[1:]]
+        inner = [int(d) if d.is_static else 0 for d in shape[1:]]
         lead, last = ([0], cols) if stacked else ([0, *inner[:-1]], inner[-1] * cols)
         lead[-1] *= rows
         return np.zeros((*lead, last), kind)
-    data = np.stack([t.payload.data for t in tokens]).astype(kind)
+    data = np.stack(arrays).astype(kind)
     if stacked:
-        return data.reshape(len(tokens) * rows, cols)
-    dims = regular_dims([t.level for t in tokens], stream.rank)
+        return data.reshape(len(arrays) * rows, cols)
+    dims = regular_dims(levels, rank)
     assert dims is not None
     grid = data.reshape(*dims, rows, cols)
     grid = np.moveaxis(grid, -2, -3)

@@ -134,6 +134,8 @@ class World:
 
 
 _NUMPY: dict[DType, str] = {
+    DType.i32: "int32",
+    DType.i64: "int64",
     DType.u32: "uint32",
     DType.u64: "uint64",
     DType.bool_: "bool",

@@ -126,7 +126,7 @@ def _flat(value: Any) -> Iterable[Any]:
 
 
 def _bind_routing(program: Program, routing: Any, value: Any, table: dict[Any, int]) -> None:
-    if routing.program is not program:
+    if not any(routing is known for known in program.routings):
         raise ArgError(
             f"{routing!r} belongs to program '{routing.program.name}', not '{program.name}'"
         )

@@ -46,12 +46,30 @@ class Kind(enum.IntEnum):
     RG = 2
 
 
+NamerState = tuple[dict[str, int], dict[Size, str]]
+"""Names in use, and where each symbol comes from."""
+
+
 class Namer:
     """Hands out unique symbols of one program and remembers where each came from."""
 
     def __init__(self) -> None:
         self._used: dict[str, int] = {}
         self.provenance: dict[Size, str] = {}
+
+    def copy(self) -> Namer:
+        """One that knows the same names, and hands out its own from here on."""
+        made = Namer()
+        made.restore(self.state())
+        return made
+
+    def state(self) -> NamerState:
+        """What it has handed out, for :meth:`restore`."""
+        return dict(self._used), dict(self.provenance)
+
+    def restore(self, state: NamerState) -> None:
+        """Forget what was handed out since."""
+        self._used, self.provenance = dict(state[0]), dict(state[1])
 
     def symbol(self, base: str, provenance: str) -> Symbol:
         """A new non-negative integer symbol called ``base``, or ``base_2``, ... when taken."""

@@ -35,6 +35,12 @@ class Equalities:
         self.stated: list[Assumption] = []
         self.unified: dict[Size, Size] = {}
 
+    def copy(self) -> Equalities:
+        """The same knowledge, for another program."""
+        made = Equalities()
+        made.stated, made.unified = list(self.stated), dict(self.unified)
+        return made
+
     def state(self, text: str, left: Sequence[Dim], right: Sequence[Dim], source: str) -> None:
         """Unify dims pairwise."""
         for a, b in zip(left, right, strict=True):

@@ -37,6 +37,7 @@ __all__ = [
     "Metrics",
     "OperatorMetrics",
     "allocated_compute",
+    "allocates_compute",
     "measure",
     "measured_bytes",
 ]
@@ -330,8 +331,11 @@ def measured_bytes(
     return number_of(totals[0], table), number_of(totals[1], table)
 
 
-def allocated_compute(program: Program) -> int:
+def allocated_compute(program: Program, unit_flops_per_cycle: int | None = None) -> int:
     """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations.
+
+    ``unit_flops_per_cycle`` is what a machine gives every operator that has FLOPs, in place of what
+    the program states.
 
     Raises
     ------
@@ -339,8 +343,10 @@ def allocated_compute(program: Program) -> int:
     """
     total = 0
     for op in program.operators:
-        if op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan"):
+        if allocates_compute(op):
             bandwidth = op.bandwidth()  # type: ignore[attr-defined]
+            if unit_flops_per_cycle is not None and op.has_flops():  # type: ignore[attr-defined]
+                bandwidth = unit_flops_per_cycle
             if bandwidth is None:
                 if not op.has_flops():  # type: ignore[attr-defined]
                     continue
@@ -350,6 +356,11 @@ def allocated_compute(program: Program) -> int:
                 )
             total += bandwidth
     return total
+
+
+def allocates_compute(op: Operator) -> bool:
+    """Whether the compute bandwidth of an operator counts as allocated."""
+    return op.charges_compute and op.unit_kind not in ("Scan", "GeneralScan")
 
 
 def _symbols_of(sizes: Iterable[Size]) -> set[Formula]:

@@ -6,34 +6,31 @@ import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import Token
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepsim.arguments import flag, shown, text_of
-from stepsim.errors import ArgError, DimError, GraphError
+from stepsim.errors import ArgError, GraphError
 from stepsim.graph import draw, fingerprint
 from stepsim.graph.current import CURRENT_PROGRAM
-from stepsim.graph.dims import Dim, DimLike, Namer
-from stepsim.graph.equalities import Assumption, Equalities
 from stepsim.graph.findings import findings_of
-from stepsim.graph.formula import Formula, light
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import weighed, weights_of
-from stepsim.graph.handle import Counts
 from stepsim.graph.keeping import Kept
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.metrics import Metrics, measure
 from stepsim.graph.operator import Operator, Output
-from stepsim.graph.shapes import format_dims
-from stepsim.graph.sizes import Expression, Size
-from stepsim.graph.source_line import source_line
+from stepsim.graph.program_sizes import ProgramSizes
 from stepsim.graph.stream import Stream
+
+if TYPE_CHECKING:
+    from stepsim.graph.rewrites.downtile import Downtiled
 
 __all__ = ["Program", "check_program"]
 
 _Made = TypeVar("_Made")
 
 
-class Program:
+class Program(ProgramSizes):
     """Operators and streams of one STeP program, with program-wide defaults.
 
     Operators are built inside ``with st.Program(...) as program:``. At the end of the block every
@@ -78,7 +75,7 @@ class Program:
         fifo_depth: int | None = 2,
         flop_weights: Mapping[str, int] | None = None,
     ) -> None:
-        self.name = text_of("Program: name", name)
+        super().__init__(text_of("Program: name", name))
         where = f"Program '{name}':"
         self.compute_bw = (
             None if compute_bw is None else COMPUTE_BW.checked(f"{where} compute_bw", compute_bw)
@@ -90,17 +87,12 @@ class Program:
         self.flop_weights = weights_of(f"{where} flop_weights", flop_weights)
         self.operators: list[Operator] = []
         self.depths: dict[tuple[int, int], int] = {}
-        self.routings: list[Any] = []
-        self.namer = Namer()
         self.closed = False
-        self._equalities = Equalities()
         self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
-        self._counts: dict[tuple[int, int], Counts] = {}
-        self._flops: dict[int, Size] = {}
-        self._lengths: dict[tuple[int, int], Dim] = {}
         self._token: Token[Program | None] | None = None
         self._kept = Kept()
         self.order: tuple[int, ...] | None = None
+        self.downtiled: Downtiled | None = None
 
     # building
 
@@ -158,65 +150,9 @@ class Program:
                 f"{stream!r} belongs to program '{stream.program.name}', not '{self.name}'"
             )
 
-    def counts_of(self, selector: Stream) -> Counts:
-        """Counts by output for partitions driven by ``selector``; made on first use."""
-        if selector.counts is not None:
-            return selector.counts
-        if selector.key not in self._counts:
-            title = selector.producer.title(selector.output)
-            self._counts[selector.key] = Counts(self, "c", f"chunks selected by {title}")
-        return self._counts[selector.key]
-
     def weighed(self, fn: Function) -> Function:
         """A function with the FLOPs that this program counts for it."""
         return weighed(fn, self.flop_weights) if self.flop_weights else fn
-
-    def length_of(
-        self, lengths: Stream, *, total: int | None = None, bound: int | None = None
-    ) -> Dim:
-        """The ragged dim whose sizes are the values of ``lengths``; made on first use.
-
-        ``total`` and ``bound`` are the sum and the largest of the values, where these are known.
-        """
-        if lengths.key not in self._lengths:
-            why = f"values of {lengths.producer.title(lengths.output)}"
-            self._lengths[lengths.key] = self.namer.ragged(
-                "len", why, total=total, bound=bound, static=total is not None
-            )
-        return self._lengths[lengths.key]
-
-    def flops_of(self, operator: Operator) -> Size:
-        """The FLOPs of an operator that no sum of sizes tells; a symbol, made on first use."""
-        if operator.id not in self._flops:
-            why = f"sum of the FLOPs of {operator.title()}"
-            self._flops[operator.id] = self.namer.symbol(f"flops{operator.id}", why)
-        return self._flops[operator.id]
-
-    def lengths(self) -> Mapping[tuple[int, int], Dim]:
-        """Ragged dims by the stream that holds their sizes."""
-        return self._lengths
-
-    def equalities(self) -> Mapping[Size, Size]:
-        """Expressions unified by the user, left to right."""
-        return self._equalities.unified
-
-    def dim(self, name: str = "d") -> Dim:
-        """A new dynamic-regular dim owned by the program."""
-        where = source_line()
-        return Dim(self.namer.symbol(self._symbol_name(name), f"dim made at {where}"))
-
-    def ragged(self, name: str = "len", *, static: bool = False) -> Dim:
-        """A new ragged dim owned by the program."""
-        where = source_line()
-        static = flag(f"program '{self.name}', ragged: static", static)
-        name = self._symbol_name(name)
-        return self.namer.ragged(name, f"ragged dim made at {where}", static=static)
-
-    def _symbol_name(self, name: object) -> str:
-        text = text_of(f"program '{self.name}': the name of a dim", name)
-        if not text:
-            raise ArgError(f"program '{self.name}': the name of a dim must not be empty")
-        return text
 
     def set_depth(self, stream: Stream, depth: int) -> None:
         """FIFO depth of a stream; may be stated once."""
@@ -227,32 +163,6 @@ class Program:
                 f"{stream!r}: depth {depth} contradicts depth {self.depths[stream.key]} set "
                 "before. State the depth of a stream once"
             )
-
-    # equality of dims
-
-    def assume_equal(self, left: DimLike, right: DimLike) -> None:
-        """State that two dims are equal; a run checks it."""
-        a, b = Dim.of(left), Dim.of(right)
-        verdict = self.compare(a, b)
-        if verdict is False:
-            raise DimError(
-                f"assume_equal: {a} and {b} are different. Only sizes that are not already known "
-                "to differ can be assumed equal"
-            )
-        self.record_assumption(f"{a} == {b}", (a,), (b,))
-
-    def record_assumption(self, text: str, left: Sequence[Dim], right: Sequence[Dim]) -> None:
-        """Unify dims pairwise."""
-        self._equalities.state(text, left, right, source_line())
-
-    @property
-    def assumptions(self) -> list[Assumption]:
-        """What was stated and does not follow from the rest; a run checks it."""
-        return self._equalities.stated
-
-    def compare(self, a: Dim, b: Dim) -> bool | None:
-        """True: proved equal, False: proved different, None: unknown."""
-        return self._equalities.compare(a, b)
 
     # finished programs
 
@@ -310,11 +220,39 @@ class Program:
             )
         return rule(self)
 
-    def provenance(self, symbol: Expression | Size) -> str:
-        """Where a symbol of this program comes from."""
-        size = light(symbol)
-        found = self.namer.provenance.get(size) if isinstance(size, Formula) else None
-        return found or "not a symbol of this program"
+    def downtile(self, rows: int = 16, cols: int = 16, *, pad: bool = False) -> Program:
+        """The same program on tiles of the hardware's size (STeP paper, appendix B.2).
+
+        A stream of tiles ``R x C`` becomes one with two more inner dims, ``[R / rows, C / cols]``,
+        of pieces ``rows x cols``; a side of 1 stays 1, and streams of single scalars, selectors and
+        integers stay as they are. Values, symbolic off-chip traffic and FLOPs are those of the
+        original, and so are symbols and routings, so that bindings hold for both. The new program
+        says in ``downtiled`` which stream of it is which of the original's.
+
+        Parameters
+        ----------
+        rows, cols : sides of a hardware tile; equal ones where matrices are multiplied.
+        pad : cut sides that these do not divide into the fewest equal pieces that fit, which fill
+            hardware tiles in part. False refuses them.
+
+        Raises
+        ------
+        GraphError : one report of all operators that have no form on such tiles, with the reason.
+        ArgError : a side is out of range.
+
+        Example
+        -------
+        >>> with st.Program("silu", compute_bw=1024) as program:
+        ...     x = st.linear_load(st.spec(64, 64), tile=(32, 64)).flatten(0, 1)
+        ...     out = st.linear_store(x.map(st.fn.silu), "out")
+        >>> small = program.downtile()
+        >>> small.downtiled.stream(x)
+        Stream[2, 2, 4] of Tile[16x16 bf16] <- flatten#1
+        """
+        # The rewrite stands above this module.
+        room = importlib.import_module("stepsim.graph.rewrites.downtile")
+        made: Program = room.downtile(self, rows, cols, pad=pad)
+        return made
 
     def fingerprint(self) -> str:
         """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
@@ -387,13 +325,6 @@ class Program:
         state["_token"] = None
         state["_kept"] = Kept()
         return state
-
-    def symbols_of(self, sizes: Sequence[Dim]) -> str:
-        """Provenance lines of the symbols in some dims, for messages."""
-        found = {s for d in sizes if not isinstance(d.size, int) for s in d.size.symbols()}
-        return "; ".join(f"{s}: {self.provenance(s)}" for s in sorted(found, key=str)) or (
-            f"no symbols in {format_dims(sizes)}"
-        )
 
 
 def check_program(where: str, program: object) -> None:

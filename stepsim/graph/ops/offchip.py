@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stepsim.arguments import label_of
-from stepsim.errors import ArgError, DTypeError, StepError
+from stepsim.errors import ArgError, DTypeError, KindError, RankError, StepError
 from stepsim.graph.dims import fixed
 from stepsim.graph.limits import BASE, PAR_DISPATCH, TILE_SIDE
 from stepsim.graph.operator import Bindings, Operator, Site
+from stepsim.graph.shapes import format_dims
 from stepsim.graph.sizes import Size, product
 from stepsim.graph.types import DType, TensorSpec, Tile, as_spec
 
@@ -71,6 +72,12 @@ class LinearStore(_OffChip):
     tensor_name: str | None
     base: int
     par_dispatch: int | None
+    blocks: bool = False
+
+    def attributes(self) -> dict[str, Any]:
+        """``blocks`` only where it is set, so that fingerprints stay."""
+        found = super().attributes()
+        return found if self.blocks else {k: v for k, v in found.items() if k != "blocks"}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         tile = self.inputs[0].type
@@ -155,6 +162,7 @@ def linear_store(
     *,
     base: int = 0,
     par_dispatch: int | None = None,
+    blocks: bool = False,
     label: str | None = None,
 ) -> LinearStore:
     """Write a stream of tiles off chip, in order.
@@ -175,6 +183,9 @@ def linear_store(
     name : key of the stored tensor in ``run_functional(...).stored``.
     base : address in bytes; it has no effect on times.
     par_dispatch : requests issued per cycle; default that of the program.
+    blocks : whether the two inner dims, constants, are rows and columns of the pieces of one tile,
+        as :meth:`Program.downtile` makes them: what is stored is what a stream of the whole tiles
+        would store, though the pieces come tile by tile.
     label : name in reports and messages.
 
     Fires
@@ -189,6 +200,8 @@ def linear_store(
     Raises
     ------
     DTypeError : the tiles have a dynamic side; unpack them into rows first.
+    RankError, KindError : ``blocks`` of a stream with fewer than three dims, or whose two inner
+        dims are no constants.
     ArgError : ``base`` or ``par_dispatch`` is out of range.
 
     Example
@@ -205,6 +218,16 @@ def linear_store(
     par_dispatch, base = dispatch_of(site, par_dispatch, base)
     static_tile(site, x, "in")
     name = label_of(f"{site.title}: name", name)
-    op = LinearStore(tensor_name=name, base=base, par_dispatch=par_dispatch)
+    blocks = site.flag("blocks", blocks)
+    if blocks:
+        site.require(
+            x.rank >= 2, RankError, f"blocks in {format_dims(x.shape)}, which has no dims beside "
+            "those of a block", "a stream of blocks has at least three dims",
+        )  # fmt: skip
+        site.require(
+            x.dim(0).is_static and x.dim(1).is_static, KindError,
+            f"blocks of {format_dims(x.shape[-2:])} pieces have no constant size",
+        )  # fmt: skip
+    op = LinearStore(tensor_name=name, base=base, par_dispatch=par_dispatch, blocks=blocks)
     site.add(op, [])
     return op

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DimError, DTypeError
 from stepsim.graph.dims import Dim
-from stepsim.graph.limits import FIFO_DEPTH
+from stepsim.graph.limits import FIFO_DEPTH, TILE_SIDE
 from stepsim.graph.operator import Bindings, Output, Site
 from stepsim.graph.ops.offchip import (
     Tensor,
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["RandomLoad", "RandomStore", "random_load", "random_store"]
 
 
+def _attributes(op: RandomLoad | RandomStore, found: dict[str, Any]) -> dict[str, Any]:
+    """``block`` only where there is one, so that fingerprints stay."""
+    return found if op.block != (1, 1) else {k: v for k, v in found.items() if k != "block"}
+
+
 @dataclass(eq=False, kw_only=True)
 class RandomLoad(TileMover):
     """Reads one tile per address."""
@@ -39,6 +45,10 @@ class RandomLoad(TileMover):
     tile: Tile
     base: int
     par_dispatch: int | None
+    block: tuple[int, int] = (1, 1)
+
+    def attributes(self) -> dict[str, Any]:
+        return _attributes(self, super().attributes())
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
@@ -60,6 +70,10 @@ class RandomStore(TileMover):
     par_dispatch: int | None
     ack: str
     buffer_depth: int
+    block: tuple[int, int] = (1, 1)
+
+    def attributes(self) -> dict[str, Any]:
+        return _attributes(self, super().attributes())
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {
@@ -83,11 +97,23 @@ def _address(site: Site, stream: Stream) -> None:
     )  # fmt: skip
 
 
+def _block(site: Site, block: tuple[int, int], grid: Sequence[int]) -> tuple[int, int]:
+    """The block that tiles are numbered by, checked."""
+    rows, cols = site.pair(TILE_SIDE, "block", block)
+    site.require(
+        grid[-2] % rows == 0 and grid[-1] % cols == 0, ArgError,
+        f"a block of {rows}x{cols} tiles does not divide the grid of {grid[-2]}x{grid[-1]}",
+        "choose a block that divides it",
+    )  # fmt: skip
+    return rows, cols
+
+
 def random_load(
     addr: Stream,
     tensor: Tensor,
     tile: tuple[int, int],
     *,
+    block: tuple[int, int] = (1, 1),
     base: int = 0,
     par_dispatch: int | None = None,
     label: str | None = None,
@@ -107,6 +133,8 @@ def random_load(
         address function such as ``fn.cache_read_addresses``.
     tensor : what is read, a :func:`spec` or an array, of rank 2 or more.
     tile : rows and columns of a tile; they divide those of the tensor.
+    block : rows and columns of tiles that are numbered together: index ``i`` is tile ``i mod (rows
+        * columns)``, row-major, of block ``i div (rows * columns)``. They divide the grid.
     base : address of the tensor, in bytes; it has no effect on times.
     par_dispatch : requests issued per cycle; default that of the program.
     label : name in reports and messages.
@@ -122,8 +150,8 @@ def random_load(
     Raises
     ------
     DTypeError : ``addr`` does not carry addresses, or the tensor holds no scalars to compute with.
-    ArgError : the tile does not divide the tensor. An index beyond it fails the evaluation of
-        values.
+    ArgError : the tile does not divide the tensor, or the block not the grid of its tiles.
+        An index beyond it fails the evaluation of values.
 
     Example
     -------
@@ -141,9 +169,12 @@ def random_load(
     site = Site("random_load", (addr,), label, ("addr",))
     given = spec_of(site, tensor)
     par_dispatch, base = dispatch_of(site, par_dispatch, base)
-    tile_type, _ = tiling(site, given, tile, floats=True)
+    tile_type, grid = tiling(site, given, tile, floats=True)
     _address(site, addr)
-    op = RandomLoad(tensor=given, tile=tile_type, base=base, par_dispatch=par_dispatch)
+    op = RandomLoad(
+        tensor=given, tile=tile_type, base=base, par_dispatch=par_dispatch,
+        block=_block(site, block, grid),
+    )  # fmt: skip
     return site.add(op, [Output(addr.shape, tile_type)])[0]
 
 
@@ -154,6 +185,7 @@ def random_store(
     *,
     depth: int = 1,
     ack: str = "addr",
+    block: tuple[int, int] = (1, 1),
     base: int = 0,
     par_dispatch: int | None = None,
     label: str | None = None,
@@ -176,6 +208,8 @@ def random_store(
     depth : tiles that the operator can hold: on-chip memory in the countings ``published`` and
         ``published2`` only.
     ack : ``addr`` or ``data``, whose shape and levels the acknowledgments take.
+    block : rows and columns of tiles that are numbered together: index ``i`` is tile ``i mod (rows
+        * columns)``, row-major, of block ``i div (rows * columns)``. They divide the grid.
     base : address of the tensor, in bytes; it has no effect on times.
     par_dispatch : requests issued per cycle; default that of the program.
     label : name in reports and messages.
@@ -193,7 +227,8 @@ def random_store(
     ------
     DTypeError : an input carries something else, or data and tensor differ in the width of scalars.
     DimError : the numbers of addresses and tiles are not known to be equal.
-    ArgError : ``ack``, ``depth`` or another number is out of range.
+    ArgError : ``ack``, ``depth`` or another number is out of range, or the block does not divide
+        the grid of tiles.
 
     Example
     -------
@@ -223,7 +258,8 @@ def random_store(
         DTypeError,
         f"data carries {tile}, the tensor is {given}",
     )
-    tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
+    _, grid = tiling(site, given, (int(tile.rows), int(tile.cols)), floats=False)
+    block = _block(site, block, grid)
     left, right = addr.cardinality(), data.cardinality()
     verdict = site.owner.compare(Dim(left), Dim(right))
     if not verdict:
@@ -235,6 +271,7 @@ def random_store(
             f"use program.assume_equal({left}, {right}) if they are equal by construction",
         )
     op = RandomStore(
-        tensor=given, tile=tile, base=base, par_dispatch=par_dispatch, ack=ack, buffer_depth=depth
-    )
+        tensor=given, tile=tile, base=base, par_dispatch=par_dispatch, ack=ack,
+        buffer_depth=depth, block=block,
+    )  # fmt: skip
     return site.add(op, [Output((addr if ack == "addr" else data).shape, Ack())])[0]

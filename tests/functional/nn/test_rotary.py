@@ -50,7 +50,7 @@ COS, SIN = st.nn.rope_tables(LENGTH, D)
         (lambda: st.nn.rope(tiles(), COS, tiles(4)), ArgError, "cos and sin must both be streams"),
         (lambda: st.nn.rope(tiles(7), COS, SIN), DTypeError, "7 columns, which do not make pairs"),
         (lambda: st.nn.rope(tiles(), COS, SIN, pairs="all"), ArgError, "pairs must be 'half'"),
-        (lambda: st.nn.rope(tiles(), 3, SIN), DTypeError, "cos: arrays of int64"),
+        (lambda: st.nn.rope(tiles(), 3, SIN), ArgError, "cos must be any number x 4"),
         (lambda: st.nn.rope_tables(0, 8), ArgError, "positions must be a number from 1"),
         (lambda: st.nn.rope_tables(4, 7), ArgError, "dim must be an even int"),
         (lambda: st.nn.rope_tables(4, 8, base=0), ArgError, "base must be a positive number"),

@@ -1,0 +1,5 @@
+"""Hierarchical tiling: a program on tiles of the hardware's size (STeP paper, appendix B.2)."""
+
+from stepsim.graph.rewrites.downtile.walk import Downtiled, downtile
+
+__all__ = ["Downtiled", "downtile"]

@@ -1,0 +1,112 @@
+"""Blocks: a logical tile as a grid of pieces, each of them a tile of the hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepsim.graph.dims import Dim, fixed
+from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
+
+__all__ = ["Block", "Refusal", "Sides"]
+
+
+class Refusal(Exception):
+    """Why an operator has no smaller form, as the end of a sentence that begins with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``rows x cols`` pieces of one tile; the two innermost dims of a stream of such tiles."""
+
+    rows: int
+    cols: int
+
+    @property
+    def count(self) -> int:
+        """Pieces of one tile."""
+        return self.rows * self.cols
+
+    @property
+    def dims(self) -> tuple[Dim, Dim]:
+        """The two dims that a stream gains."""
+        return fixed(self.rows), fixed(self.cols)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """How sides of tiles are cut: pieces of up to ``rows x cols`` scalars.
+
+    A side of 1 stays 1, one that the hardware's side divides is cut into that many pieces. Others
+    are refused, or with ``pad`` cut into the fewest equal pieces that fit, which fill a hardware
+    tile in part.
+    """
+
+    rows: int
+    cols: int
+    pad: bool
+
+    def row(self, side: Dim) -> int:
+        """Rows of a piece of a tile with so many rows."""
+        return self._piece(side, self.rows, "rows")
+
+    def col(self, side: Dim) -> int:
+        """Columns of a piece of a tile with so many columns."""
+        return self._piece(side, self.cols, "cols")
+
+    def _piece(self, side: Dim, limit: int, which: str) -> int:
+        words = "rows" if which == "rows" else "columns"
+        if not side.is_static:
+            raise Refusal(
+                f"has tiles of {side} {words}, which only a run knows: what is kept on chip has "
+                f"a constant size; choose a static tile of a multiple of {limit} {words}"
+            )
+        size = int(side)
+        if size == 1 or size % limit == 0:
+            return min(size, limit)
+        if not self.pad:
+            raise Refusal(
+                f"has tiles of {size} {words}, which {limit} does not divide; choose a multiple of "
+                f"{limit} or 1, or pass pad=True, which fills hardware tiles in part"
+            )
+        pieces = -(-size // limit)
+        while size % pieces:
+            pieces += 1
+        return size // pieces
+
+    def tile(self, tile: Tile) -> Tile:
+        """The piece of a tile."""
+        return Tile(tile.dtype, fixed(self.row(tile.rows)), fixed(self.col(tile.cols)))
+
+    def block(self, tile: Tile) -> Block:
+        """The grid of pieces of a tile."""
+        return Block(
+            int(tile.rows) // self.row(tile.rows) if tile.rows.is_static else self.row(tile.rows),
+            int(tile.cols) // self.col(tile.cols) if tile.cols.is_static else self.col(tile.cols),
+        )
+
+    def of(self, kind: ElementType) -> Block | None:
+        """The two dims that a stream of this type gains; None: it stays as it is.
+
+        Selectors have none, nor single scalars and tuples of them, and buffers have theirs inside.
+        """
+        if isinstance(kind, TupleType):
+            blocks = {self.of(part) for part in kind.parts}
+            if len(blocks) > 1:
+                raise Refusal("has tuples of tiles that are not cut alike; zip tiles of one size")
+            return blocks.pop()
+        if not isinstance(kind, Tile) or (kind.rows.is_one() and kind.cols.is_one()):
+            return None
+        return self.block(kind)
+
+    def type(self, kind: ElementType) -> ElementType:
+        """The type of a stream of pieces."""
+        if isinstance(kind, TupleType):
+            return TupleType(tuple(self.type(part) for part in kind.parts))
+        if isinstance(kind, Buffer):
+            inner = self.of(kind.tile)
+            return (
+                kind if inner is None else Buffer(self.tile(kind.tile), (*kind.dims, *inner.dims))
+            )
+        if isinstance(kind, Tile) and self.of(kind) is not None:
+            return self.tile(kind)
+        return kind

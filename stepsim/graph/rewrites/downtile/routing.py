@@ -1,0 +1,16 @@
+"""Rules of routing operators: chunks have the two dims of a block more, selectors stay."""
+
+from __future__ import annotations
+
+from stepsim.graph.ops.dealing import StaticReassemble
+from stepsim.graph.ops.merging import EagerMerge, Reassemble
+from stepsim.graph.ops.routing import Parallelize, Partition
+from stepsim.graph.rewrites.downtile.site import Rewrite, rule
+
+__all__: list[str] = []
+
+
+@rule(Partition, Parallelize, Reassemble, EagerMerge, StaticReassemble)
+def route(work: Rewrite, op: Partition) -> None:
+    """The same routing of larger chunks."""
+    work.take_over(op, rank=op.rank + work.gained(op.inputs[0]))
