@@ -15,6 +15,7 @@ from stepsim.data import data_folder, datasets, is_fetched
 __all__ = [
     "DATA",
     "NO_TRACES",
+    "RAMULATOR",
     "STREAMTENSOR_CASES",
     "TRACES",
     "needs_data",
@@ -24,6 +25,9 @@ __all__ = [
 SHARED = Path(os.environ.get("STEPSIM_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 DATA = SHARED / "data"
 """Everything that was collected: published numbers, cases, traces."""
+
+RAMULATOR = Path(os.environ.get("STEPSIM_RAMULATOR", DATA / "ramulator2"))
+"""Recorded runs of Ramulator 2.0: every ``.csv`` with the columns of its grids is replayed."""
 
 STREAMTENSOR_CASES = Path(os.environ.get("STEPSIM_STREAMTENSOR_CASES", DATA / "streamtensor"))
 """Cases of typed streams and dataflow designs with expected values, found independently."""

@@ -1,0 +1,91 @@
+"""Machines of the hardware level by name, from files, and with changed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from stepsim.errors import MachineError
+from stepsim.hardware.machine import Machine
+from stepsim.machine import loading
+from stepsim.machine.loading import Family, known_keys, load_description
+
+__all__ = ["choose_machine", "list_machines", "load_machine", "parse_overrides"]
+
+_PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "hdl": {
+        "name": "hdl",
+        "description": "The HDL with which the STeP paper was validated (Figure 8): hardware tiles "
+        "of 16 x 16 fp32, one request of 512 bytes per cycle to one channel of an HBM2.",
+    },
+    "hdl-fair": {
+        "name": "hdl-fair",
+        "description": "As hdl, with an arbiter that leaves out ports that cannot be served.",
+        "memory": {"arbiter": "fair"},
+    },
+    "hdl-spread": {
+        "name": "hdl-spread",
+        "description": "As hdl, with the data of every port in banks of its own.",
+        "memory": {"base_step": 8192},
+    },
+}
+"""Machines by their name; what is left out has its default."""
+
+_ADVICE: Final = "Start from 'stepsim machines --show hdl'."
+
+_FAMILY: Final = Family(Machine, _PRESETS, ("memory.pointer", 1), _ADVICE)
+
+
+def list_machines() -> tuple[str, ...]:
+    """Names of the built-in machines of the hardware level, sorted."""
+    return tuple(sorted(_PRESETS))
+
+
+def load_machine(
+    machine: Machine | str | Path = "hdl", overrides: Mapping[str, Any] | None = None
+) -> Machine:
+    """Get a machine of the hardware level by name or from a YAML file, and change values.
+
+    Parameters
+    ----------
+    machine : name from `list_machines`, path of a file, or a machine to change.
+    overrides : values by dotted key, e.g. ``{"memory.pointer": 1, "dram.nCL": 8}``.
+
+    Raises
+    ------
+    MachineError : no such machine or file; an unknown, duplicate, mistyped or out-of-range key.
+    """
+    return load_description(_FAMILY, machine, overrides)
+
+
+def choose_machine(items: Iterable[str]) -> Machine:
+    """The machine that texts choose: a name or file, ``hdl`` without one, and ``key=value``.
+
+    Raises
+    ------
+    MachineError : as `load_machine` and `parse_overrides`; or two names or files.
+    """
+    given = list(items)
+    named = [one for one in given if "=" not in one]
+    if len(named) > 1:
+        raise MachineError(
+            f"hardware machine: expected one name or file, found {' and '.join(named)}; keep one"
+        )
+    changes = parse_overrides(one for one in given if "=" in one)
+    if named and named[0] in known_keys(Machine):
+        raise MachineError(
+            f"hardware machine {named[0]!r}: is a key of a machine; give its value as well, as "
+            f"{named[0]}=VALUE"
+        )
+    return load_machine(named[0] if named else "hdl", changes)
+
+
+def parse_overrides(items: Iterable[str]) -> dict[str, str]:
+    """Split ``key=value`` texts into the mapping that `load_machine` takes as overrides.
+
+    Raises
+    ------
+    MachineError : no ``=``, nothing behind it, an unknown key, or a key given twice.
+    """
+    return loading.parse_overrides(items, _FAMILY)

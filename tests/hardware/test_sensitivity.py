@@ -1,0 +1,65 @@
+"""What a small change of the machine does to the published tilings: hdl.md section 13."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+
+import pytest
+
+import stepsim as st
+from tests.shared import DATA
+
+_FILE = DATA / "hdl" / "endtoend.csv"
+
+pytestmark = pytest.mark.skipif(
+    not _FILE.is_file(), reason=f"no recorded counts of the HDL in {_FILE}; set STEPSIM_SHARED"
+)
+
+_CHANGES = {
+    "pointer 1": ({"memory.pointer": 1}, 2.8, 9.0),
+    "pointer 2": ({"memory.pointer": 2}, 3.1, 11.3),
+    "pointer 3": ({"memory.pointer": 3}, 2.5, 6.3),
+    "data one cycle later": ({"memory.return_delay": 1}, 3.6, 10.8),
+    "queues of 32": ({"dram.read_queue": 32, "dram.write_queue": 32}, 3.2, 8.0),
+    "FIFOs of 3": ({"fifo_depth": 3}, 3.0, 4.5),
+    "no stop word": ({"stop_bytes": 0}, 4.5, 13.8),
+    "1 MiB apart": ({"memory.base_step": 1 << 20}, 7.2, 11.3),
+    "awake at once": ({"buffer.wake_cycle": 0}, 0.0, 0.0),
+}
+
+
+@cache
+def _tilings() -> dict[tuple[int, int], int]:
+    with _FILE.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["case"].startswith("pub-")]
+    return {(int(r["tile_b"]), int(r["tile_inter"])): int(r["published_cycles"]) for r in rows}
+
+
+_QUICK = ("data one cycle later", "queues of 32")
+"""Left in the suite that runs at every change."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(name, marks=() if name in _QUICK else pytest.mark.slow) for name in _CHANGES],
+)
+def test_errors_are_those_of_the_exact_model(change: str) -> None:
+    values, mean, worst = _CHANGES[change]
+    machine = st.hardware.load_machine("hdl", values)
+    errors = [
+        100 * abs(st.hardware.simulate(st.hardware.swiglu(64, 256, 512, *tiling), machine).cycles
+                  / cycles - 1)
+        for tiling, cycles in _tilings().items()
+    ]  # fmt: skip
+    assert len(errors) == 10
+    assert (round(sum(errors) / len(errors), 1), round(max(errors), 1)) == (mean, worst)
+
+
+def test_turn_that_waits_for_a_grant_locks_up() -> None:
+    machine = st.hardware.load_machine("hdl", {"memory.arbiter": "on-grant"})
+    ends = [
+        st.hardware.simulate(st.hardware.swiglu(64, 256, 512, *tiling), machine).status
+        for tiling in _tilings()
+    ]
+    assert ends.count("stall") > len(ends) / 2
