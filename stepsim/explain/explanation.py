@@ -17,8 +17,9 @@ from stepsim.explain.what_if_runs import WhatIf, measured
 from stepsim.graph import Program
 from stepsim.graph.routing_table import check_bindings
 from stepsim.machine import Machine
-from stepsim.results import Diagnosis
+from stepsim.results import ENDED, Diagnosis
 from stepsim.simulation import ImageRun, Limits, Prepared, prepare
+from stepsim.simulation.accounts import excess_of
 from stepsim.simulation.many_runs import usable_cpus
 from stepsim.simulation.prepared import FifoDepth
 
@@ -147,7 +148,7 @@ def explain(
     def recorded() -> ImageRun:
         return prepared.execute(bindings, limits=limits, record="paces")
 
-    if totals.status != "ok":
+    if totals.status not in ENDED:
         assert run.diagnosis is not None  # every run that is not ok has one
         found_path = path_of(recorded(), prepared.timing) if path else None
         fix = None
@@ -156,12 +157,15 @@ def explain(
         return Why(
             *about, unfinished(run.diagnosis), None, stalls, (), found_path, run.diagnosis, fix=fix
         )  # fmt: skip
+    indices = check_bindings(prepared.program, bindings)
+    unfit = run.diagnosis
+    if unfit is None and (summary := excess_of(prepared, indices)):
+        unfit = Diagnosis("infeasible", summary)
     light = speed_of_light(prepared, bindings, done=run, limits=limits)
     again: ImageRun | None = recorded()
     if again is not None and (again.totals.status, again.totals.cycles) != ("ok", totals.cycles):
         again = None  # a limit of wall time stopped the recorded run, and not the run itself
     known = None if again is None else path_of(again, prepared.timing)
-    indices = check_bindings(prepared.program, bindings)
     tried = measured(
         prepared, indices, run,
         most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), recorded=again, light=light,
@@ -169,7 +173,11 @@ def explain(
     found = suggestions(tried)
     parts = [] if known is None else _told(known)
     verdict = verdict_of(light, tables.unit_columns, found, parts)
-    return Why(*about, verdict, light, stalls, found, known, what_if=tried)
+    name, machine, status, cycles = about
+    status = status if unfit is None else unfit.status
+    return Why(
+        name, machine, status, cycles, verdict, light, stalls, found, known, unfit, what_if=tried
+    )  # fmt: skip
 
 
 def _parts(path: CriticalPath) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from stepsim.explain.sizing_schedule import delayed_depths, peak_depths, stamps_
 from stepsim.explain.sizing_search import Shrinking, repaired
 from stepsim.explain.sizing_trials import Depths, Trials
 from stepsim.lowering import Image, TimingParams
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation.collect import MEMORY_TAIL
 from stepsim.simulation.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.image_run import ImageRun, run_image
@@ -211,7 +212,7 @@ class Problem:
                 f"program '{runs.name}': not decided which depths are enough: with all FIFOs that "
                 f"are sized unbounded a run is {done.totals.reason}; raise this limit"
             )
-        if done.totals.status != "ok":
+        if done.totals.status not in ENDED:
             which = f" of bindings[{number}]" if len(runs.images) > 1 else ""
             raise EvaluationError(
                 f"program '{runs.name}': no depth of the FIFOs that are sized helps: with all of "

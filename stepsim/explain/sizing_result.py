@@ -16,6 +16,7 @@ from stepsim.errors import ArgError
 from stepsim.explain.sizing_problem import Found, Problem, checked_slowdown
 from stepsim.graph.limits import FIFO_DEPTH
 from stepsim.results.columns import schema
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation.fifo_file import machine_hash, write_depths
 from stepsim.simulation.prepared import Prepared
 
@@ -139,7 +140,7 @@ class FifoSizes:
         rows = []
         for place, (depth, vector) in enumerate(zip(chosen, vectors, strict=True)):
             ends = [each.status[place] for each in runs]
-            status = next((one for one in ends if one != "ok"), "ok")
+            status = next((one for one in ends if one not in ENDED), "ok")
             cycles = [int(each.cycles[place]) for each in runs]
             slots, size = self._cost(vector)
             row = {

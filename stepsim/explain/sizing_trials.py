@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.results.diagnosis import ENDED
 from stepsim.simulation.depth_runs import DepthRuns
 from stepsim.simulation.limits import Limits
 
@@ -85,7 +86,7 @@ class Trials:
             runs = self._runners[binding]([depths], limits)
             self.simulations += 1
             cycles[binding] = int(runs.cycles[0])
-            if runs.status[0] != "ok" or cycles[binding] > target:
+            if runs.status[0] not in ENDED or cycles[binding] > target:
                 self._order.remove(binding)
                 self._order.insert(0, binding)
                 blocked = runs.blocked[0][self._sized]

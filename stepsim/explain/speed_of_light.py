@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
+from stepsim.lowering import unit_bandwidth
 from stepsim.lowering.retimed import dispatch_widths
 from stepsim.machine import load_machine
 from stepsim.results.columns import schema
@@ -158,7 +159,7 @@ def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
     totals, timing = base.totals, prepared.timing
     if totals.peak_bytes is None or not totals.memory_requests:
         return []
-    starts = math.ceil(totals.memory_requests / timing.hbm_channels)
+    starts = math.ceil(max(1, totals.memory_requests - timing.ahead) / timing.hbm_channels)
     bound = (starts - 1) * timing.hbm_interval + 1
     if timing.memory_model in _BUILT_IN:
         # The first one starts in cycle 2; who asked goes on a cycle after the last response.
@@ -260,4 +261,5 @@ def _operators(
 def bandwidth_of(prepared: Prepared, unit: int) -> int:
     """FLOPs per cycle of a unit that computes, with the changes made to the program."""
     wired = prepared.wiring.units[unit]
-    return int(prepared.compute_bw.get(wired.name) or wired.params["bw"])
+    own = unit_bandwidth(wired, prepared.machine)
+    return int(prepared.compute_bw.get(wired.name) or own or wired.params["bw"])

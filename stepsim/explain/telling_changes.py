@@ -46,6 +46,8 @@ def change_lines(rows: Iterable[Mapping[str, Any]], title: str, unit: str | None
             "" if cost is None else f"{cost:,.6g}",
         )
         bound = "" if row["buildable"] else "a bound: "
+        if row["status"] == "infeasible":
+            bound = "infeasible: "
         yield from textwrap.wrap(
             bound + row["description"],
             WIDTH,

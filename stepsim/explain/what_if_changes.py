@@ -17,6 +17,8 @@ from stepsim.graph.ops.compute import Compute
 from stepsim.graph.routing_table import Routing
 from stepsim.lowering.retimed import compute_bandwidths, dispatch_widths
 from stepsim.machine import Machine, load_machine
+from stepsim.machine.dram import MOST_CHANNELS
+from stepsim.machine.memory_path import Port
 from stepsim.simulation import ImageRun, Limits, Prepared
 from stepsim.simulation.variants import Variant
 
@@ -28,6 +30,12 @@ _MOST_ONCHIP: Final = 1 << 20
 
 _BUSY: Final = 0.5
 """Part of a run that a memory port has to issue requests, to be made wider."""
+
+_READ_AHEAD: Final = 128
+"""Requests that loads are to make ahead, where they make none."""
+
+_MOST_GRANTS: Final = 1 << 10
+"""Most requests per cycle of the path to a DRAM."""
 
 _MOST_LANES: Final = 3
 """Operators that a text names before it counts them."""
@@ -123,6 +131,8 @@ def _memory(machine: Machine, done: ImageRun) -> list[Change]:
     if not done.totals.memory_requests:
         return []
     hbm, found = machine.hbm, []
+    if hbm.dram is not None:
+        return _dram(machine)
     if done.totals.peak_bytes is not None:
         if hbm.interval % _FACTOR == 0:
             # How fast a channel is can be chosen only where there is a price for it.
@@ -143,6 +153,24 @@ def _memory(machine: Machine, done: ImageRun) -> list[Change]:
         found.append(_of_machine("half the HBM latency", "hbm_latency", half))
         at_once = {"hbm.latency": 0, "hbm.startup": 0}
         found.append(_of_machine("no HBM latency", "hbm_latency", at_once, buildable=False))
+    return found
+
+
+def _dram(machine: Machine) -> list[Change]:
+    """What a DRAM can have more of. How fast its banks are is that of the part that was chosen."""
+    port, found = machine.hbm.port or Port(), []
+    channels = machine.hbm.channels
+    if machine.hbm.dram is not None and channels * _FACTOR <= MOST_CHANNELS:
+        twice = {"hbm.dram.channels": channels * _FACTOR}
+        found.append(_of_machine("twice the HBM channels", "hbm_bandwidth", twice))
+    if port.requests_per_cycle * _FACTOR <= _MOST_GRANTS:
+        wider = {"hbm.port.requests_per_cycle": port.requests_per_cycle * _FACTOR}
+        found.append(_of_machine("twice the requests per cycle", "hbm_bandwidth", wider))
+    further = {"hbm.port.read_ahead": min(4096, max(_READ_AHEAD, port.read_ahead * _FACTOR))}
+    found.append(_of_machine("loads that read further ahead", "hbm_latency", further))
+    at_once = {"hbm.port.request_latency": 1, "hbm.port.response_latency": 0}
+    if port.request_latency + port.response_latency > 1:
+        found.append(_of_machine("no latency to the DRAM", "hbm_latency", at_once, buildable=False))
     return found
 
 

@@ -27,6 +27,7 @@ WASTE: Final = ("fifo_depth", "balance")
 
 _PRICES: Final[Mapping[str, tuple[str, ...]]] = {
     "hbm.channels": ("hbm_channel", "hbm_bytes_per_cycle"),
+    "hbm.dram.channels": ("hbm_channel", "hbm_bytes_per_cycle"),
     "hbm.interval": ("hbm_bytes_per_cycle",),
     "hbm.request_bytes": ("hbm_bytes_per_cycle",),
     "onchip.bytes_per_cycle": ("onchip_bytes_per_cycle",),

@@ -68,6 +68,8 @@ def predicted_cycles(
         return None
     if after.memory_model not in (before.memory_model, WITHOUT_LIMIT):
         return None
+    if before.dram is not None:
+        return None  # what an access takes depends on all others, by rows and queues
     wider = after.onchip_bytes_per_cycle / before.onchip_bytes_per_cycle
     working = {
         name: work.after(change.compute.get(name, 1.0), wider) for name, work in works.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +25,10 @@ from stepsim.graph import Program
 from stepsim.graph.routing_table import check_bindings
 from stepsim.lowering import timing_of
 from stepsim.machine import Machine
+from stepsim.results import ENDED
 from stepsim.results.columns import field, schema
 from stepsim.simulation import ImageRun, Limits, Prepared, Totals
+from stepsim.simulation.accounts import excess_of
 from stepsim.simulation.many_runs import THREADS, run_all, usable_cpus
 from stepsim.simulation.prepare import as_prepared
 from stepsim.simulation.prepared import FifoDepth, check_limits
@@ -51,9 +53,9 @@ _COLUMNS: Final = (
     ("kind", "string", "", "resource that it relaxes; combined or custom"),
     ("target", "string", "", "operators or FIFOs that it changes; empty for the machine"),
     ("description", "string", "", "what to do to have it"),
-    ("buildable", "bool", "", "false for what only tells a bound, as a resource without limit"),
-    ("status", "string", "", "ok, deadlock, failed or limit"),
-    ("cycles", "int64", "cycles", "length of the run with the change; null if it is not ok"),
+    ("buildable", "bool", "", "false for what only tells a bound, or no longer fits"),
+    ("status", "string", "", "ok, infeasible, deadlock, failed or limit"),
+    ("cycles", "int64", "cycles", "length of the run with the change; null without an end"),
     ("gain_cycles", "int64", "cycles", "by how much the run is shorter"),
     ("gain", "float64", "fraction", "gain_cycles / cycles without the change"),
     ("predicted_cycles", "int64", "cycles", "as the recorded waits predict; null without a path"),
@@ -226,7 +228,7 @@ def measured(
     recorded : the same run, recorded with paces, for predictions.
     light : lower bounds of the run, where they are known.
     """
-    runs = _Runs(prepared, indices, limits, threads)
+    runs = _Runs(prepared, indices, limits, threads, unfit=bool(excess_of(prepared, indices)))
     if asked is None:
         asked = relaxations(prepared, indices, done, most=most, limits=limits)
     found = runs.of(asked)
@@ -247,13 +249,19 @@ class _Runs:
     """Runs of changes of one program, made together."""
 
     def __init__(
-        self, prepared: Prepared, indices: Mapping[Any, Any], limits: Limits | None, threads: int
+        self,
+        prepared: Prepared,
+        indices: Mapping[Any, Any],
+        limits: Limits | None,
+        threads: int,
+        unfit: bool,
     ) -> None:
+        self._unfit = unfit
         self._prepared, self._limits, self._threads = prepared, limits, threads
         self._indices = {table: array[np.newaxis] for table, array in indices.items()}
 
     def of(self, changes: Sequence[Change]) -> list[_Run]:
-        """What became of every change."""
+        """What became of every change; one that no longer fits the machine tells a bound."""
         if not changes:
             return []
         variants = [change.variant(self._prepared.machine) for change in changes]
@@ -263,12 +271,21 @@ class _Runs:
         ]
         outcomes = run_all(many, self._threads)
         totals = [each.totals(one, 0) for each, one in zip(many, outcomes, strict=True)]
-        return list(zip(changes, variants, totals, strict=True))
+        return [
+            (
+                replace(change, buildable=False)
+                if one.status == "infeasible" and not self._unfit
+                else change,
+                variant,
+                one,
+            )
+            for change, variant, one in zip(changes, variants, totals, strict=True)
+        ]
 
 
 def _helps(found: Iterable[_Run], cycles: int) -> bool:
     return any(
-        change.buildable and totals.status == "ok" and cycles - totals.cycles >= HELPS * cycles
+        change.buildable and totals.status in ENDED and cycles - totals.cycles >= HELPS * cycles
         for change, _, totals in found
     )
 
@@ -283,7 +300,7 @@ def _pairs(measured: Sequence[_Run], machine: Machine) -> list[Change]:
             chosen["custom", change.name] = change
         elif change.kind == "fifo_depth" and change.buildable:
             # Where none helps alone, the first one holds its producer up longest.
-            if totals.status == "ok" and (least is None or totals.cycles < least):
+            if totals.status in ENDED and (least is None or totals.cycles < least):
                 chosen[change.kind, ""], least = change, totals.cycles
         elif change.buildable:
             chosen[change.kind, ""] = change  # the last of a kind changes most
@@ -302,7 +319,7 @@ def _told(
     cycles = done.totals.cycles
     rows = []
     for change, _, totals in found:
-        after = totals.cycles if totals.status == "ok" else None
+        after = totals.cycles if totals.status in ENDED else None
         gain = None if after is None else cycles - after
         cost, guess = cost_of(prepared, change), predict(change) if predict else None
         rows.append(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.results import schema
 from stepsim.results.columns import COLUMNS, MEASURES, SCHEMA_VERSION
-from stepsim.results.diagnosis import Diagnosis, Failure, Wait
+from stepsim.results.diagnosis import ENDED, Diagnosis, Failure, Wait
 from stepsim.results.result import Result, utilization
 from stepsim.results.tables import Tables
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "ENDED",
     "FIFOS_SCHEMA",
     "MEASURES",
     "RUN_SCHEMA",

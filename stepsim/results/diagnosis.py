@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Diagnosis", "Failure", "Wait"]
+__all__ = ["ENDED", "Diagnosis", "Failure", "Wait"]
+
+ENDED: Final = ("ok", "infeasible")
+"""Statuses of runs that came to their end, whose cycles are those of the whole program."""
 
 _SHOWN_PER_GROUP = 1
 

@@ -15,7 +15,7 @@ from stepsim.errors import ArgError
 from stepsim.machine import milliseconds
 from stepsim.results import schema
 from stepsim.results.arrays import arrow_table
-from stepsim.results.diagnosis import Diagnosis
+from stepsim.results.diagnosis import ENDED, Diagnosis
 from stepsim.results.events import Events
 from stepsim.results.occupancy import onchip_peak
 from stepsim.results.tables import Tables
@@ -34,10 +34,10 @@ __all__ = ["Result", "utilization"]
 def utilization(status: str, amount: float | None, room: float | None) -> float | None:
     """``amount`` over what the run had ``room`` for.
 
-    None where one of them is not known, where there was no room, and for a run that is not ok:
-    bytes are counted when they are asked for and cycles when they have passed.
+    None where one of them is not known, where there was no room, and for a run that did not come to
+    its end: bytes are counted when they are asked for and cycles when they have passed.
     """
-    if status != "ok" or amount is None or not room:
+    if status not in ENDED or amount is None or not room:
         return None
     return amount / room
 
@@ -49,7 +49,9 @@ class Result:
     Attributes
     ----------
     program : name of the program.
-    status : "ok", "deadlock", "failed" (a unit gave up) or "limit" (a limit of the run was hit).
+    status : "ok", "infeasible" (it went well, but the program does not fit the machine, see
+        ``diagnosis``), "deadlock", "failed" (a unit gave up) or "limit" (a limit of the run was
+        hit).
     cycles : length of the run: the largest final clock of all units, memory included. For a run
         that is not ok, what was reached.
     offchip_bytes : useful off-chip bytes that were moved.
@@ -70,6 +72,9 @@ class Result:
     notes : remarks on this program and machine, a sentence each.
     events : what happened when, if the run was recorded.
     rerun : what :meth:`why` runs again; None where that is not known any more.
+    energy : joules by where they go, with the ``total``, where the machine has a table of energies;
+        the table of units then has them by unit.
+    hardware : of a run at the hardware level, its :class:`~stepsim.hardware.HardwareResult`.
     """
 
     program: str
@@ -91,6 +96,8 @@ class Result:
     notes: tuple[str, ...] = ()
     events: Events | None = field(default=None, compare=False)
     rerun: Any = field(default=None, compare=False)
+    energy: Any = None
+    hardware: Any = field(default=None, compare=False)
 
     @property
     def units(self) -> pa.Table:
@@ -111,6 +118,17 @@ class Result:
         """Length of the run in ms; None where its machine states no clock."""
         machine = self.provenance.get("machine") or {}
         return milliseconds(self.cycles, machine.get("clock_ghz"))
+
+    @property
+    def energy_joules(self) -> float | None:
+        """Energy of the run in J; None where its machine has no table of energies."""
+        return None if self.energy is None else float(self.energy.total)
+
+    @property
+    def edp(self) -> float | None:
+        """Energy-delay product in J s; None without a table of energies or without a clock."""
+        time = self.milliseconds
+        return None if self.energy is None or time is None else self.energy.total * time / 1e3
 
     @property
     def bandwidth_utilization(self) -> float | None:
@@ -216,7 +234,12 @@ class Result:
             "provenance": json.dumps(self.provenance, sort_keys=True, default=str, allow_nan=False),
             "onchip_peak_bytes": self.onchip_peak_bytes,
         }
-        return arrow_table({name: [value] for name, value in row.items()}, schema.RUN_SCHEMA)
+        known = schema.RUN_SCHEMA
+        if self.energy is not None:
+            time = self.milliseconds
+            row |= self.energy.columns(None if time is None else time / 1e3)
+            known = schema.ENERGY_RUN_SCHEMA
+        return arrow_table({name: [value] for name, value in row.items()}, known)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -255,6 +278,8 @@ class Result:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"
         if self.milliseconds is not None:
             head += f" = {self.milliseconds:.4g} ms"
+        if self.energy is not None:
+            head += f", {self.energy.total:.4g} J"
         used = self.bandwidth_utilization
         share = "" if used is None else f", {used:.1%} of peak bandwidth"
         left = (

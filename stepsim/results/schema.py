@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stepsim.results.columns import schema
+from stepsim.results.columns import ENERGY, ENERGY_OF_UNITS, schema
 from stepsim.results.occupancy import OF_FIFOS, OF_UNITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    ENERGY_RUN_SCHEMA: pa.Schema
+    ENERGY_STALLS_SCHEMA: pa.Schema
+    ENERGY_UNITS_SCHEMA: pa.Schema
     FIFOS_SCHEMA: pa.Schema
     RUN_SCHEMA: pa.Schema
     STALLS_SCHEMA: pa.Schema
     TIMELINE_SCHEMA: pa.Schema
     UNITS_SCHEMA: pa.Schema
 
-__all__ = ["FIFOS_SCHEMA", "RUN_SCHEMA", "STALLS_SCHEMA", "TIMELINE_SCHEMA", "UNITS_SCHEMA"]
+__all__ = [
+    "ENERGY_RUN_SCHEMA", "ENERGY_STALLS_SCHEMA", "ENERGY_UNITS_SCHEMA", "FIFOS_SCHEMA",
+    "RUN_SCHEMA", "STALLS_SCHEMA", "TIMELINE_SCHEMA", "UNITS_SCHEMA",
+]  # fmt: skip
 
 _STALLS: Final = (
     "unit", "name", "operator", "state", "firings", "final_clock", "busy", "wait_input",
@@ -37,6 +43,9 @@ _RUN: Final = (
     "engine_steps", "wall_seconds", "provenance", "onchip_peak_bytes",
 )  # fmt: skip
 
+_ENERGY: Final = tuple(name for name in ENERGY if name != "tokens_per_second")
+"""What the tables of programs have; only workloads state tokens."""
+
 _TIMELINE: Final = (
     "bin", "begin", "end", "offchip_bytes_per_cycle", "offchip_share", "outstanding_requests",
     "queued_requests", "onchip_bytes_in_use", "fifo_bytes_in_use", "fifo_slots_in_use",
@@ -44,7 +53,21 @@ _TIMELINE: Final = (
     "units_waiting_memory",
 )  # fmt: skip
 
+_RUN_NULLS: Final = {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes", "edp"}
+
 _TABLES: Final = {
+    # Of machines with a table of energies; the others have no columns for it.
+    "ENERGY_RUN_SCHEMA": ("run", (*_RUN, *_ENERGY), _RUN_NULLS),
+    "ENERGY_STALLS_SCHEMA": (
+        "units",
+        (*_STALLS, *ENERGY_OF_UNITS),
+        {"longest_wait", "longest_wait_cycles", *ENERGY_OF_UNITS},
+    ),
+    "ENERGY_UNITS_SCHEMA": (
+        "units",
+        (*_UNITS, *ENERGY_OF_UNITS),
+        {"longest_wait", "longest_wait_cycles", *OF_UNITS},
+    ),
     "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
     "RUN_SCHEMA": ("run", _RUN, {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes"}),
     # Sweeps and batches record no runs.

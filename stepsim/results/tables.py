@@ -10,6 +10,7 @@ import numpy as np
 
 from stepsim.results import schema
 from stepsim.results.arrays import arrow_table
+from stepsim.results.columns import ENERGY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +48,9 @@ class Tables:
     @cached_property
     def units(self) -> pa.Table:
         """The same as an Arrow table."""
-        return arrow_table(self.unit_columns, schema.UNITS_SCHEMA)
+        columns = self.unit_columns
+        known = schema.ENERGY_UNITS_SCHEMA if ENERGY[0] in columns else schema.UNITS_SCHEMA
+        return arrow_table(columns, known)
 
     @cached_property
     def fifos(self) -> pa.Table:

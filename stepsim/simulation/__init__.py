@@ -22,10 +22,13 @@ from stepsim.simulation.warm_up import (
 
 if TYPE_CHECKING:
     from stepsim.simulation.case import Case, make_case
+    from stepsim.simulation.ensembles import ensemble
+    from stepsim.simulation.spread import Ensemble
     from stepsim.simulation.values import run_functional
 
 __all__ = [
     "Case",
+    "Ensemble",
     "ImageRun",
     "Limits",
     "Prepared",
@@ -33,6 +36,7 @@ __all__ = [
     "Totals",
     "Variant",
     "engine_in_use",
+    "ensemble",
     "ensure_compiled",
     "make_case",
     "prepare",
@@ -44,4 +48,12 @@ __all__ = [
     "warm_up_recorded",
 ]
 
-__getattr__ = names_of(__name__, {"case": ("Case", "make_case"), "values": ("run_functional",)})
+__getattr__ = names_of(
+    __name__,
+    {
+        "case": ("Case", "make_case"),
+        "ensembles": ("ensemble",),
+        "spread": ("Ensemble",),
+        "values": ("run_functional",),
+    },
+)

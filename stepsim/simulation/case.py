@@ -7,69 +7,45 @@ column of one name has one value wherever it stands.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from stepsim.arguments import label_of, shown
+from stepsim.arguments import label_of
 from stepsim.collection import without_collection
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph import Program
 from stepsim.graph.metrics import Metrics, allocated_compute
 from stepsim.graph.operator import Bindings
-from stepsim.graph.routing_table import check_bindings
+from stepsim.graph.routing_table import Routing, check_bindings
 from stepsim.machine import Machine
-from stepsim.results import Result, utilization
-from stepsim.results.columns import COLUMNS, COUNTED, COUNTINGS, MEASURES, TAKEN, field
+from stepsim.results import ENDED, Result, utilization
+from stepsim.results.columns import (
+    COUNTED,
+    EVERY_MEASURE,
+)
+from stepsim.simulation.case_columns import counting_of, describe
 from stepsim.simulation.changes import with_named_depths
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import prepare
 from stepsim.simulation.prepared import Prepared
 from stepsim.simulation.provenance import told
-from stepsim.simulation.totals import Totals
+from stepsim.simulation.totals import Totals, added
 from stepsim.workloads.loading import Source, find_workload
-from stepsim.workloads.models import Model
-from stepsim.workloads.parameters import Built, Counted, Data, Field, fields_of
+from stepsim.workloads.parameters import Built, Counted, Data, fields_of
 from stepsim.workloads.resolve import Resolved, resolve
 from stepsim.workloads.workload import Workload, data_of, machine_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Case", "counting_of", "describe", "make_case", "parameter_columns", "routing_load"]
-
-_SHARED = ("model", "batch")
-"""Columns that a parameter may fill in."""
+__all__ = ["Case", "make_case", "usual_machine"]
 
 _DECIDED = frozenset(("regions_built",))
 """Columns beside the parameters that building may fill in."""
 
 _OF_PROGRAM = frozenset(("onchip_bytes", "padded_flops"))
 """Columns that follow from the program, also in executed counting."""
-
-_ADDED = (
-    "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops", "tokens", "engine_steps",
-    "wall_seconds",
-)  # fmt: skip
-"""Totals of programs that run one after another add up in these."""
-
-
-def counting_of(given: str | None, config: str | None) -> str:
-    """How bytes and FLOPs are counted: as given, else as published with published settings.
-
-    Raises
-    ------
-    ArgError : there is no such counting.
-    """
-    if given is not None and not (isinstance(given, str) and given in COUNTINGS):
-        raise ArgError(f"counting: expected one of {', '.join(COUNTINGS)}, found {shown(given)}")
-    return given or ("published" if config == "published" else "executed")
 
 
 def make_case(
@@ -105,79 +81,16 @@ def make_case(
     kind = source.load()
     config = label_of("config", config)
     fed = Data() if data is None else data_of(data)
-    if machine is None:
-        published = kind.published_machine if config == "published" else None
-        machine = published or kind.own_machine or "sda-1024"
-    target = machine_of(machine)
+    target = machine_of(usual_machine(kind, config) if machine is None else machine)
     with source.user_code():
         resolved = resolve(kind, given, machine=target, config=config, data=[fed])
     return Case(source, resolved, fed, target, counting_of(counting, config))
 
 
-def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
-    """Columns of the parameters of a workload, by name; advice behind a semicolon is left out.
-
-    Raises
-    ------
-    WorkloadError : a parameter has the name of another column of runs.
-    """
-    found: dict[str, pa.Field] = {}
-    for name, parameter in fields_of(workload).items():
-        known, param = COLUMNS[name] if name in TAKEN else None, parameter.param
-        own = field(name, parameter.column_type, param.unit, _definition(parameter, workload))
-        if known is None:
-            found[name] = own
-        elif name in _SHARED and known.type == own.type:
-            found[name] = known
-        else:
-            raise WorkloadError(
-                f"{workload.name}: parameter {name} has the name of a column of results "
-                f"({known.metadata[b'definition'].decode()}); choose another name"
-            )
-    return found
-
-
-def _definition(parameter: Field, workload: type[Workload]) -> str:
-    return parameter.param.help.partition(";")[0] or f"parameter of {workload.name}"
-
-
-def describe(
-    source: Source, resolved: Resolved[Workload], machine: Machine, counting: str, data: Data | None
-) -> dict[str, Any]:
-    """What is run, by column; what is nested stands as JSON text."""
-    values = resolved.workload.columns()
-    return {
-        "workload": source.text,
-        "workload_digest": source.digest,
-        "parameters": json.dumps(values, sort_keys=True),
-        "origins": json.dumps(dict(resolved.origins), sort_keys=True),
-        "model_json": _model(resolved.workload),
-        "config": resolved.config,
-        "counting": counting,
-        "machine": machine.name,
-        "machine_json": json.dumps(machine.to_dict(), sort_keys=True),
-        "batch": data.rows if data is not None and resolved.workload.inputs else None,
-        **({} if data is None else routing_load(data)),
-        **values,
-    }
-
-
-def _model(workload: Workload) -> str | None:
-    """The model that a workload has, as it was read."""
-    models = {
-        name: value.to_dict()
-        for name, value in workload.values().items()
-        if isinstance(value, Model)
-    }
-    return json.dumps(models, sort_keys=True) if models else None
-
-
-def routing_load(data: Data) -> dict[str, int]:
-    """How the rows of a routing spread over the experts, by column."""
-    if data.routing is None:
-        return {}
-    loads = np.bincount(data.routing.ravel())
-    return {"active_experts": int((loads > 0).sum()), "max_load": int(loads.max())}
+def usual_machine(workload: type[Workload], config: str | None) -> str:
+    """Name of the machine where none is given: with published settings, that of the experiment."""
+    published = workload.published_machine if config == "published" else None
+    return published or workload.own_machine or "sda-1024"
 
 
 class Case:
@@ -203,6 +116,7 @@ class Case:
         self.resolved = resolved
         self.machine = machine
         self.counting = counting
+        self._first = data
         with self.source.user_code(), without_collection():
             resolved.workload.checked(data)
             self.built = _checked(
@@ -226,10 +140,15 @@ class Case:
         return self._laid_out(self.built)
 
     def _laid_out(self, built: Built) -> Prepared:
-        return prepare(built.program, machine=self.machine, fifo_depth=self._fifo_depth())
+        made = prepare(built.program, machine=self.machine, fifo_depth=self._fifo_depth())
+        if made.fit is not None:
+            with self.source.user_code():
+                known = built.symbols(self._first)
+            made.sizes = {key: one for key, one in known.items() if not isinstance(key, Routing)}
+        return made
 
     @cached_property
-    def _earlier(self) -> tuple[Prepared, ...]:
+    def earlier(self) -> tuple[Prepared, ...]:
         """The programs that run before it, laid out."""
         found = []
         for one in self.built.earlier:
@@ -242,17 +161,13 @@ class Case:
 
         If one of these does not end well, its totals.
         """
-        if not self._earlier:
+        if not self.earlier:
             return last
-        runs = [prepared.run(limits=limits) for prepared in self._earlier]
+        runs = [prepared.run(limits=limits) for prepared in self.earlier]
         for run in runs:
-            if run.status != "ok":
+            if run.status not in ENDED:
                 return run
-        sums = {name: sum(getattr(one, name) for one in (*runs, last)) for name in _ADDED}
-        peaks = [one.peak_bytes for one in (*runs, last)]
-        known = [one for one in peaks if one is not None]
-        whole = sum(known) if len(known) == len(peaks) else None
-        return replace(last, **sums, peak_bytes=whole)
+        return added([*runs, last])
 
     def require_one_program(self, what: str) -> None:
         """Refuse what is known of one program only.
@@ -381,16 +296,17 @@ class Case:
             )
 
     def measures(
-        self, done: Totals | Result, data: Data, wanted: Collection[str] = MEASURES
+        self, done: Totals | Result, data: Data, wanted: Collection[str] = EVERY_MEASURE
     ) -> dict[str, Any]:
-        """The wanted columns of `MEASURES` of a run of these data.
+        """The wanted columns of `EVERY_MEASURE` that a run of these data has on the machine.
 
         Executed quantities are those of the run. In another counting bytes and FLOPs are those that
         a whole run has. Utilizations of runs that are not ok are None.
         """
+        milliseconds = self.machine.milliseconds(done.cycles)
         found: dict[str, Any] = {
             "cycles": done.cycles,
-            "milliseconds": self.machine.milliseconds(done.cycles),
+            "milliseconds": milliseconds,
             "peak_bandwidth": done.peak_bandwidth,
             "memory_requests": done.memory_requests,
             "bus_bytes": done.bus_bytes,
@@ -399,7 +315,23 @@ class Case:
         }
         if not COUNTED.isdisjoint(wanted):
             found |= self._counted_columns(done, data, wanted)
-        return {name: found[name] for name in MEASURES if name in wanted}
+        if done.energy is not None:
+            seconds = None if milliseconds is None else milliseconds / 1e3
+            found |= done.energy.columns(seconds)
+            found["tokens_per_second"] = self.tokens_per_second(done, data)
+        return {name: found[name] for name in EVERY_MEASURE if name in wanted and name in found}
+
+    def tokens_per_second(self, done: Totals | Result, data: Data) -> float | None:
+        """Tokens of the workload over the length of the run.
+
+        None where the machine states no clock or the workload no tokens (`Built.tokens`).
+        """
+        with self.source.user_code():
+            tokens = self.built.tokens(data)
+        milliseconds = self.machine.milliseconds(done.cycles)
+        if tokens is None or not milliseconds:
+            return None
+        return tokens / milliseconds * 1e3
 
     def _counted_columns(
         self, done: Totals | Result, data: Data, wanted: Collection[str]
@@ -414,7 +346,9 @@ class Case:
             # What cannot be counted so is not known; what was executed is not it.
             moved = None if counted is None else counted.offchip_bytes
             work = None if counted is None else counted.flops
-        allocated = self._allocated if counted is None else counted.allocated_flops_per_cycle
+        allocated = self._allocated
+        if counted is not None and self._of_machine is None:
+            allocated = counted.allocated_flops_per_cycle
         room = done.cycles * allocated
         return {
             "offchip_bytes": moved,
@@ -438,7 +372,13 @@ class Case:
     @cached_property
     def _allocated(self) -> int:
         every = (*self.built.earlier, self.built)
-        return max(allocated_compute(one.program) for one in every)
+        return max(allocated_compute(one.program, self._of_machine) for one in every)
+
+    @property
+    def _of_machine(self) -> int | None:
+        """FLOPs per cycle that the machine gives every operator in place of the program."""
+        compute = self.machine.compute
+        return None if compute is None else compute.unit_flops_per_cycle
 
     def describe(self, data: Data) -> dict[str, Any]:
         """What was run, by column, with what building decided; see `describe`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import AUTO_DEPTH, is_number, shown
@@ -18,7 +18,9 @@ from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph import Wiring
 from stepsim.graph.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
 from stepsim.graph.ops.compute import Compute
-from stepsim.lowering import default_depth, rings, timing_of
+from stepsim.lowering import Image, default_depth, rings, timing_of
+from stepsim.lowering.addresses import Place, checked_places
+from stepsim.lowering.network import TimingParams
 from stepsim.lowering.retimed import (
     compute_bandwidths,
     dispatch_widths,
@@ -27,6 +29,7 @@ from stepsim.lowering.retimed import (
     with_timing,
 )
 from stepsim.machine import Machine, load_machine
+from stepsim.machine.memory_path import Port
 from stepsim.simulation.fifo_file import read_depths
 
 if TYPE_CHECKING:
@@ -34,18 +37,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "changes_of", "checked_depths", "depth_of", "scaled_compute", "with_depth", "with_depths",
-    "with_machine", "with_named_depths", "with_widths",
+    "with_image", "with_machine", "with_named_depths", "with_regions", "with_widths",
 ]  # fmt: skip
 
 
 def changes_of(prepared: Prepared) -> dict[str, Any]:
     """What was changed by name, for provenance; the rest stands there already."""
-    changes = {
+    changes: dict[str, Mapping[str, Any]] = {
         "fifo_depths": prepared.fifo_depths,
         "compute_bw": prepared.compute_bw,
         "par_dispatch": prepared.par_dispatch,
+        "regions": prepared.regions,
     }
-    return {name: dict(values) for name, values in changes.items() if values}
+    found: dict[str, Any] = {name: dict(values) for name, values in changes.items() if values}
+    if prepared.places:
+        found["addresses"] = {name: place._asdict() for name, place in prepared.places.items()}
+    return found
 
 
 def checked_depths(wiring: Wiring, depths: object) -> dict[str, int | None]:
@@ -87,7 +94,7 @@ def with_depths(prepared: Prepared, fifo_depths: Mapping[str, int | None]) -> Pr
     depths = checked_depths(prepared.wiring, fifo_depths)
     numbers = prepared.fifo_numbers
     by_number = {numbers[name]: depth for name, depth in depths.items()}
-    made = copy.copy(prepared)
+    made = _copied(prepared)
     made.fifo_depths = {**prepared.fifo_depths, **depths}
     made.template = prepared.template.edited(lambda image: rings.with_depths(image, by_number))
     return made
@@ -128,6 +135,37 @@ def with_named_depths(
     return made
 
 
+def with_regions(prepared: Prepared, regions: Mapping[str, int]) -> Prepared:
+    """The program with operators placed in regions of its machine.
+
+    Raises
+    ------
+    ArgError
+        As `stepsim.simulation.fit.checked_regions`.
+    """
+    from stepsim.simulation.fit import checked_regions
+
+    placed = checked_regions(prepared, regions)
+    made = _copied(prepared)
+    made.regions = {**prepared.regions, **placed}
+    return made
+
+
+def with_image(prepared: Prepared, edit: Callable[[Image], Image]) -> Prepared:
+    """The program with another image of the same units and FIFOs."""
+    made = _copied(prepared)
+    made.template = prepared.template.edited(edit)
+    return made
+
+
+def _copied(prepared: Prepared) -> Prepared:
+    """A copy to change, without what was found out about machine and bandwidths of the first."""
+    made = copy.copy(prepared)
+    for name in ("energy", "fit"):
+        vars(made).pop(name, None)
+    return made
+
+
 def with_depth(prepared: Prepared, fifo_depth: int) -> Prepared:
     """The program with so many tokens in FIFOs that state no depth of their own.
 
@@ -140,7 +178,7 @@ def with_depth(prepared: Prepared, fifo_depth: int) -> Prepared:
 
 
 def _with_default(prepared: Prepared, depth: int, origin: str) -> Prepared:
-    made = copy.copy(prepared)
+    made = _copied(prepared)
     made.fifo_depth, made.fifo_depth_from = depth, origin
     if depth != prepared.fifo_depth:
         own = prepared.fifo_depths
@@ -164,18 +202,57 @@ def with_machine(prepared: Prepared, machine: Machine | str) -> Prepared:
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
     timing = timing_of(target)
-    if timing.model != prepared.timing.model:
-        return _laid_out_anew(prepared, target, given)
+    places = None if timing.dram is None else prepared.places
+    if timing.model != prepared.timing.model or not _keeps_addresses(prepared, timing, target):
+        return _laid_out_anew(prepared, target, given, places)
+    if _unit_bandwidth(target) != _unit_bandwidth(prepared.machine):
+        return _laid_out_anew(prepared, target, given, places)
     made = _with_default(prepared, *default_depth(prepared.program, target, given))
     made.machine, made.timing = target, timing
     made.template = made.template.edited(lambda image: with_timing(image, timing))
     return made
 
 
-def _laid_out_anew(prepared: Prepared, machine: Machine, fifo_depth: int | None) -> Prepared:
-    """The program on a machine by whose rules units have other parameters."""
-    made = type(prepared)(prepared.program, machine, fifo_depth, prepared.wiring)
-    made.sized_for = prepared.sized_for
+def _keeps_addresses(prepared: Prepared, timing: TimingParams, target: Machine) -> bool:
+    """Whether accesses go where they went, and none is made ahead that was not."""
+    if timing.dram is None and prepared.timing.dram is None:
+        return True
+    # All but what the way of a request takes, and whose turn it is.
+    way = dict.fromkeys(("request_latency", "response_latency", "first"), 1)
+    sections = []
+    for hbm in (prepared.machine.hbm, target.hbm):
+        port = (hbm.port or Port()).to_dict()
+        sections.append({**hbm.to_dict(), "arbiter": "", "port": {**port, **way}})
+    return sections[0] == sections[1]
+
+
+def with_places(prepared: Prepared, addresses: Mapping[str, Any]) -> Prepared:
+    """The program with tensors at other places off chip.
+
+    Raises
+    ------
+    ArgError
+        As `checked_places`, there is no such tensor, or the memory of the machine has no addresses.
+    LoweringError
+        Tensors overlap, or do not fit.
+    """
+    if prepared.timing.dram is None:
+        _ = prepared.address_map  # refuses
+    given = prepared.fifo_depth if prepared.fifo_depth_from == "call" else None
+    return _laid_out_anew(prepared, prepared.machine, given, checked_places(addresses))
+
+
+def _unit_bandwidth(machine: Machine) -> int | None:
+    return None if machine.compute is None else machine.compute.unit_flops_per_cycle
+
+
+def _laid_out_anew(
+    prepared: Prepared, machine: Machine, fifo_depth: int | None, places: Mapping[str, Place] | None
+) -> Prepared:
+    """The program on a machine by whose rules units have other parameters, or tensors places."""
+    made = type(prepared)(prepared.program, machine, fifo_depth, prepared.wiring, places)
+    made.sized_for, made.regions = prepared.sized_for, prepared.regions
+    made.sizes = prepared.sizes
     made = with_depths(made, prepared.fifo_depths) if prepared.fifo_depths else made
     made = _with_bandwidths(made, prepared.compute_bw) if prepared.compute_bw else made
     return with_widths(made, prepared.par_dispatch) if prepared.par_dispatch else made
@@ -238,7 +315,7 @@ def _with_bandwidths(prepared: Prepared, bandwidths: Mapping[str, int]) -> Prepa
     """The program with these FLOPs per cycle, by operator."""
     numbers = {unit.name: number for number, unit in enumerate(prepared.wiring.units)}
     wanted = {numbers[name]: bandwidth for name, bandwidth in bandwidths.items()}
-    made = copy.copy(prepared)
+    made = _copied(prepared)
     made.compute_bw = {**prepared.compute_bw, **bandwidths}
     made.template = prepared.template.edited(lambda image: with_compute(image, wanted))
     return made
@@ -275,7 +352,7 @@ def with_widths(prepared: Prepared, par_dispatch: Mapping[str, int]) -> Prepared
                 "no effect; leave it out"
             )
         wanted[number] = PAR_DISPATCH.checked(f"{where}[{name!r}]", width)
-    made, timing = copy.copy(prepared), prepared.timing
+    made, timing = _copied(prepared), prepared.timing
     made.par_dispatch = {**prepared.par_dispatch, **par_dispatch}
     made.template = prepared.template.edited(lambda image: with_dispatch(image, timing, wanted))
     return made

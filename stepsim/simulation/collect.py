@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from stepsim.results import Tables
 from stepsim.results.events import Events
 from stepsim.results.occupancy import OF_FIFOS, OF_UNITS, fifo_occupancy, unit_occupancy
 from stepsim.simulation.open_waits import open_cycles, open_waits
+
+if TYPE_CHECKING:
+    from stepsim.simulation.energy import UnitEnergy
 
 __all__ = ["MEMORY_TAIL", "STATES", "last_unit", "run_length", "tables_of", "wait_phrase"]
 
@@ -76,9 +79,16 @@ class _Records(NamedTuple):
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
     events: Events | None
+    energy: UnitEnergy | None
 
 
-def tables_of(image: Image, execution: Any, cycles: int, events: Events | None = None) -> Tables:
+def tables_of(
+    image: Image,
+    execution: Any,
+    cycles: int,
+    events: Events | None = None,
+    energy: UnitEnergy | None = None,
+) -> Tables:
     """The tables of a run, to be made from its final records when they are asked for."""
     units, channels = execution.units, execution.channels
     of_units = {name: units[name].copy() for name in _OF_UNITS}
@@ -91,6 +101,7 @@ def tables_of(image: Image, execution: Any, cycles: int, events: Events | None =
         image.unit_ops,
         image.channel_names,
         events,
+        energy,
     )
     return Tables(partial(_unit_columns, records, cycles), partial(_fifo_columns, records))
 
@@ -142,6 +153,7 @@ def _unit_columns(records: _Records, cycles: int) -> dict[str, Any]:
         "offchip_bytes": units["traffic"],
         "flops": units["flops"],
         **_measured(records.events, unit_occupancy, OF_UNITS, count),
+        **({} if records.energy is None else records.energy.columns()),
     }
 
 

@@ -60,7 +60,8 @@ class ImageRun:
 
     def tables(self) -> Tables:
         """The units and FIFOs, as tables that are made when they are asked for."""
-        return tables_of(self.image, self.execution, self.totals.cycles, self.events)
+        totals = self.totals
+        return tables_of(self.image, self.execution, totals.cycles, self.events, totals.unit_energy)
 
     def result(self, name: str, provenance: Mapping[str, Any]) -> Result:
         """All that is known of the run, under the name of its program."""
@@ -83,6 +84,7 @@ class ImageRun:
             provenance=provenance,
             diagnosis=self.diagnosis,
             events=self.events,
+            energy=totals.energy,
         )
 
     def tokens(self, fifo: int) -> NDArray[np.void]:

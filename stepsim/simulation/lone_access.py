@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stepsim.kernels.driver import execute
 from stepsim.kernels.layout import MAX_TILE_SIDE
+from stepsim.kernels.memory.dram_table import PortAccess
 from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
 
 __all__ = ["AccessParts", "access_parts", "lone_access"]
@@ -24,7 +25,8 @@ class AccessParts(NamedTuple):
 def lone_access(timing: TimingParams, requests: int, bundle: int) -> int:
     """Cycles from the issue of an access to its completion while nobody else uses the memory.
 
-    It is run by the memory model of the machine, whichever that is.
+    It is run by the memory model of the machine, whichever that is; with addresses, from the first
+    byte on.
 
     Parameters
     ----------
@@ -38,7 +40,10 @@ def lone_access(timing: TimingParams, requests: int, bundle: int) -> int:
         UnitSpec("load", "OffChipLoad", (), (0,), load),
         UnitSpec("end", "Consumer", (0,), (), {}),
     )
-    run = execute(build_image(Network(units, (ChannelSpec("tile", 1),), timing)))
+    size = requests * timing.request_bytes
+    whole = PortAccess(base=0, rows=1, columns=1, pitch=size, row_bytes=size)
+    network = Network(units, (ChannelSpec("tile", 1),), timing, {"load": whole})
+    run = execute(build_image(network))
     return int(run.units["memory"][0])
 
 

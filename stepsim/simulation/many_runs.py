@@ -20,11 +20,13 @@ from stepsim.kernels.batch_driver import BatchTotals, execute_batch
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import INFINITY
 from stepsim.lowering import Image
+from stepsim.simulation.accounts import kept_fifos
 from stepsim.simulation.limits import Limits
 from stepsim.simulation.open_waits import book_open_waits
 from stepsim.simulation.totals import Totals, peak_bandwidth, peak_bytes
 
 if TYPE_CHECKING:
+    from stepsim.simulation.energy import EnergyTotals, UnitEnergy
     from stepsim.simulation.prepared import Prepared
 
 __all__ = ["THREADS", "Ending", "ManyRuns", "Outcomes", "run_all", "usable_cpus"]
@@ -59,11 +61,15 @@ class Outcomes:
     batch : totals of all runs.
     stopped : how the runs ended that did not end well, by their number.
     errors : of runs that could not be made, by their number.
+    energy, unit_energy : joules by number of the run, in all and by unit where units are kept, on
+        machines with a table of energies.
     """
 
     batch: BatchTotals
     stopped: Mapping[int, Ending]
     errors: Mapping[int, Exception]
+    energy: Mapping[int, EnergyTotals]
+    unit_energy: Mapping[int, UnitEnergy]
 
 
 _WELL = Ending("ok", "", "")
@@ -96,6 +102,8 @@ class ManyRuns:
         self._totals = BatchTotals.zeros(count, len(prepared.wiring.units) if units else 0)
         self._stopped: dict[int, Ending] = {}
         self._errors: dict[int, Exception] = {}
+        self._energy: dict[int, EnergyTotals] = {}
+        self._unit_energy: dict[int, UnitEnergy] = {}
 
     def jobs(self, slices: int) -> Iterator[Callable[[Callable[[], bool]], None]]:
         """The work in pieces, to be done in any order by any thread; see `run_all`."""
@@ -105,7 +113,7 @@ class ManyRuns:
 
     def outcomes(self) -> Outcomes:
         """What came out, once all work is done."""
-        return Outcomes(self._totals, self._stopped, self._errors)
+        return Outcomes(self._totals, self._stopped, self._errors, self._energy, self._unit_energy)
 
     @property
     def image(self) -> Image:
@@ -141,11 +149,13 @@ class ManyRuns:
             reason=ended.reason,
             # The words of all runs would stay with those of one.
             image_of=partial(self.prepared.template.image, self._words[run].copy()),
+            energy=outcomes.energy.get(run),
         )
 
     def _run(self, first: int, end: int, cancelled: Callable[[], bool]) -> None:
         prepared, bounds = self.prepared, self._limits
         words = self._words[first:end]
+        history: Any = kept_fifos(prepared)  # or True, which the driver takes for everything
 
         def judge(run: int, execution: Execution) -> None:
             run += first
@@ -160,6 +170,10 @@ class ManyRuns:
             except Exception as error:
                 self._errors[run] = error
                 return
+            if totals.energy is not None:
+                self._energy[run] = totals.energy
+                if self._totals.units.size and totals.unit_energy is not None:
+                    self._unit_energy[run] = totals.unit_energy
             if diagnosis is not None:
                 self._stopped[run] = Ending(totals.status, totals.limit, totals.reason)
 
@@ -176,9 +190,9 @@ class ManyRuns:
             max_cycles=bounds.max_cycles or INFINITY,
             max_steps=bounds.max_steps or INFINITY,
             max_wall_seconds=bounds.max_wall_seconds or float("inf"),
-            history=prepared.keep,
+            history=history,
             into=self._totals.part(first, end),
-            every=bool(prepared.program.assumptions),
+            every=bool(prepared.program.assumptions) or prepared.is_accounted,
             on_stop=judge,
             on_error=fail,
             cancelled=cancelled,

@@ -12,7 +12,7 @@ from stepsim.kernels.layout import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
 from stepsim.results import utilization
-from stepsim.results.columns import field, schema
+from stepsim.results.columns import ENERGY, ENERGY_OF_UNITS, field, schema
 from stepsim.simulation.collect import STATES, wait_phrase
 from stepsim.simulation.many_runs import Ending, ManyRuns, Outcomes
 from stepsim.simulation.open_waits import open_cycles
@@ -42,6 +42,7 @@ _RESULT = (
     "bandwidth_utilization", "peak_bandwidth", "tokens", "undelivered_tokens", "engine_steps",
     "wall_seconds",
 )  # fmt: skip
+_ENERGY = tuple(name for name in ENERGY if name != "tokens_per_second")
 _OWN = {
     "number": ("int64", "", "number of the run, from 0, in the order of the table"),
     "machine_index": ("int64", "", "index of the machine of the run in the list given, from 0"),
@@ -93,13 +94,19 @@ def runs_table(
     """One row for each run, numbered in order; ``places`` has one for each of ``many``."""
     import pyarrow as pa
 
+    many = list(many)
     named = places[0].variant is not None
     nullable = {"machine_index"} if named else set[str]()
-    form = _form("many", _OF_VARIANTS if named else _RUNS, metadata, nullable)
+    names = _OF_VARIANTS if named else _RUNS
+    if any(outcomes.energy for _, outcomes in many):
+        # Machines of one table may have energies or not.
+        names, nullable = (*names, *_ENERGY), nullable | {*_ENERGY}
+    form = _form("many", names, metadata, nullable)
     parts = []
     first = 0
     for (runs, outcomes), place in zip(many, places, strict=True):
         columns = _columns(runs, outcomes, first)
+        columns |= _energies(runs, outcomes)
         index = pa.scalar(place.machine_index, pa.int64())
         columns["machine_index"] = pa.repeat(index, runs.count)
         columns["variant"] = pa.repeat(place.variant or "", runs.count)
@@ -127,6 +134,18 @@ def _columns(many: ManyRuns, outcomes: Outcomes, first: int) -> dict[str, Any]:
         "peak_bandwidth": np.full(count, peak_bandwidth(timing)),
         "wall_seconds": outcomes.batch.wall_seconds,
     }
+
+
+def _energies(many: ManyRuns, outcomes: Outcomes) -> dict[str, Any]:
+    """Energies of the runs, null on a machine without a table of energies."""
+    import pyarrow as pa
+
+    rows: dict[str, list[float | None]] = {name: [None] * many.count for name in _ENERGY}
+    for run, energy in outcomes.energy.items():
+        time = many.prepared.machine.milliseconds(int(outcomes.batch.totals["cycles"][run]))
+        for name, value in energy.columns(None if time is None else time / 1e3).items():
+            rows[name][run] = value
+    return {name: pa.array(values, pa.float64()) for name, values in rows.items()}
 
 
 def _milliseconds(machine: Machine, cycles: NDArray[np.int64]) -> Any:
@@ -165,7 +184,7 @@ def _utilizations(
     if most is None:
         return pa.nulls(len(totals), pa.float64())
     none = cycles == 0
-    none[list(stopped)] = True
+    none[[run for run, ended in stopped.items() if ended.status != "infeasible"]] = True
     if max(most, int(moved.max())) >= _EXACT:
         pairs = zip(none.tolist(), moved.tolist(), cycles.tolist(), strict=True)
         shares = [
@@ -182,10 +201,10 @@ def units_table(many: Iterable[tuple[ManyRuns, Outcomes]], metadata: Mapping[str
     """The stall breakdown of every unit of every run, with the number of the run in front."""
     import pyarrow as pa
 
-    from stepsim.results import STALLS_SCHEMA
-
+    many = list(many)
+    own = _stalls_schema(any(outcomes.energy for _, outcomes in many))
     form = _form("many.units", ["number"], metadata)
-    form = pa.schema([*form, *STALLS_SCHEMA], metadata=form.metadata)
+    form = pa.schema([*form, *own], metadata=form.metadata)
     parts = []
     for place, (runs, outcomes) in enumerate(many):
         image, batch = runs.image, outcomes.batch
@@ -194,6 +213,7 @@ def units_table(many: Iterable[tuple[ManyRuns, Outcomes]], metadata: Mapping[str
         for first in range(0, runs.count, each):
             part = batch.part(first, first + each)
             columns = _unit_columns(image, part.units, part.totals["cycles"])
+            columns |= _unit_energies(outcomes, range(first, first + len(part.totals)), units)
             number = place * runs.count + first + np.arange(len(part.totals))
             columns["number"] = np.repeat(number, units)
             arrays = [_array(columns[one.name], one.type) for one in form]
@@ -205,13 +225,30 @@ def run_units(many: ManyRuns, outcomes: Outcomes, run: int) -> pa.Table:
     """The stall breakdown of every unit of one run."""
     import pyarrow as pa
 
-    from stepsim.results import STALLS_SCHEMA
-
     chosen = slice(run, run + 1)
     batch = outcomes.batch
     columns = _unit_columns(many.image, batch.units[chosen], batch.totals["cycles"][chosen])
-    arrays = [_array(columns[one.name], one.type) for one in STALLS_SCHEMA]
-    return pa.Table.from_arrays(arrays, schema=STALLS_SCHEMA)
+    columns |= _unit_energies(outcomes, range(run, run + 1), batch.units.shape[1])
+    own = _stalls_schema(bool(outcomes.energy))
+    arrays = [_array(columns[one.name], one.type) for one in own]
+    return pa.Table.from_arrays(arrays, schema=own)
+
+
+def _stalls_schema(energy: bool) -> pa.Schema:
+    """Columns of units; on machines without a table of energies there are none for it."""
+    from stepsim.results.schema import ENERGY_STALLS_SCHEMA, STALLS_SCHEMA
+
+    return ENERGY_STALLS_SCHEMA if energy else STALLS_SCHEMA
+
+
+def _unit_energies(outcomes: Outcomes, runs: range, units: int) -> dict[str, Any]:
+    """Energies of the units of these runs, one run after another; null where they have none."""
+    import pyarrow as pa
+
+    if not outcomes.energy:
+        return dict.fromkeys(ENERGY_OF_UNITS, pa.nulls(len(runs) * units, pa.float64()))
+    each = [outcomes.unit_energy[run].columns() for run in runs]
+    return {name: np.concatenate([one[name] for one in each]) for name in ENERGY_OF_UNITS}
 
 
 def _unit_columns(

@@ -6,19 +6,26 @@ out once, and every run fills in the selectors of its own routing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Wiring
 from stepsim.graph.program import check_program
 from stepsim.lowering import default_depth
 from stepsim.machine import Machine, load_machine
-from stepsim.simulation.changes import depth_of, with_named_depths
+from stepsim.simulation.changes import depth_of, with_named_depths, with_places
 from stepsim.simulation.prepared import FifoDepth, Prepared
 
 __all__ = ["as_prepared", "kept_prepared", "prepare"]
 
 
 def prepare(
-    program: Program, machine: Machine | str = "sda-1024", *, fifo_depth: FifoDepth = None
+    program: Program,
+    machine: Machine | str = "sda-1024",
+    *,
+    fifo_depth: FifoDepth = None,
+    addresses: Mapping[str, Any] | None = None,
 ) -> Prepared:
     """Prepare a finished program for runs that differ only in their routing.
 
@@ -27,9 +34,10 @@ def prepare(
     Raises
     ------
     LoweringError
-        The program is still open, or a size does not fit.
+        The program is still open, a size does not fit, or tensors overlap off chip.
     ArgError
-        ``program`` is none, or ``fifo_depth`` is neither a positive int nor depths of its FIFOs.
+        ``program`` is none, ``fifo_depth`` is neither a positive int nor depths of its FIFOs, or
+        ``addresses`` do not fit the program or its machine.
     MachineError
         The machine is unknown or invalid.
     """
@@ -37,6 +45,8 @@ def prepare(
     target = machine if isinstance(machine, Machine) else load_machine(machine)
     depth, named = depth_of(fifo_depth)
     made = Prepared(program, target, depth)
+    if addresses is not None:
+        made = with_places(made, addresses)
     return made if named is None else with_named_depths(made, named)
 
 

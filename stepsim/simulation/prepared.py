@@ -24,9 +24,11 @@ from stepsim.graph.routing_table import Routing, RoutingSource, check_bindings
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import Status
 from stepsim.lowering import Image, default_depth, network_of
+from stepsim.lowering.addresses import AddressMap, Place, address_map
 from stepsim.lowering.rebind import ImageTemplate
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis, Result
+from stepsim.simulation.accounts import energy_account, fit_of, kept_fifos, with_accounts
 from stepsim.simulation.changes import (
     changes_of,
     checked_depths,
@@ -34,8 +36,11 @@ from stepsim.simulation.changes import (
     scaled_compute,
     with_depth,
     with_depths,
+    with_image,
     with_machine,
     with_named_depths,
+    with_places,
+    with_regions,
     with_widths,
 )
 from stepsim.simulation.depth_runs import DepthRuns, run_depths
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
 
     from stepsim.functional import Decisions
     from stepsim.simulation.assumptions import AssumptionCheck
+    from stepsim.simulation.energy import EnergyAccount
+    from stepsim.simulation.fit import Fit
 
 __all__ = ["SEED", "FifoDepth", "Prepared", "check_limits"]
 
@@ -76,8 +83,12 @@ class Prepared:
     fifo_depth_from : who states it: "call", "machine", "program" or "default".
     compute_bw : FLOPs per cycle by operator, where they were changed; see :meth:`changed`.
     par_dispatch : requests issued per cycle by operator, where they were changed.
+    regions : dies or regions of the machine by operator, where operators are placed.
+    sizes : values of symbols that runs decide, where they are known beforehand, to tell whether the
+        program fits its machine.
     fifo_depths : depths of single FIFOs that :meth:`changed` has set, by name; None is unbounded.
     sized_for : the machine that depths from a file were found for, where the file says it.
+    places : where tensors were put off chip by name, of a tensor or of an operator.
     wiring, timing, template, keep : units and FIFOs of the program, the numbers of the machine, the
         image without its routing, and FIFOs whose tokens every run keeps.
     """
@@ -88,9 +99,10 @@ class Prepared:
         machine: Machine,
         fifo_depth: int | None,
         wiring: Wiring | None = None,
+        places: Mapping[str, Place] | None = None,
     ) -> None:
         self.wiring = wiring or _wired(program)
-        network = network_of(self.wiring, machine, fifo_depth)
+        network = network_of(self.wiring, machine, fifo_depth, places)
         self.program = program
         self.machine = machine
         self.fifo_depth, self.fifo_depth_from = default_depth(program, machine, fifo_depth)
@@ -98,6 +110,9 @@ class Prepared:
         self.par_dispatch: Mapping[str, int] = {}
         self.fifo_depths: Mapping[str, int | None] = {}
         self.sized_for: SizedFor | None = None
+        self.regions: Mapping[str, int] = {}
+        self.places: Mapping[str, Place] = dict(places or {})
+        self.sizes: Mapping[Any, int] = {}
         self.timing = network.timing
         self._assumptions: AssumptionCheck | None = None
         if program.assumptions:
@@ -127,6 +142,8 @@ class Prepared:
         compute: Mapping[str, float] | None = None,
         par_dispatch: Mapping[str, int] | None = None,
         machine: Machine | str | None = None,
+        regions: Mapping[str, int] | None = None,
+        addresses: Mapping[str, Any] | None = None,
     ) -> Prepared:
         """The same program with other numbers, without laying it out anew.
 
@@ -143,18 +160,24 @@ class Prepared:
             them; the product is rounded down, to at least 1. math.inf stands for no limit.
         par_dispatch : requests issued to the memory per cycle by name of a load or store.
         machine : another target, or the name of one.
+        regions : numbers of dies or regions of the machine, from 0, by name of an operator, which
+            together must fit their share of it; ``"expert3.*"`` are all that begin so.
+        addresses : places of tensors off chip, as :func:`simulate` takes them, in place of earlier
+            ones.
 
         Raises
         ------
         ArgError
-            There is no such FIFO or operator, an operator has no FLOPs or no memory port, a depth
-            is neither an int from 1 nor None, or a number is out of range.
+            There is no such FIFO, operator, region or tensor, an operator has no FLOPs or no memory
+            port, a depth is neither an int from 1 nor None, or a number is out of range.
         MachineError
             The machine is unknown or invalid.
         """
         made = self
         if machine is not None:
             made = with_machine(made, machine)
+        if addresses is not None:
+            made = with_places(made, addresses)
         if fifo_depth is not None:
             depth, named = depth_of(fifo_depth)
             made = with_depth(made, depth) if named is None else with_named_depths(made, named)
@@ -164,13 +187,47 @@ class Prepared:
             made = scaled_compute(made, compute)
         if par_dispatch is not None:
             made = with_widths(made, par_dispatch)
+        if regions is not None:
+            made = with_regions(made, regions)
         return made
+
+    def edited(self, edit: Callable[[Image], Image]) -> Prepared:
+        """The same program with an image that ``edit`` makes of its own; units and FIFOs stay."""
+        return with_image(self, edit)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on its runs, a sentence each."""
         other = "" if self.sized_for is None else self.sized_for.note(self.machine)
-        return (*self.machine.notes, *((other,) if other else ()))
+        assumed = () if self.timing.dram is None else self.address_map.assumptions
+        return (*self.machine.notes, *((other,) if other else ()), *assumed)
+
+    @cached_property
+    def address_map(self) -> AddressMap:
+        """Where its tensors lie off chip.
+
+        Raises
+        ------
+        ArgError
+            The memory of the machine has no addresses.
+        """
+        if self.timing.dram is None:
+            raise ArgError(
+                f"program '{self.program.name}': machine '{self.machine.name}' has hbm.model "
+                f"'{self.machine.hbm.model}', which knows no addresses; choose a machine with "
+                "hbm.model 'dram'"
+            )
+        return address_map(self.wiring, self.machine, self.timing.dram, self.places)
+
+    def address_rows(self) -> list[dict[str, Any]]:
+        """The address map as rows: ``tensor``, ``operators``, ``base`` and ``bytes``, ``layout``,
+        ``channels`` that its requests reach of those there are (``of``), and the part of them that
+        goes to the ``most_loaded`` one.
+
+        Raises ArgError as `address_map`.
+        """
+        placed, dram = self.address_map, self.timing.dram
+        return [] if dram is None else placed.rows(dram)
 
     @cached_property
     def fifo_numbers(self) -> Mapping[str, int]:
@@ -202,7 +259,8 @@ class Prepared:
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> Totals:
         """Run once, for the totals only."""
-        return self.execute(bindings, limits=limits).totals
+        indices = check_bindings(self.program, bindings)
+        return self._accounted(self._execute(indices, limits, None), indices).totals
 
     def run_many(
         self, bindings: Any, *, limits: Limits | None = None, threads: int = 1
@@ -251,7 +309,8 @@ class Prepared:
         self, bindings: Mapping[Any, Any] | None = None, *, limits: Limits | None = None
     ) -> tuple[Totals, pa.Table]:
         """As :meth:`run`, with the Arrow table of the stall breakdown of every unit."""
-        done = self.execute(bindings, limits=limits)
+        indices = check_bindings(self.program, bindings)
+        done = self._accounted(self._execute(indices, limits, None), indices)
         return done.totals, done.units()
 
     def result(
@@ -269,6 +328,7 @@ class Prepared:
             seed = SEED.checked(f"program '{self.program.name}': seed", seed)
         record = flag(f"program '{self.program.name}': record", record)
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
+        done = self._accounted(done, indices)
         if record:
             from stepsim.simulation.events import events_of
 
@@ -285,7 +345,10 @@ class Prepared:
         }
         provenance = provenance_of(done.totals.image_hash, self.machine, about)
         made = done.result(self.program.name, provenance)
-        return replace(made, notes=self.notes, rerun=Rerun(self, indices))
+        notes = self.notes
+        if self.fit is not None and (unknown := self.fit.unknown({**self.sizes, **indices})):
+            notes += (unknown,)
+        return replace(made, notes=notes, rerun=Rerun(self, indices))
 
     def decisions(self, bindings: Mapping[Any, Any] | None = None) -> Decisions:
         """Run once and note who came first, wherever values depend on that.
@@ -320,7 +383,34 @@ class Prepared:
     ) -> tuple[Totals, Diagnosis | None]:
         """Totals of a run of these indices, and why it did not end well."""
         check = self.check(indices)
-        return verdict(image, execution, self.timing, check, self._source, self._function)
+        totals, diagnosis = verdict(
+            image, execution, self.timing, check, self._source, self._function
+        )
+        return with_accounts(self, totals, diagnosis, execution, indices)
+
+    @cached_property
+    def energy(self) -> EnergyAccount | None:
+        """What counts the energy of runs; see `stepsim.simulation.accounts`."""
+        return energy_account(self)
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        """What tells whether the program fits its machine, likewise."""
+        return fit_of(self)
+
+    @property
+    def is_accounted(self) -> bool:
+        """Whether runs are looked at for their energy, or for whether the program fits."""
+        return self.energy is not None or self.fit is not None
+
+    def _accounted(self, done: ImageRun, indices: Bindings) -> ImageRun:
+        """The run with its energy, and the status infeasible where the program does not fit."""
+        if not self.is_accounted:
+            return done
+        totals, diagnosis = with_accounts(
+            self, done.totals, done.diagnosis, done.execution, indices
+        )
+        return replace(done, totals=totals, diagnosis=diagnosis)
 
     def check(self, indices: Bindings) -> Callable[[Execution], StepSimError | None] | None:
         """What tells whether a run agrees with the assumptions of the program, if it has any."""
@@ -360,7 +450,7 @@ class Prepared:
                 self.timing,
                 limits=limits,
                 on_pause=heartbeat(progress, lambda: expected_traffic(self.program, indices)),
-                keep=keep_tokens or self.keep,
+                keep=keep_tokens or kept_fifos(self),
                 check=self.check(indices),
                 source=self._source,
                 function=self._function,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from stepsim.graph import Program
 from stepsim.lowering import Network, build_image
 from stepsim.machine import Machine
 from stepsim.results import Result
-from stepsim.simulation.changes import depth_of, with_named_depths
+from stepsim.simulation.changes import depth_of, with_named_depths, with_places
 from stepsim.simulation.heartbeat import heartbeat
 from stepsim.simulation.image_run import run_image
+from stepsim.simulation.levels import is_at_hardware, refuse_hardware
 from stepsim.simulation.limits import Limits, Progress
 from stepsim.simulation.prepare import kept_prepared
 from stepsim.simulation.prepared import FifoDepth
 from stepsim.simulation.provenance import provenance_of
+
+if TYPE_CHECKING:
+    from stepsim.hardware.machine import Machine as HardwareMachine
 
 __all__ = ["simulate", "simulate_network"]
 
@@ -30,6 +34,10 @@ def simulate(
     progress: Callable[[Progress], None] | None = None,
     seed: int | None = None,
     record: bool = False,
+    level: Literal["tile", "hardware"] = "tile",
+    hardware: HardwareMachine | None = None,
+    addresses: Mapping[str, Any] | None = None,
+    regions: Mapping[str, int] | None = None,
 ) -> Result:
     """Simulate a finished program on a machine.
 
@@ -51,6 +59,15 @@ def simulate(
     seed : recorded in the provenance, for inputs that were made from it.
     record : note what happened when: occupancy of FIFOs and buffers, and
         :meth:`Result.timeline <stepsim.Result.timeline>`. All tokens of the run are kept in memory.
+    level : ``tile``: operators fire on logical tiles, on ``machine``; ``hardware``: the units that
+        the operators are made of pass tiles of 16 x 16, cycle by cycle, on ``hardware``.
+    hardware : machine of the hardware level; None: the HDL of the paper's Figure 8.
+    addresses : where tensors lie off chip, by name of a tensor or of an operator that moves it: a
+        base in bytes, a layout (``row_major``, ``tiled``, ``stream``), or a mapping with ``base``
+        and ``layout``. For machines with ``hbm.model`` ``dram``; what is not said follows from
+        ``hbm.addresses`` of the machine.
+    regions : dies or regions by operator, as :meth:`Prepared.changed` takes them: what is placed in
+        one must fit its share of the machine.
 
     Returns
     -------
@@ -65,14 +82,30 @@ def simulate(
         routings of the program; depths of FIFOs do not fit the program, or their file cannot be
         read.
     LoweringError
-        The program is still open, or a size does not fit.
+        The program is still open, or a size does not fit; at the hardware level operators have no
+        unit.
     MachineError
         The machine is unknown or invalid.
     """
+    if is_at_hardware(
+        "simulate", program, level, limits,
+        machine=machine != "sda-1024", bindings=bindings is not None,
+        fifo_depth=fifo_depth is not None, record=record, progress=progress is not None,
+        addresses=addresses is not None, regions=regions is not None,
+    ):  # fmt: skip
+        from stepsim.simulation.hardware_level import simulate_hardware
+
+        most = None if limits is None else limits.max_cycles
+        return simulate_hardware(program, hardware, max_cycles=most, seed=seed)
+    refuse_hardware("simulate", hardware)
     depth, named = depth_of(fifo_depth)
     prepared = kept_prepared(program, machine, depth)
+    if addresses is not None:
+        prepared = with_places(prepared, addresses)
     if named is not None:
         prepared = with_named_depths(prepared, named)
+    if regions is not None:
+        prepared = prepared.changed(regions=regions)
     return prepared.result(bindings, limits=limits, progress=progress, seed=seed, record=record)
 
 

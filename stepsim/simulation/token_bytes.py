@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from stepsim.kernels.layout import Payload
 if TYPE_CHECKING:
     from stepsim.simulation.image_run import ImageRun
 
-__all__ = ["largest_tokens"]
+__all__ = ["largest_tokens", "token_sizes"]
 
 _REFERENCES = (Payload.BUFFER, Payload.TUPLE)
 
@@ -25,24 +26,37 @@ def largest_tokens(run: ImageRun) -> NDArray[np.int64]:
     kept all tokens.
     """
     slots = run.execution.slots
-
-    def sizes(tokens: NDArray[np.void]) -> NDArray[np.int64]:
-        bits = tokens["rows"].astype(np.int64) * tokens["cols"] * tokens["bits"]
-        found: NDArray[np.int64] = -(-bits // 8)
-        refers = np.isin(tokens["kind"], _REFERENCES)
-        if refers.any():
-            first, which = np.unique(tokens["value"][refers], return_inverse=True)
-            found[refers] = behind(first.astype(np.int64))[which]
-        return found
-
-    def behind(first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of the cells of buffers and tuples; all of one depth are looked at together."""
-        counts = slots["rows"][first].astype(np.int64)
-        ends = np.cumsum(counts)
-        cells = np.arange(ends[-1]) + np.repeat(first + 1 - (ends - counts), counts)
-        total = np.concatenate([[0], np.cumsum(sizes(slots[cells]))])
-        found: NDArray[np.int64] = total[ends] - total[ends - counts]
-        return found
-
     fifos = range(len(run.execution.channels))
-    return np.array([int(sizes(run.tokens(fifo)).max(initial=0)) for fifo in fifos], np.int64)
+    return np.array(
+        [int(token_sizes(slots, run.tokens(fifo)).max(initial=0)) for fifo in fifos], np.int64
+    )
+
+
+def token_sizes(
+    slots: NDArray[np.void],
+    tokens: NDArray[np.void],
+    followed: Sequence[Payload] = _REFERENCES,
+) -> NDArray[np.int64]:
+    """Bytes of every one of these tokens of a run, which kept what is behind them.
+
+    ``followed`` are the kinds of references that count with what is behind them; others are empty.
+    """
+    bits = tokens["rows"].astype(np.int64) * tokens["cols"] * tokens["bits"]
+    found: NDArray[np.int64] = -(-bits // 8)
+    refers = np.isin(tokens["kind"], followed)
+    if refers.any():
+        first, which = np.unique(tokens["value"][refers], return_inverse=True)
+        found[refers] = _behind(slots, first.astype(np.int64), followed)[which]
+    return found
+
+
+def _behind(
+    slots: NDArray[np.void], first: NDArray[np.int64], followed: Sequence[Payload]
+) -> NDArray[np.int64]:
+    """Bytes of the cells of buffers and tuples; all of one depth are looked at together."""
+    counts = slots["rows"][first].astype(np.int64)
+    ends = np.cumsum(counts)
+    cells = np.arange(ends[-1]) + np.repeat(first + 1 - (ends - counts), counts)
+    total = np.concatenate([[0], np.cumsum(token_sizes(slots, slots[cells], followed))])
+    found: NDArray[np.int64] = total[ends] - total[ends - counts]
+    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
 
 from stepsim.kernels.driver import Execution
 from stepsim.kernels.layout import INFINITY, RunState, Status
@@ -11,12 +13,21 @@ from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 from stepsim.lowering import Image, TimingParams
 from stepsim.simulation.collect import run_length
 
-__all__ = ["Totals", "ending_of", "peak_bandwidth", "peak_bytes", "totals_of"]
+if TYPE_CHECKING:
+    from stepsim.simulation.energy import EnergyTotals, UnitEnergy
+
+__all__ = ["Totals", "added", "ending_of", "peak_bandwidth", "peak_bytes", "totals_of"]
 
 _LIMITS = {
     RunState.CYCLE_LIMIT: "max_cycles",
     RunState.STEP_LIMIT: "max_steps",
 }
+
+_ADDED = (
+    "cycles", "offchip_bytes", "bus_bytes", "memory_requests", "flops", "tokens", "engine_steps",
+    "wall_seconds",
+)  # fmt: skip
+"""Totals of programs that run one after another add up in these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +36,16 @@ class Totals:
 
     Attributes
     ----------
-    status : "ok", "deadlock", "failed" or "limit".
+    status : "ok", "infeasible" (it went well, but the program does not fit the machine),
+        "deadlock", "failed" or "limit".
     limit : name of the limit that ended the run, else empty.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     peak_bytes : off-chip bytes that the machine can move in a run of this length; None where every
         operator has a memory of its own.
     reason : for a run that is not ok, one sentence.
     image_of : lays out what ran; many totals are kept, and few are asked for their image.
+    energy : joules, where the machine has a table of energies.
+    unit_energy : the same by unit, of single runs.
     """
 
     status: str
@@ -48,6 +62,8 @@ class Totals:
     peak_bytes: int | None
     reason: str
     image_of: Callable[[], Image] = field(repr=False, compare=False)
+    energy: EnergyTotals | None = None
+    unit_energy: UnitEnergy | None = field(default=None, repr=False, compare=False)
 
     @property
     def image(self) -> Image:
@@ -94,12 +110,12 @@ def peak_bytes(cycles: int, timing: TimingParams) -> int | None:
 
     None where every operator has a memory of its own. A channel starts a request at once, then one
     in every interval, also in one that is cut off by the end of the run: rounding up, no run can
-    use more.
+    use more. With a DRAM, that of its queues counts too, which take writes that are made later.
     """
     if not MEMORY_MODELS[timing.memory_model].shared:
         return None
     starts = -(-cycles // timing.hbm_interval)
-    return timing.hbm_channels * timing.request_bytes * starts
+    return (timing.hbm_channels * starts + timing.ahead) * timing.request_bytes
 
 
 def ending_of(execution: Execution) -> tuple[str, str]:
@@ -114,3 +130,22 @@ def ending_of(execution: Execution) -> tuple[str, str]:
     if (execution.units["state"] == Status.FAILED).any():
         return "failed", ""
     return ("ok", "") if execution.finished else ("deadlock", "")
+
+
+def added(runs: Sequence[Totals]) -> Totals:
+    """Totals of programs that came to their end one after another."""
+    last = runs[-1]
+    sums = {name: sum(getattr(one, name) for one in runs) for name in _ADDED}
+    peaks = [one.peak_bytes for one in runs]
+    known = [one for one in peaks if one is not None]
+    whole = sum(known) if len(known) == len(peaks) else None
+    unfit = next((one for one in runs if one.status != "ok"), last)
+    energies = [one.energy for one in runs if one.energy is not None]
+    return replace(
+        last,
+        **sums,
+        peak_bytes=whole,
+        status=unfit.status,
+        reason=unfit.reason,
+        energy=reduce(lambda one, other: one.and_also(other), energies) if energies else None,
+    )

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import stepsim as st
 from stepsim.results import columns
-from stepsim.simulation.case import parameter_columns
+from stepsim.simulation.case_columns import parameter_columns
 
 
 def test_a_name_is_declared_once() -> None:
-    declared = (*columns._MEASURES, *columns._OF_RUNS, *columns._OF_PARTS)
+    declared = columns._DECLARED
     counts = Counter(name for name, *_ in declared)
     assert [name for name, count in counts.items() if count > 1] == []
 

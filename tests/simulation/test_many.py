@@ -216,7 +216,7 @@ def test_the_engine_reads_no_array_of_the_caller(monkeypatch: pytest.MonkeyPatch
     program, routing = two_experts()
     indices = choices(4)
     batches: list[Any] = []
-    run = batch_driver.run
+    run = batch_driver.engine_of("published")
 
     class Watched:
         make_ready = run.make_ready
@@ -225,7 +225,8 @@ def test_the_engine_reads_no_array_of_the_caller(monkeypatch: pytest.MonkeyPatch
             batches.append(batch)
             return run(state, batch)
 
-    monkeypatch.setattr(batch_driver, "run", Watched())
+    watched = Watched()
+    monkeypatch.setattr(batch_driver, "engine_of", lambda model: watched)
     many = ManyRuns(st.prepare(program), 4, {routing: indices}, None, units=False)
     run_all([many], 1)
     assert batches
@@ -326,8 +327,9 @@ class FailingEngine:
     """Raises in one run, and makes the others."""
 
     def __init__(self, at: int, error: Exception) -> None:
-        self.make_ready = batch_driver.run.make_ready
-        self.at, self.error, self.run = at, error, batch_driver.run
+        self.run = batch_driver.engine_of("published")
+        self.make_ready = self.run.make_ready
+        self.at, self.error = at, error
 
     def __call__(self, state: Any, batch: Any) -> Any:
         control = batch.control[0]
@@ -356,7 +358,8 @@ def test_what_goes_wrong_in_a_run_leaves_the_others(
     if growing:
         monkeypatch.setattr(batch_driver, "with_more_slots", fail)
     else:
-        monkeypatch.setattr(batch_driver, "run", FailingEngine(1, error))
+        failing = FailingEngine(1, error)
+        monkeypatch.setattr(batch_driver, "engine_of", lambda model: failing)
     runs = ManyRuns(
         st.prepare(program), 3, {routing: np.stack([few, many, few])}, None, units=False
     )
