@@ -13,7 +13,7 @@ from typing import Any
 from stepsim.arguments import is_depth_plan
 from stepsim.errors import MachineError, StepSimError, UserCodeError
 from stepsim.machine import Machine, load_machine, parse_overrides
-from stepsim.simulation.case import counting_of
+from stepsim.simulation.case_columns import counting_of
 from stepsim.sweep.points import Point
 from stepsim.sweep.problems import Problems
 from stepsim.sweep.spec import SweepSpec

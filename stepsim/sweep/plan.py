@@ -14,11 +14,12 @@ from stepsim.errors import ArgError, MachineError, SweepError
 from stepsim.kernels.settings import compiler_versions
 from stepsim.machine import load_machine
 from stepsim.results.columns import MEASURES
-from stepsim.simulation.case import parameter_columns
+from stepsim.simulation.case_columns import parameter_columns
 from stepsim.simulation.provenance import engine_plugins
 from stepsim.sweep.batches import Experts
 from stepsim.sweep.designs import Design, read_designs, resolve_points
 from stepsim.sweep.digests import digest_of_json
+from stepsim.sweep.optional_measures import measure_problems, optional_measures
 from stepsim.sweep.pairs import pair_traces, without_routing
 from stepsim.sweep.points import Point, fit, is_checked_by_building
 from stepsim.sweep.problems import Problems, SeveralProblems, listing
@@ -54,6 +55,7 @@ class Chunk:
     ----------
     key : name of its files.
     metrics : totals to keep.
+    ensemble : runs, seed and bounds of disturbed runs beside each run; None for none.
     """
 
     key: str
@@ -62,6 +64,7 @@ class Chunk:
     metrics: frozenset[str]
     units: bool
     limits: Mapping[str, int | None]
+    ensemble: Mapping[str, Any] | None = None
 
     def run_key(self, trace: Trace) -> str:
         """What makes a run what it is, apart from the code of the workload and of stepsim."""
@@ -78,6 +81,7 @@ class Plan:
     traces_of : the traces of each design point, by its index; models differ in their routing.
     examples : a trace that fits each design point, by its index.
     misfits : which design points do not fit some of the traces; these runs become failures.
+    optional : measures that only runs of some sweeps have, and those of this one do.
     """
 
     spec: SweepSpec
@@ -86,6 +90,7 @@ class Plan:
     traces_of: Mapping[int, tuple[Trace, ...]]
     examples: Mapping[int, Trace]
     misfits: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -116,7 +121,9 @@ class Plan:
 
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in a fixed order that does not depend on how they are executed."""
-        metrics = frozenset(self.spec.metrics or MEASURES)
+        metrics = frozenset(self.spec.metrics or (*MEASURES, *self.optional))
+        options = self.spec.ensemble
+        ensemble = None if options is None else options.model_dump()
         for point in self.points:
             number = 0
             for group in self.groups(point):
@@ -128,6 +135,7 @@ class Plan:
                         metrics=metrics,
                         units=self.spec.units,
                         limits=self.spec.limits.model_dump(),
+                        ensemble=ensemble,
                     )
                     number += 1
 
@@ -170,6 +178,8 @@ class Plan:
             "traces": traces,
             **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
         }
+        if self.spec.ensemble is not None:
+            contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
         return {name: digest_of_json(content) for name, content in contents.items()}
 
     def digest(self) -> str:
@@ -242,6 +252,9 @@ def make_plan(draft: Draft) -> Plan:
     for where, tried in fits.items():
         if tried.misfit and tried.example is None:
             problems.add_of_point(where, tried.misfit)
+    optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
+    for problem in measure_problems(spec, optional):
+        problems.add(problem)
     told = problems.listed()
     if told or draft.problems:
         raise draft.refusal(told)
@@ -252,6 +265,7 @@ def make_plan(draft: Draft) -> Plan:
         {point.index: traces[point.index] for point in points.values()},
         examples={point.index: fits[where].example or NO_TRACE for where, point in points.items()},
         misfits=tuple(f"{where}: {found.misfit}" for where, found in fits.items() if found.misfit),
+        optional=optional,
     )
 
 

@@ -16,19 +16,20 @@ from pydantic import (
     Field,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
-from stepsim.errors import SweepError
+from stepsim.errors import ArgError, SweepError
 from stepsim.paths import exists
-from stepsim.results.columns import COUNTINGS, MEASURES
+from stepsim.results.columns import COUNTINGS, EVERY_MEASURE
 from stepsim.sweep.problems import SeveralProblems, refusal
 from stepsim.sweep.ranges import listed_range
 from stepsim.sweep.section import Section
 from stepsim.sweep.sizes import MOST_POINTS, check_size
-from stepsim.wording import describe_problems
+from stepsim.wording import STATED, describe_problems
 from stepsim.workloads.plans import plan_file
 from stepsim.workloads.values import split_target
 
@@ -112,6 +113,35 @@ class SweepLimits(Section):
     max_steps: _Count | None = Field(default=None, description="unit firings")
 
 
+class EnsembleOptions(Section):
+    """Disturbed runs beside each run; `stepsim.ensemble` says what is disturbed."""
+
+    runs: Annotated[int, Field(strict=True, ge=1, le=1024)] = Field(description="number of them")
+    seed: _Index = Field(default=0, description="seed of the disturbances")
+    bounds: dict[str, int | list[int]] = Field(
+        default={}, description="bounds by what is disturbed, as hbm.latency: 3 or [0, 3]"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        """A number alone is that of the runs."""
+        return {"runs": value} if isinstance(value, int) and value is not True else value
+
+    @field_validator("bounds")
+    @classmethod
+    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Names and numbers are right; whether a disturbance applies, its runs say."""
+        from stepsim.simulation.disturbances import checked_bounds
+        from stepsim.simulation.tile_disturbances import TILE
+
+        try:
+            checked_bounds(TILE, value, "bounds")
+        except ArgError as error:
+            raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
+        return value
+
+
 class SweepSpec(Section):
     """A sweep: every point of the design space on every trace.
 
@@ -141,13 +171,18 @@ class SweepSpec(Section):
     parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
     grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
     points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
-    metrics: list[Literal[MEASURES]] | None = Field(  # type: ignore[valid-type]
+    metrics: list[Literal[EVERY_MEASURE]] | None = Field(  # type: ignore[valid-type]
         default=None, description="totals to keep; the others are null. All if absent"
     )
     counting: Literal[COUNTINGS] | None = Field(  # type: ignore[valid-type]
         default=None,
         description="how bytes and FLOPs are counted; executed if absent, published for points "
         "with config published",
+    )
+    ensemble: EnsembleOptions | None = Field(
+        default=None,
+        description="number of disturbed runs beside each run, or their number, seed and bounds; "
+        "gives the columns cycles_p5, cycles_median and cycles_p95",
     )
     units: bool = Field(default=False, description="keep the stall breakdown of every unit as well")
     limits: SweepLimits = Field(
@@ -267,7 +302,7 @@ def read_spec(
     Raises
     ------
     SweepError
-        The file is unreadable, or holds no mapping.
+        The file is unreadable, holds no mapping, or asks for another level than tiles.
     """
     if isinstance(source, SweepSpec):
         return Draft(source)
@@ -280,6 +315,12 @@ def read_spec(
     if not isinstance(data, Mapping):
         found = "nothing" if data is None else f"a {type(data).__name__}"
         raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
+    if "level" in data:
+        raise SweepError(
+            f"{where}: level: sweeps run at the tile level; leave it out, and take machine "
+            "hdl-arbiter for the last step before the hardware level. Single points run with "
+            "`stepsim run --level hardware`, several as a figure of your own, whose Run has a level"
+        )
     draft = _validated(data, where, lines, kind)
     if draft.spec is None or not isinstance(source, str | Path):
         return draft

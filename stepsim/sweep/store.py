@@ -31,12 +31,13 @@ import pyarrow.parquet as pq
 
 from stepsim.errors import OutputError, SweepError
 from stepsim.paths import exists
-from stepsim.simulation.case import parameter_columns
+from stepsim.simulation.case_columns import parameter_columns
 from stepsim.sweep.digests import MANIFEST, DamagedError, Digests, digest_of
 from stepsim.sweep.disk import flush, flush_names, lock, reading, replacing, writing
 from stepsim.sweep.files import SUMMARY, parquet_files, table_files
 from stepsim.sweep.lines import append_line, drop_half_line
 from stepsim.sweep.manifest import load_manifest
+from stepsim.sweep.optional_measures import measure_columns
 from stepsim.sweep.parquet import write_tables
 from stepsim.sweep.plan import CODE, Plan, Point, versions
 from stepsim.sweep.problems import listing
@@ -101,7 +102,7 @@ class Store:
         self._timings = folder / "timings.jsonl"
         self._digests = Digests(folder, plan.digest())
         self._tables = tuple(t for t in TABLES if t != "units" or plan.spec.units)
-        self._parameters = parameter_columns(plan.workload)
+        self._parameters = parameter_columns(plan.workload) | measure_columns(plan.optional)
         self._schemas = table_schemas(self._parameters)
 
     def check(self, *, resume: bool) -> None:
@@ -296,7 +297,10 @@ class Store:
             "parts": self._plan.parts,
             "runs": self._plan.runs,
             "versions": versions(),
-            "spec": spec.model_dump(mode="json"),
+            # A key that came later is absent where it is not used.
+            "spec": spec.model_dump(
+                mode="json", exclude={"ensemble"} if spec.ensemble is None else None
+            ),
             "parameters": {name: _column(f) for name, f in self._parameters.items()},
             "designs": dict(zip([p.label for p in points], spec.design_points(), strict=True)),
         }

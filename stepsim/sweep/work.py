@@ -17,8 +17,10 @@ import pyarrow as pa
 from stepsim.collection import without_collection
 from stepsim.graph.operator import Bindings
 from stepsim.graph.source_line import without_source_lines
+from stepsim.results import ENDED
 from stepsim.simulation import Limits, Totals
-from stepsim.simulation.case import Case, describe, routing_load
+from stepsim.simulation.case import Case
+from stepsim.simulation.case_columns import describe, routing_load
 from stepsim.simulation.many_runs import ManyRuns, run_all
 from stepsim.simulation.many_tables import run_units
 from stepsim.sweep.plan import Chunk, versions
@@ -183,12 +185,14 @@ class _Rows:
             if units is not None:
                 run.case.require_one_program("the stall breakdown")
             totals = run.case.together(totals, self._limits)
+            spread = self._spread(run, totals)
             self.engine_seconds += totals.wall_seconds
             row = {
                 **run.identity,
                 **run.case.built.parameters,
                 **routing_load(run.data),
                 **run.case.measures(totals, run.data, self._chunk.metrics),
+                **spread,
                 "status": totals.status,
                 "program_hash": run.case.prepared.program_hash,
                 "image_hash": totals.image_hash,
@@ -203,6 +207,20 @@ class _Rows:
         if totals.status != "ok":
             return _Failure(run.identity, "run", totals.status, totals.reason)
         return None
+
+    def _spread(self, run: _Run, totals: Totals) -> dict[str, float | None]:
+        """Measures of the disturbed runs beside a run that came to its end, where wanted."""
+        options = self._chunk.ensemble
+        if options is None or totals.status not in ENDED:
+            return {}
+        from stepsim.simulation.ensembles import ensemble_of
+
+        given: dict[str, Any] = {**options, "limits": self._limits, "threads": 1}
+        spread = ensemble_of(run.case.prepared, run.indices, **given)
+        for earlier in run.case.earlier:
+            spread = ensemble_of(earlier, {}, **given).and_then(spread)
+        found = spread.columns()
+        return {name: value for name, value in found.items() if name in self._chunk.metrics}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import pytest
 
 from stepsim.errors import SweepError
 from stepsim.machine import Machine
-from stepsim.simulation.case import make_case, parameter_columns
+from stepsim.simulation.case import make_case
+from stepsim.simulation.case_columns import parameter_columns
 from stepsim.sweep import (
     FAILURES_SCHEMA,
     UNIT_ROWS_SCHEMA,

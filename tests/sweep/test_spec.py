@@ -44,6 +44,10 @@ def drawn(tokens: int = 12, **changes: int) -> dict[str, Any]:
         ({"model": None}, "and 3 more: model: missing (model whose layer is built)"),
         ({"model": {"experts": 2, "activ": 1}}, "unknown key 'activ'; known are name, model_dim"),
         ({"grid": {"tyle": [1]}}, "moe has no such parameter; did you mean 'tile'?"),
+        (
+            {"grid": {"hbm.channels": [1]}},
+            "; write machine.hbm.channels for the key",
+        ),
         ({"grid": {"tile": [4, 4]}}, "grid.tile: holds a value twice"),
         ({"grid": {"tile": []}}, "grid.tile: is empty"),
         ({"grid": {}}, "tile: missing (rows per tile); expected a whole"),

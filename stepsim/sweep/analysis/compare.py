@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stepsim.errors import SweepError
 from stepsim.results.columns import COUNTED
+from stepsim.simulation.spread import overlap
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
@@ -22,11 +23,15 @@ from stepsim.sweep.analysis.measured import (
 )
 from stepsim.sweep.analysis.objectives import BETTER, Direction
 from stepsim.sweep.analysis.tables import read_failures
+from stepsim.sweep.manifest import read_manifest
 from stepsim.sweep.problems import listing
 
-__all__ = ["Change", "Comparison", "NewFailure", "compare"]
+__all__ = ["OF_CYCLES", "Change", "Comparison", "NewFailure", "compare"]
 
 _CODE = "workload_digest"
+_RANGE = ("cycles_p5", "cycles_p95")
+OF_CYCLES = ("cycles", "cycles_median")
+"""Metrics whose differences an ensemble tells about."""
 
 _ROWS = pa.schema(
     [
@@ -35,6 +40,7 @@ _ROWS = pa.schema(
         ("before", pa.float64()),
         ("after", pa.float64()),
         ("ratio", pa.float64()),
+        ("noise", pa.bool_()),
         ("error", pa.string()),
         ("message", pa.string()),
     ]
@@ -43,13 +49,18 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One run in both sweeps; ``ratio`` is ``after / before``, None when before is 0."""
+    """One run in both sweeps; ``ratio`` is ``after / before``, None when before is 0.
+
+    ``noise`` tells whether the difference of cycles is within the spread of the ensembles of both;
+    None where they have none, and of other metrics.
+    """
 
     run: str
     label: str
     before: float
     after: float
     ratio: float | None
+    noise: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +169,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         )
     better = BETTER.get(metric)
     changes = [
-        Change(run, first.labels[run], a, b, b / a if a else None)
+        Change(run, first.labels[run], a, b, b / a if a else None, _is_noise(run, first, second))
         for run, a in first.values.items()
         if (b := second.values.get(run)) is not None
     ]
@@ -197,6 +208,7 @@ class _Side:
     failures: Mapping[str, tuple[str, str]]
     countings: tuple[str, ...]
     codes: tuple[str, ...]
+    spreads: Mapping[str, tuple[float | None, float | None]]
 
     @property
     def known(self) -> set[str]:
@@ -204,7 +216,9 @@ class _Side:
 
 
 def _read(folder: str | Path, metric: str) -> _Side:
-    runs, points = read_succeeded(folder, [metric], [*TRACE_COLUMNS, "counting", _CODE])
+    spread = metric in OF_CYCLES and set(_RANGE) <= read_manifest(folder).parameters.keys()
+    others = [*TRACE_COLUMNS, "counting", _CODE, *(_RANGE if spread else ())]
+    runs, points = read_succeeded(folder, [metric], others)
     codes = set(runs[_CODE].to_pylist())
     if runs.num_rows:
         runs = with_metrics(folder, runs, [metric])
@@ -218,7 +232,17 @@ def _read(folder: str | Path, metric: str) -> _Side:
         {row["run"]: (row["error"], row["message"]) for row in failures},
         tuple(sorted(runs["counting"].unique().to_pylist())),
         tuple(sorted(codes - {None})),
+        {row["run"]: (row[_RANGE[0]], row[_RANGE[1]]) for row in runs.to_pylist()}
+        if spread
+        else {},
     )
+
+
+def _is_noise(run: str, before: _Side, after: _Side) -> bool | None:
+    """Whether p5 to p95 of both runs overlap; None where one has no ensemble."""
+    if run not in before.spreads or run not in after.spreads:
+        return None
+    return overlap(*before.spreads[run], *after.spreads[run])
 
 
 def _badness(change: Change, better: Direction | None) -> float:

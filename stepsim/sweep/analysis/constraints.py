@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepsim.errors import ArgError
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import EVERY_MEASURE
 from stepsim.sweep.analysis.objectives import COST, parse_objective, run_costs, statistic_names
 from stepsim.sweep.filter_types import Kinds, kinds_of
 from stepsim.sweep.filters import Condition, parse_condition
@@ -40,7 +40,7 @@ class Constraints:
         self,
         texts: Sequence[str],
         known: Mapping[str, Kinds],
-        metrics: Iterable[str] = MEASURES,
+        metrics: Iterable[str] = EVERY_MEASURE,
         weights: Mapping[str, float] | None = None,
     ) -> None:
         number = kinds_of([0.0])

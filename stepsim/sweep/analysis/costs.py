@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import EVERY_MEASURE
 from stepsim.sweep.analysis.common_traces import (
     CONTENT_COLUMNS,
     TraceCosts,
@@ -180,12 +180,12 @@ def design_costs(
     design_values = {
         metric: full
         for metric in metrics
-        if metric not in (*MEASURES, COST) and (full := frame.design_value(metric))
+        if metric not in (*EVERY_MEASURE, COST) and (full := frame.design_value(metric))
     }
     plain = [metric for metric in metrics if metric != COST and metric not in design_values]
     runs, labels = read_measured(folder, plain, columns)
     for text, metric in zip(wanted, metrics, strict=True):
-        if metric in MEASURES and metric not in BETTER:
+        if metric in EVERY_MEASURE and metric not in BETTER:
             raise SweepError(
                 f"pareto: of {text} neither smaller nor larger is known to be better; choose one "
                 f"of {', '.join((*BETTER, COST))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import EVERY_MEASURE
 from stepsim.sweep.analysis.constraints import Constraints
 from stepsim.sweep.analysis.frame import Frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
@@ -25,7 +25,7 @@ def violated_constraints(frame: Frame) -> dict[int, tuple[str, ...]]:
         return {}
     weights = read_manifest(frame.folder).spec["search"].get("cost") or None
     kinds = {name: kind for name, kind in frame.kinds().items() if name not in TRACE_COLUMNS}
-    constraints = Constraints(texts, kinds, MEASURES, weights)
+    constraints = Constraints(texts, kinds, EVERY_MEASURE, weights)
     found = {
         point: constraints.violated(frame.designs[point], list(own.values()))
         for point, own in frame.runs.items()

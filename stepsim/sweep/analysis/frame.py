@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import EVERY_MEASURE, MEASURES
 from stepsim.sweep.analysis.labels import (
     POINT_COLUMNS,
     TRACE_COLUMNS,
@@ -101,7 +101,7 @@ class Frame:
         rows = [row for own in self.runs.values() for row in own.values()]
         found = {name: kinds_of(values) for name, values in seen.items()}
         found |= {name: kinds_of(row[name] for row in rows) for name in TRACE_COLUMNS}
-        return found | {name: kinds_of([0.0]) for name in MEASURES}
+        return found | {name: kinds_of([0.0]) for name in _measures(self.folder)}
 
     def design_value(self, name: str) -> str | None:
         """The full name of the axis, parameter or field of the machine that ``name`` stands for, as
@@ -205,7 +205,7 @@ class Frame:
         return weighted_cost(weights, {**row, **self.designs[point]})
 
     def _columns_named(self, by: Sequence[str]) -> list[str]:
-        known = [*_columns(), *self.varying, *self.axes]
+        known = [*TRACE_COLUMNS, *_measures(self.folder), *self.varying, *self.axes]
         found: dict[str, str] = {}
         for name in by:
             full = find_name(name, known, "--per or --by")
@@ -271,7 +271,7 @@ def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
     from stepsim.sweep.analysis.measured import why_none_succeeded
 
     columns = dict.fromkeys(
-        ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *MEASURES, *metrics]
+        ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *_measures(folder), *metrics]
     )
     rows = read_runs(folder, [*columns]).to_pylist()
     if not rows:
@@ -317,5 +317,7 @@ def _design_values(
     return {p: {**values, **given[p]} for p, values in point_values(folder, first).items()}
 
 
-def _columns() -> list[str]:
-    return [*TRACE_COLUMNS, *MEASURES]
+def _measures(folder: str | Path) -> list[str]:
+    """What is measured of the runs of a folder."""
+    added = read_manifest(folder).parameters
+    return [*MEASURES, *(name for name in EVERY_MEASURE if name in added)]

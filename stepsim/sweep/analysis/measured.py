@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import COUNTED, MEASURES
+from stepsim.results.columns import COUNTED, ENERGY, EVERY_MEASURE, MEASURES, SPREAD
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
 from stepsim.sweep.manifest import read_manifest
@@ -58,6 +58,12 @@ def read_succeeded(
     SweepError
         There is no such sweep, or a metric is unknown or no number.
     """
+    known = read_manifest(folder).parameters
+    if lost := [name for name in metrics if name in (*ENERGY, *SPREAD) and name not in known]:
+        cause = "the machine has a table of energies" if set(lost) & {*ENERGY} else (
+            "the sweep has the key ensemble"
+        )  # fmt: skip
+        raise SweepError(f"{folder}: the runs have no {', '.join(lost)}; they are there if {cause}")
     wanted = dict.fromkeys(["run", "status", *POINT_COLUMNS, *columns, *metrics])
     every = read_runs(folder, [*wanted], ok_only=False)
     for metric in metrics:
@@ -84,8 +90,10 @@ def with_metrics(folder: str | Path, runs: pa.Table, metrics: Sequence[str]) -> 
         absent = absent or list(different)
         names = " and ".join(absent)
         advice = "keep what is missing with the key 'metrics' of the sweep"
-        if not set(absent) <= set(MEASURES):
+        if not set(absent) <= set(EVERY_MEASURE):
             advice = f"choose among {', '.join(MEASURES)}"
+        elif set(absent) <= {"edp", "tokens_per_second"}:
+            advice = "they are there if the machine states clock_ghz beside its energies"
         elif absent == ["milliseconds"]:
             advice = "they are there if the machine states clock_ghz; cycles are always there"
         raise SweepError(f"{folder}: none of {runs.num_rows:,} runs has {names}; {advice}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import ENERGY, EVERY_MEASURE, SPREAD
 from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
 from stepsim.sweep.filters import find_name
 
@@ -40,8 +40,14 @@ BETTER: Final[Mapping[str, Direction]] = {
     "bandwidth_utilization": "larger",
     "onchip_bytes": "smaller",
     "allocated_flops_per_cycle": "smaller",
+    **dict.fromkeys((name for name in ENERGY if name != "tokens_per_second"), "smaller"),
+    "tokens_per_second": "larger",
+    **dict.fromkeys(SPREAD, "smaller"),
 }
 """Which values of a metric are better; of others neither is known to be."""
+
+_SHORT: Final = {"energy": "energy_joules"}
+"""Other names of metrics."""
 
 COST: Final = "cost"
 """The metric that is the sum of weighted columns; smaller is better."""
@@ -59,8 +65,10 @@ class Objective(NamedTuple):
         return f"{self.statistic} {self.metric}"
 
 
-def parse_objective(text: str, known: Iterable[str] = (*MEASURES, COST)) -> Objective:
+def parse_objective(text: str, known: Iterable[str] = (*EVERY_MEASURE, COST)) -> Objective:
     """``cycles`` is the mean over the runs, ``p95_cycles`` the 95th percentile.
+
+    ``energy`` is short for ``energy_joules``.
 
     Raises
     ------
@@ -68,9 +76,10 @@ def parse_objective(text: str, known: Iterable[str] = (*MEASURES, COST)) -> Obje
         There is no such metric.
     """
     every = list(known)
-    if text in every:
-        return Objective(text, "mean")
+    if _SHORT.get(text, text) in every:
+        return Objective(_SHORT.get(text, text), "mean")
     head, _, metric = text.partition("_")
+    metric = _SHORT.get(metric, metric)
     for statistic in STATISTICS:
         if head == statistic and metric in every:
             return Objective(metric, statistic)

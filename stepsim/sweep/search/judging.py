@@ -57,7 +57,7 @@ class Judge:
         spec = planner.spec
         self.objectives = tuple(spec.search.objectives)
         self._parsed = [parse_objective(text) for text in self.objectives]
-        kept = set(spec.metrics or MEASURES) | {COST}
+        kept = set(spec.metrics or (*MEASURES, *planner.optional_measures)) | {COST}
         for at, objective in enumerate(self._parsed):
             if objective.metric not in kept:
                 raise planner.refusal(

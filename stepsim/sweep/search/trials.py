@@ -10,7 +10,7 @@ from typing import Any
 
 from stepsim.errors import SweepError
 from stepsim.machine import load_machine
-from stepsim.simulation.case import parameter_columns
+from stepsim.simulation.case_columns import parameter_columns
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
 from stepsim.sweep.batches import Experts
@@ -18,6 +18,7 @@ from stepsim.sweep.designs import Design, resolve_points
 from stepsim.sweep.digests import digest_of_json
 from stepsim.sweep.dispatch import dispatch
 from stepsim.sweep.filter_types import Kinds, kinds_of
+from stepsim.sweep.optional_measures import measure_problems, optional_measures
 from stepsim.sweep.plan import CODE, Plan, traces_of
 from stepsim.sweep.points import Point, fit
 from stepsim.sweep.problems import Problems
@@ -53,7 +54,8 @@ class SearchPlan(Plan):
     @cached_property
     def parts(self) -> dict[str, str]:
         """What the rows depend on, apart from versions and the designs."""
-        common = self.spec.model_dump(mode="json", include=set(_OF_ROWS))
+        keys = {*_OF_ROWS, *(() if self.spec.ensemble is None else ("ensemble",))}
+        common = self.spec.model_dump(mode="json", include=keys)
         contents = {"workload": self.source.text, CODE: self.source.digest, **common}
         return {name: digest_of_json(content) for name, content in contents.items()}
 
@@ -90,6 +92,8 @@ class TrialPlanner:
         self._machines: dict[str, Any] = {}
         self._by_shape: dict[Experts, tuple[Trace, ...]] = {}
         self._check_axes()
+        if absent := measure_problems(spec, self.optional_measures):
+            raise draft.refusal(absent)
 
     def refusal(self, problem: str) -> SweepError:
         """The error for something else that is wrong with the specification, with its line."""
@@ -138,7 +142,16 @@ class TrialPlanner:
             index: next((one for one in own if not one.error), NO_TRACE)
             for index, own in traces.items()
         }
-        return SearchPlan(spec, self.source, points, traces, examples)
+        return SearchPlan(
+            spec, self.source, points, traces, examples, optional=self.optional_measures
+        )
+
+    @cached_property
+    def optional_measures(self) -> tuple[str, ...]:
+        """Measures that only runs of some searches have, and those of this one do."""
+        names = self.spec.grid.get("machine", [self.spec.machine])
+        machines = [load_machine(str(one)).to_dict() for one in names]
+        return optional_measures(self.spec, machines)
 
     def _check_axes(self) -> None:
         """Every value of an axis by itself, beside the first values of the others."""

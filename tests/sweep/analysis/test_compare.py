@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import MEASURES
+from stepsim.results.columns import EVERY_MEASURE, MEASURES
 from stepsim.sweep import (
     compare,
     open_table,
@@ -210,9 +210,10 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
 
 
 def test_every_metric_has_a_direction_or_none_on_purpose() -> None:
-    assert set(MEASURES) - set(BETTER) == {"tokens", "engine_steps", "peak_bandwidth"}
-    assert set(BETTER) <= set(MEASURES)
-    assert all((BETTER[name] == "larger") is ("utilization" in name) for name in BETTER)
+    assert set(EVERY_MEASURE) - set(BETTER) == {"tokens", "engine_steps", "peak_bandwidth"}
+    assert set(BETTER) <= set(EVERY_MEASURE)
+    larger = {name for name in BETTER if BETTER[name] == "larger"}
+    assert larger == {"compute_utilization", "bandwidth_utilization", "tokens_per_second"}
 
 
 @pytest.mark.parametrize(

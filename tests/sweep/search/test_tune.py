@@ -15,6 +15,7 @@ import yaml
 
 from stepsim.errors import SweepError
 from stepsim.sweep import design_costs, open_table, run_sweep, tune
+from stepsim.sweep.analysis.tables import read_failures
 from tests.sweep.support import ROOT, rows_of, tiny
 
 SEARCH: dict[str, Any] = {
@@ -205,3 +206,23 @@ def test_wrong_axes_are_told_before_anything_runs(
     file.write_text(yaml.safe_dump(space(grid=grid), sort_keys=False))
     with pytest.raises(SweepError, match=message):
         tune(file, tmp_path / "out")
+
+
+def test_designs_that_do_not_fit_are_no_part_of_the_front(tmp_path: Path) -> None:
+    limits = {"compute.flops_per_cycle": [1000, 1_000_000], "onchip.capacity_bytes": [1, 1 << 30]}
+    grid = {"tile": [2, 4], **{f"machine.{key}": values for key, values in limits.items()}}
+    search = {"sampler": "grid", "trials": 8, "batch": 8}
+    found = tune(space(grid=grid, search=search), tmp_path / "search")
+    assert len(found.trials) == 8
+    fits = [
+        trial
+        for trial in found.trials
+        if all(trial.design[f"machine.{key}"] == values[1] for key, values in limits.items())
+    ]
+    assert len(fits) == 2
+    assert found.front
+    assert set(map(repr, found.front)) <= set(map(repr, fits))
+    failed = read_failures(tmp_path / "search", ["error", "message"]).to_pylist()
+    assert {row["error"] for row in failed} == {"infeasible"}
+    for key in limits:
+        assert any(key in row["message"] for row in failed)
