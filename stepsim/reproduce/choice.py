@@ -13,10 +13,10 @@ from stepsim.errors import ArgError, MachineError, TraceError, WorkloadError, di
 from stepsim.reproduce.figure import Figure
 from stepsim.reproduce.figures import FIGURES, points_of
 from stepsim.reproduce.inputs import own_trace
-from stepsim.reproduce.points import Point
+from stepsim.reproduce.points import LEVELS, Point
 from stepsim.reproduce.runs import machine_of, source_of
 from stepsim.reproduce.schema import own_schema, points_schema
-from stepsim.simulation.case import counting_of, parameter_columns
+from stepsim.simulation.case_columns import counting_of, parameter_columns
 from stepsim.workloads.loading import read_module, user_code
 from stepsim.workloads.resolve import CONFIGS, parameter_problems
 
@@ -194,6 +194,8 @@ def _check(point: Point) -> None:
     """Refuse what cannot be run: unknown workload, machine, trace or parameter, or a bad value."""
     run = point.run
     workload = source_of(run).load()
+    if run.level not in LEVELS:
+        raise ArgError(f"level: expected {' or '.join(LEVELS)}, found '{run.level}'")
     machine_of(run)
     counting_of(run.counting, run.config)
     if run.config is not None and run.config not in CONFIGS:

@@ -70,8 +70,8 @@ def headline_rows(
             row["published"] = list(headline.value(Numbers(rows, "published_")))
             row["deviation"] = headline.deviation(ours, row["published"])
             notes.append(
-                f"over the {len(numbers.hardware()[0])} tilings with known HDL cycles; all 15 "
-                f"give {found.recomputed}"
+                f"over the {len(numbers.hardware(headline.same_points)[0])} tilings with known HDL "
+                f"cycles; all 15 give {found.recomputed}"
             )
         row["note"] = "; ".join(note for note in notes if note)
         table.append(row)

@@ -73,9 +73,13 @@ class Numbers:
         """Bytes of ``over`` for each of ``point``."""
         return self.of(over, column) / self.of(point, column)
 
-    def hardware(self) -> tuple[list[float], list[float]]:
-        """Cycles of the tilings that have hardware cycles, and those."""
-        known = [name for name, row in self._rows.items() if row.get("hdl_cycles") is not None]
+    def hardware(self, prefix: str = "") -> tuple[list[float], list[float]]:
+        """Cycles of points that have hardware cycles, and those; of names that begin so."""
+        known = [
+            name
+            for name, row in self._rows.items()
+            if name.startswith(prefix) and row.get("hdl_cycles") is not None
+        ]
         if len(known) < 2:
             raise MissingNumber("hardware cycles")
         return [self.cycles(name) for name in known], [
@@ -100,8 +104,8 @@ class Headline:
     value : one number or several from the points. Raises MissingNumber.
     excess : the numbers are percentages above 100; deviations are those of the whole.
     note : what keeps ours from being comparable.
-    same_points : what is published is recomputed over the points that we have, since the value of
-        the table is over more.
+    same_points : how the names of its points begin, where what is published is recomputed over
+        those with hardware cycles, since the value of the table is over more.
     """
 
     figure: str
@@ -110,7 +114,7 @@ class Headline:
     value: Callable[[Numbers], tuple[float, ...]]
     excess: bool = False
     note: str = ""
-    same_points: bool = False
+    same_points: str = ""
 
     def deviation(self, ours: Sequence[float], theirs: Sequence[float]) -> float | None:
         """The largest relative difference; None when the numbers cannot be paired."""

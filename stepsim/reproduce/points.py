@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from stepsim.errors import ArgError
 
-__all__ = ["Point", "Run", "Settings"]
+__all__ = ["LEVELS", "Point", "Run", "Settings"]
+
+LEVELS: Final = ("tile", "hardware")
+"""What may be simulated: operators on logical tiles, or the hardware units they are made of."""
 
 
 class Settings(Mapping[str, Any]):
@@ -63,6 +66,8 @@ class Run:
     routing, lengths : traces of expert choices and of KV-cache lengths: a file or a data set.
     layer, step : which part of the routing.
     machine : name or file.
+    level : ``tile``, or ``hardware`` for the units that the operators are made of; ``machine`` and
+        ``changes`` are then those of a machine of the hardware level.
     changes : values of the machine by dotted key, as ``{"hbm.channels": 16}``.
     config : ``published`` takes parameters that are not given from the published experiment.
     counting : how bytes and FLOPs are counted: ``executed``, ``published`` or ``paper``; when not
@@ -83,14 +88,18 @@ class Run:
     config: str | None = None
     counting: str | None = None
     folder: str = ""
+    level: str = "tile"
 
     def __post_init__(self) -> None:
         for name in ("parameters", "changes"):
             object.__setattr__(self, name, Settings(getattr(self, name)))
 
     def with_slack(self, cycles: int) -> Run:
-        """The run on a machine with this closure slack; 0 is that of the machine itself."""
-        if not cycles:
+        """The run on a machine with this closure slack; 0 is that of the machine itself.
+
+        At the hardware level no end of a stream is ambiguous, and a run stays as it is.
+        """
+        if not cycles or self.level == "hardware":
             return self
         return replace(self, changes={**self.changes, "closure_slack": cycles})
 

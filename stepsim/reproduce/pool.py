@@ -5,7 +5,7 @@ The processes find the compiled engine in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from stepsim.collection import rare_collection
 from stepsim.errors import ArgError, StepSimError
 from stepsim.forked import Died, ForkedProcesses, can_fork
+from stepsim.kernels.engines import engine_of
+from stepsim.kernels.hardware.clock import run_hardware
 from stepsim.simulation import ensure_compiled
 
 if TYPE_CHECKING:
@@ -38,10 +40,20 @@ class Pool:
         self.jobs = jobs
         self._processes = processes
 
-    def make_ready(self) -> None:
-        """Compile the engine if it is not on disk, from where every process loads it."""
+    def make_ready(self, models: Iterable[str] = (), *, hardware: bool = False) -> None:
+        """Compile engines if they are not on disk, from where every process loads them.
+
+        Parameters
+        ----------
+        models : of memories that runs use, some of which have an engine of their own.
+        hardware : whether there are runs at the hardware level.
+        """
         if self._processes is not None:
             ensure_compiled()
+            for model in models:
+                engine_of(model).make_ready()
+            if hardware:
+                run_hardware.make_ready()
 
     def map(
         self,

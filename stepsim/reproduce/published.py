@@ -34,6 +34,8 @@ _MODELS: Final = {
     "Qwen30B cfg (head_dim 64, 8 q/kv-head)": "qwen3-30b-a3b-step",
 }
 
+_MACHINES: Final = ("sda-1024", "sda-hdl")
+
 _HARDWARE: Final = "f8_hdl_"
 """How the names of the points begin that the plotted figure 8 gives for the hardware."""
 
@@ -42,7 +44,8 @@ class RunKey(NamedTuple):
     """What tells published runs apart, in the words of their table.
 
     ``tile`` counts rows; attention has none. ``fifo_depth`` is None for decoders, whose depth is
-    not published.
+    not published. ``machine`` is empty for those of the publications, on which all rows of the
+    table ran; a run of ours on another machine, or at another level, is none of them.
     """
 
     model: str
@@ -53,6 +56,7 @@ class RunKey(NamedTuple):
     tile_inter: int | None
     regions: int | None
     fifo_depth: int | None
+    machine: str = ""
 
 
 def run_key(run: Run) -> RunKey:
@@ -67,6 +71,7 @@ def run_key(run: Run) -> RunKey:
         tile_inter=given.get("tile_inter"),
         regions=given.get("regions") if run.workload == "moe" else None,
         fifo_depth=None if decoder else given.get("fifo_depth"),
+        machine="" if run.machine in _MACHINES else run.machine,
     )
 
 

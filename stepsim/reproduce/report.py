@@ -45,7 +45,8 @@ def _source(result: Reproduction) -> str:
     if not _has_paper(result):
         return ""
     if result.compared:
-        return "recorded traces; "
+        traced = any(row.get("trace") for rows in result.figures.values() for row in rows)
+        return "recorded traces; " if traced else ""
     return "synthetic traces, nothing to compare with; "
 
 

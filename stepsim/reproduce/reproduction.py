@@ -15,6 +15,7 @@ import pyarrow as pa
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
+from stepsim.machine import Machine
 from stepsim.report.saving import require_matplotlib
 from stepsim.reproduce.choice import Chosen, choose_figures
 from stepsim.reproduce.compare import headline_rows
@@ -29,7 +30,7 @@ from stepsim.reproduce.published import Published, published
 from stepsim.reproduce.report import report
 from stepsim.reproduce.result import Reproduction
 from stepsim.reproduce.rows import point_rows
-from stepsim.reproduce.runs import Outcome, make, weight_of
+from stepsim.reproduce.runs import Outcome, machine_of, make, weight_of
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES
 from stepsim.results.writing import write_tables
 
@@ -66,7 +67,7 @@ def reproduce(
     figures : numbers, ``all`` for those of the paper, or Python files that hold a `Figure` each or
         several.
     data : folder of recorded traces, with which the runs are compared with what is published;
-        synthetic traces when not given.
+        synthetic traces when not given. Figures that take no traces, as 8, need none for that.
     fetch : take the recorded traces from the data folder of `stepsim.data`, and fetch what is
         missing there.
     jobs : processes. No number depends on it.
@@ -100,7 +101,7 @@ def reproduce(
     points = {one: _points(one, closure_slack) for one in chosen}
     runs = [p.run for ps in points.values() for p in ps]
     inputs = fetch_inputs(data, runs, notice) if fetch else check_inputs(data, runs)
-    known = None if inputs.folder is None else published()
+    known = published() if _is_compared(points, inputs) else None
     make_folder(out)
     outcomes = make_runs(pool, runs, inputs, notice)
     compared = known is not None
@@ -148,6 +149,14 @@ def reproduce(
     write_file(out / "headlines.csv", csv_of(table))
     write_file(out / "report.md", report(result).encode())
     return result
+
+
+def _is_compared(points: Mapping[Chosen, Sequence[Point]], inputs: Inputs) -> bool:
+    """Whether runs of the paper are those that were published: on recorded traces, or on none."""
+    paper = [p.run for one, ps in points.items() if not one.is_own for p in ps]
+    if inputs.folder is not None:
+        return True
+    return bool(paper) and not any(run.routing or run.lengths for run in paper)
 
 
 def check_inputs(data: Path | None, runs: Iterable[Run]) -> Inputs:
@@ -199,7 +208,9 @@ def make_runs(
         notice(f"simulating: {len(ended)} of {len(different)} runs done")
 
     notice("loading the engine (compiled on first use)")
-    pool.make_ready()
+    machines = [machine_of(run) for run in different]
+    models = {machine.hbm.model for machine in machines if isinstance(machine, Machine)}
+    pool.make_ready(sorted(models), hardware=any(run.level == "hardware" for run in different))
     notice(f"simulating: {len(different)} runs")
     made = pool.map(partial(make, inputs=inputs), different, done)
     return dict(zip(different, made, strict=True))

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stepsim import hardware
 from stepsim.collection import without_collection
 from stepsim.machine import Machine, load_machine
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
-from stepsim.simulation.case import Case, counting_of
-from stepsim.workloads import resolve
+from stepsim.simulation.case import Case, usual_machine
+from stepsim.simulation.case_columns import counting_of
+from stepsim.simulation.hardware_case import HardwareCase
+from stepsim.workloads import Data, resolve
 from stepsim.workloads.loading import Source, find_workload
 
 __all__ = ["Outcome", "machine_of", "make", "source_of", "weight_of"]
@@ -50,10 +53,13 @@ def source_of(run: Run) -> Source:
     return find_workload(run.workload, Path(run.folder))
 
 
-def machine_of(run: Run) -> Machine:
-    """The machine of a run. Raises MachineError."""
+def machine_of(run: Run) -> Machine | hardware.Machine:
+    """The machine of a run, of its level. Raises MachineError."""
     file = Path(run.folder, run.machine)
-    return load_machine(file if run.folder and file.is_file() else run.machine, run.changes)
+    named = file if run.folder and file.is_file() else run.machine
+    if run.level == "hardware":
+        return hardware.load_machine(named, run.changes)
+    return load_machine(named, run.changes)
 
 
 def weight_of(run: Run) -> float:
@@ -84,20 +90,33 @@ def _made(run: Run, inputs: Inputs) -> Outcome:
     begin = time.perf_counter()
     source, machine = source_of(run), machine_of(run)
     with source.user_code():
-        data = inputs.data(run, source.load())
-        resolved = resolve(
-            source.load(), run.parameters, machine=machine, config=run.config, data=[data]
-        )
+        workload = source.load()
+        data = inputs.data(run, workload)
     counting = counting_of(run.counting, run.config)
-    case = Case(source, resolved, data, machine, counting)
-    result = case.result(data)
-    measured = case.measures(result, data)
+    more: dict[str, Any] = {}
+    case: Case | HardwareCase
+    if isinstance(machine, hardware.Machine):
+        tile_level = load_machine(usual_machine(workload, run.config))
+        case = HardwareCase(_case(run, source, data, tile_level, counting), machine)
+        result = case.result()
+        more = {"memory_reads": result.hardware.reads}
+    else:
+        case = _case(run, source, data, machine, counting)
+        result = case.result(data)
     return Outcome(
         status=result.status,
         settings=case.describe(data),
-        measures=measured,
+        measures=case.measures(result, data) | more,
         program_hash=str(result.provenance["program_hash"]),
         wall_seconds=result.wall_seconds,
         seconds=time.perf_counter() - begin,
         problem="" if result.diagnosis is None else str(result.diagnosis),
     )
+
+
+def _case(run: Run, source: Source, data: Data, machine: Machine, counting: str) -> Case:
+    with source.user_code():
+        resolved = resolve(
+            source.load(), run.parameters, machine=machine, config=run.config, data=[data]
+        )
+    return Case(source, resolved, data, machine, counting)

@@ -22,7 +22,7 @@ __all__ = [
 MEASURED: Final = (
     "cycles", "offchip_bytes", "onchip_bytes", "flops", "padded_flops",
     "allocated_flops_per_cycle", "compute_utilization", "bandwidth_utilization",
-    "memory_requests", "engine_steps",
+    "memory_requests", "bus_bytes", "engine_steps",
 )  # fmt: skip
 """What is measured of a run."""
 
@@ -36,10 +36,18 @@ PARAMETERS: Final = {
 }
 """What runs of the paper differ in, whatever their workload."""
 
+LEVEL: Final = field(
+    "level", _TEXT, "", "tile: operators on logical tiles; hardware: units on tiles of 16 x 16"
+)
+
+READS: Final = field(
+    "memory_reads", _INT, "requests", "reads among the off-chip requests, at the hardware level"
+)
+
 _OURS: Final = (
     "figure", "point_id", "workload", "model", "batch", "trace", "series", "kv_class",
-    *PARAMETERS.values(), "machine", "closure_slack", "counting", "status", *MEASURED, "ratio",
-    "ratio_of", "program_hash",
+    *PARAMETERS.values(), LEVEL, "machine", "closure_slack", "counting", "status", *MEASURED, READS,
+    "ratio", "ratio_of", "program_hash",
 )  # fmt: skip
 
 TIMES: Final = (COLUMNS["wall_seconds"], COLUMNS["seconds"])
@@ -84,8 +92,8 @@ def own_schema(parameters: Mapping[str, pa.Field]) -> pa.Schema:
     shared = [] if "batch" in parameters else ["batch"]
     own = [
         "figure", "point_id", "series", "workload", "workload_digest", *parameters.values(),
-        *shared, "config", "counting", "trace", "layer", "step", "kv_class", "machine",
-        "machine_json", "closure_slack", "status", *MEASURED, "ratio", "ratio_of", "program_hash",
-        *TIMES,
+        *shared, "config", "counting", "trace", "layer", "step", "kv_class", LEVEL,
+        "machine", "machine_json", "closure_slack", "status", *MEASURED, READS, "ratio", "ratio_of",
+        "program_hash", *TIMES,
     ]  # fmt: skip
     return schema("reproduce.points", own)

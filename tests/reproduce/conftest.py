@@ -21,6 +21,7 @@ def invented(run: Run) -> Outcome:
         "compute_utilization": 7 / 64,
         "bandwidth_utilization": 3 / 1024,
         "memory_requests": 1,
+        "bus_bytes": 3 * number,
         "engine_steps": 1,
     }
     settings = {

@@ -102,8 +102,9 @@ def test_missing_points() -> None:
 
 
 def test_every_headline_of_the_table_is_recomputed() -> None:
-    known = {(h.figure, h.claim) for h in headlines()}
-    assert len(known) == len(headlines())
+    paper = [h for h in headlines() if not h.claim.startswith("(ours)")]
+    known = {(h.figure, h.claim) for h in paper}
+    assert len(known) == len(paper)
     table = {(h.figure, h.claim) for h in published().headlines}
     assert known <= table
     left = [claim for _, claim in table - known]
@@ -137,6 +138,11 @@ def test_hardware_is_compared_on_the_same_tilings() -> None:
         for row in headline_rows(rows, published(), headlines(), whole=False)
         if row["figure"] == "8"
     ]
-    assert [row["deviation"] for row in found] == [0, 0]
-    ours, theirs = FIGURES["8"].remarks(rows)
-    assert ours.removeprefix("ours") == theirs.removeprefix("published simulator")
+    assert [row.get("deviation") for row in found] == [0, 0, None, None, None, None]
+    ours, theirs, *refined = FIGURES["8"].remarks(rows)
+    assert ours.removeprefix("ours, tile level as published") == theirs.removeprefix(
+        "published simulator"
+    )
+    assert [line.split(" against")[0] for line in refined] == [
+        "ours, tile level with DRAM", "ours, hardware level",
+    ]  # fmt: skip

@@ -101,9 +101,9 @@ def test_worked_example(cli: Cli, example: Path, tmp_path: Path) -> None:
 
 
 def test_beside_a_figure_of_the_paper(example: Path, tmp_path: Path) -> None:
-    result = reproduce([str(example), "8"], tmp_path / "out")
-    assert list(result.figures) == ["8", "1"]
-    assert {row["counting"] for row in result.figures["8"]} == {"published"}
+    result = reproduce([str(example), "15"], tmp_path / "out")
+    assert list(result.figures) == ["15", "1"]
+    assert {row["counting"] for row in result.figures["15"]} == {"published"}
     assert {row["figure"] for row in result.headlines} >= {"1", "setup"}
 
 

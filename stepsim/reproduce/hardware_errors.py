@@ -1,0 +1,114 @@
+"""How far models are from the hardware of figure 8: the ladder to it, and what small changes do.
+
+What others found is shipped as ``hardware_errors.csv`` beside this file, every row with its source.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
+
+from stepsim.reproduce.figures.hardware import layer_run
+from stepsim.reproduce.points import Run
+from stepsim.reproduce.published import HardwareRow
+from stepsim.reproduce.runs import Outcome
+
+__all__ = ["Errors", "Model", "errors_of", "models", "noise"]
+
+_TURN: Final = "turn"
+"""Kind of the models that are the hardware with the first turn at another port."""
+
+
+class Errors(NamedTuple):
+    """Relative errors of cycles, in percent: mean and largest of absolute ones, and mean."""
+
+    mean: float
+    worst: float
+    bias: float
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of the hardware, and its errors as others found them.
+
+    Attributes
+    ----------
+    kind : ``ladder``, ``turn`` or ``change``.
+    step : name of a step of the ladder; empty for others.
+    words : what it is.
+    level, machine, changes : what is run.
+    mean, worst, bias : as the source gives them, in percent; empty where it does not.
+    source : where these are from.
+    """
+
+    kind: str
+    step: str
+    words: str
+    level: str
+    machine: str
+    changes: Mapping[str, int]
+    mean: str
+    worst: str
+    bias: str
+    source: str
+
+    def run(self, tiling: tuple[int, int]) -> Run:
+        """The layer with these rows and inner columns per tile."""
+        return layer_run(*tiling, machine=self.machine, level=self.level, changes=self.changes)
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """The models of the shipped table, in its order."""
+    file = resources.files("stepsim.reproduce").joinpath("hardware_errors.csv")
+    rows = csv.DictReader(file.read_text("utf-8").splitlines(), strict=True)
+    return tuple(
+        Model(
+            row["kind"], row["step"], row["model"], row["level"], row["machine"],
+            _changes(row["changes"]),
+            row["mean"], row["worst"], row["bias"], row["source"],
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+def _changes(text: str) -> dict[str, int]:
+    pairs = (change.partition("=") for change in text.split())
+    return {key: int(value) for key, _, value in pairs}
+
+
+def errors_of(
+    model: Model, measured: Mapping[tuple[int, int], HardwareRow], outcomes: Mapping[Run, Outcome]
+) -> Errors:
+    """Errors of a model against the cycles of the hardware, over all tilings that have some."""
+    return _summed(_relative([model], measured, outcomes))
+
+
+def noise(
+    measured: Mapping[tuple[int, int], HardwareRow], outcomes: Mapping[Run, Outcome]
+) -> Errors:
+    """What one turn of the arbiter at the start does: over all ports but the first, and tilings."""
+    turns = [model for model in models() if model.kind == _TURN]
+    return _summed(_relative(turns, measured, outcomes))
+
+
+def _relative(
+    chosen: Iterable[Model],
+    measured: Mapping[tuple[int, int], HardwareRow],
+    outcomes: Mapping[Run, Outcome],
+) -> list[float]:
+    return [
+        100 * (outcomes[model.run(tiling)].cycles / row.cycles - 1)
+        for model in chosen
+        for tiling, row in measured.items()
+    ]
+
+
+def _summed(errors: Sequence[float]) -> Errors:
+    absolute = [abs(error) for error in errors]
+    return Errors(math.fsum(absolute) / len(errors), max(absolute), math.fsum(errors) / len(errors))
