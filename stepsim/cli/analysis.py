@@ -193,6 +193,14 @@ def compare(
     markdown: Markdown = False,
     fail_above: FailAbove = None,
     allow_missing: AllowMissing = False,
+    ensemble: Annotated[
+        bool,
+        typer.Option(
+            "--ensemble",
+            help="Take differences of cycles within the spread of both ensembles for noise, also "
+            "for --fail-above.",
+        ),
+    ] = False,
 ) -> None:
     """Compare two runs, or two sweeps run by run: new failures first, then regressions.
 
@@ -205,9 +213,15 @@ def compare(
     from stepsim.cli.designs import show_against_baseline
     from stepsim.errors import ArgError
     from stepsim.sweep import compare as compare_sweeps
+    from stepsim.sweep.analysis.compare import OF_CYCLES
 
     if json and markdown:
         raise ArgError("--json and --markdown: only one can be printed; leave one out")
+    if ensemble and (baseline is not None or by is not None or metric not in OF_CYCLES):
+        raise ArgError(
+            "--ensemble is about cycles of the same runs; leave out --baseline and --by, and "
+            f"choose --metric among {', '.join(OF_CYCLES)}"
+        )
     if baseline is not None or by is not None:
         show_against_baseline(
             (before, after), metric, baseline, by, where=where, cost=cost, rows=rows, json=json,
@@ -218,11 +232,16 @@ def compare(
         raise ArgError("--where and --cost compare designs; give --baseline or --by as well")
     if after is None:
         raise ArgError("B: missing; name what to compare with, or a --baseline within A")
-    gate = Gate(metric, fail_above, allow_missing=allow_missing)
+    gate = Gate(metric, fail_above, allow_missing=allow_missing, ensemble=ensemble)
     if before.is_file() or after.is_file():
         compare_runs(before, after, gate, rows, json=json, markdown=markdown)
         return
     found = compare_sweeps(before, after, metric)
+    known = [change.noise for change in found.changes if change.noise is not None]
+    if ensemble and not known:
+        raise ArgError(
+            "--ensemble: no run of A and B has one in both; run the sweeps with the key ensemble"
+        )
     _note_missing(before, found.missing_before)
     _note_missing(after, found.missing_after)
     if found.remark:
@@ -240,7 +259,9 @@ def compare(
             "" if change.ratio is None else f"{change.ratio:.4f}",
             number(change.before),
             number(change.after),
-            change.label,
+            f"{change.label} (within noise)"
+            if change.noise and change.before != change.after
+            else change.label,
         ]
         for change in found.changes
     ]
@@ -262,6 +283,9 @@ def compare(
     show_table(["B / A", "A", "B", "run"], listed[:rows], folding="run")
     if len(listed) > rows:
         note(f"{len(listed) - rows:,} more; --rows N shows N of them, --json all")
+    if known:
+        noisy = f"{sum(known):,} of {counted(len(known), 'difference')}"
+        note(f"{noisy} within the spread of the ensembles (p5 to p95 overlap), that is noise")
     if found.new_failures:
         note(f'to see why they fail: stepsim query {after} "SELECT design, message FROM failures"')
     gate.close(regression)

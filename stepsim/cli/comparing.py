@@ -26,7 +26,8 @@ from stepsim.report.comparison import (
     text_table,
 )
 from stepsim.report.html.reading import RunTables, read_run
-from stepsim.results.columns import COUNTED, MEASURES
+from stepsim.results import ENDED
+from stepsim.results.columns import COUNTED, EVERY_MEASURE
 from stepsim.sweep.analysis.objectives import BETTER, COST, parse_objective
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Gate:
     metric : column of the runs; between groups of runs also ``p95_cycles`` or ``cost``.
     above : a percentage, as in ``1%``; None lets everything pass.
     allow_missing : whether runs of A that B does not have, or not yet, may pass.
+    ensemble : whether what is within the spread of both runs is noise, and passes.
 
     Raises
     ------
@@ -62,8 +64,10 @@ class Gate:
         *,
         grouped: bool = False,
         allow_missing: bool = False,
+        ensemble: bool = False,
     ) -> None:
         self.metric = metric
+        self.ensemble = ensemble
         judged = parse_objective(metric).metric if grouped else metric
         self.above = above
         self.allow_missing = allow_missing
@@ -97,7 +101,11 @@ class Gate:
         """A sentence on the regressions of a sweep; empty where there are none, or no gate."""
         if self.above is None:
             return ""
-        worse = sum(self.exceeded(change.before, change.after) for change in found.changes)
+        worse = sum(
+            self.exceeded(change.before, change.after)
+            for change in found.changes
+            if not (self.ensemble and change.noise)
+        )
         failing = len(found.new_failures)
         parts = [f"{worse:,} of {len(found.changes):,} runs worse by more than {self.above}"]
         parts += [f"{failing:,} newly failing"] * bool(failing)
@@ -121,14 +129,16 @@ class Gate:
         """As `of_sweeps`, of the rows of two runs."""
         if self.above is None:
             return ""
-        if after["status"] != "ok":
-            return f"B ended with status {after['status']}"
+        statuses = before["status"], after["status"]
+        if statuses != ("infeasible", "infeasible"):
+            if after["status"] != "ok":
+                return f"B ended with status {after['status']}"
+            if before["status"] != "ok":
+                return ""
         first, second = before[self.metric], after[self.metric]
-        if before["status"] != "ok":
-            return ""
         if second is None:
             return f"{self.metric} is unknown in B"
-        if not self.exceeded(first, second):
+        if not self.exceeded(first, second) or (self.ensemble and is_noise(before, after)):
             return ""
         if first is None:
             return f"{self.metric} is unknown in A"
@@ -173,6 +183,17 @@ def compare_runs(
     gate.close(compared.regression)
 
 
+def is_noise(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool | None:
+    """Whether the cycles of two runs differ within the spread of their ensembles.
+
+    None where one of them has none.
+    """
+    from stepsim.simulation.spread import overlap
+
+    ranges = [one.get(name) for one in (before, after) for name in ("cycles_p5", "cycles_p95")]
+    return None if None in ranges else overlap(*ranges)
+
+
 class _Compared:
     """Two runs: their metrics, what differs in what they depend on, and their stalls."""
 
@@ -180,7 +201,7 @@ class _Compared:
         self.before, self.after, self.gate = before, after, gate
         self.names = [
             name
-            for name in MEASURES
+            for name in EVERY_MEASURE
             if name in before.row and name in after.row and name not in _NOT_COMPARED
         ]
         if gate.metric not in self.names:
@@ -192,6 +213,12 @@ class _Compared:
         if len(countings) > 1:
             names = ", ".join(name for name in self.names if name in COUNTED)
             note(f"A and B count differently ({' and '.join(sorted(countings))}): {names}")
+        self.noise = is_noise(before.row, after.row) if self._whole else None
+        if gate.ensemble and self.noise is None:
+            raise ArgError(
+                "--ensemble: A and B must both have one; write them with stepsim run --ensemble N "
+                "--out FILE"
+            )
         self.regression = gate.of_runs(before.row, after.row)
         self.changed = provenance_changes(before.row["provenance"], after.row["provenance"])
         # Limits are no part of what a run depends on, until one of them stops it.
@@ -205,6 +232,7 @@ class _Compared:
         return {
             "metric": self.gate.metric,
             "regression": self.regression or None,
+            **({} if self.noise is None else {"noise": self.noise}),
             "status": {"before": first["status"], "after": second["status"]},
             "metrics": {
                 name: {"before": first[name], "after": second[name]} for name in self.names
@@ -219,7 +247,7 @@ class _Compared:
         verdict = f"**{metric} {self._change(metric)}**"
         if self.regression:
             verdict = f"**Regression**: {self.regression}."
-        elif not first["status"] == second["status"] == "ok":
+        elif not self._whole:
             verdict = f"A ended with status {first['status']}, B with {second['status']}."
         causes = "Nothing that a run depends on changed."
         if self.changed:
@@ -238,7 +266,7 @@ class _Compared:
     def _metrics(self) -> tuple[list[str], list[list[str]]]:
         """Column names and rows of a table; metrics that neither run has are left out."""
         statuses = [one.row["status"] for one in (self.before, self.after)]
-        told = [] if self._whole else [["status", *statuses, ""]]
+        told = [] if statuses == ["ok", "ok"] else [["status", *statuses, ""]]
         pairs = {name: (self.before.row[name], self.after.row[name]) for name in self.names}
         rows = [
             [self._title(name), *map(number_text, pair), self._change(name)]
@@ -250,12 +278,15 @@ class _Compared:
     @property
     def _whole(self) -> bool:
         """Whether both runs came to their end, so that their totals can be compared."""
-        return all(one.row["status"] == "ok" for one in (self.before, self.after))
+        return all(one.row["status"] in ENDED for one in (self.before, self.after))
 
     def _change(self, name: str) -> str:
         if not self._whole:
             return "not comparable"
-        return change_text(self.before.row[name], self.after.row[name])
+        told = change_text(self.before.row[name], self.after.row[name])
+        return (
+            f"{told}, within noise" if name == "cycles" and self.noise and told != "equal" else told
+        )
 
     def _title(self, name: str) -> str:
         unit = self.before.fields.field(name).metadata.get(b"unit", b"").decode()

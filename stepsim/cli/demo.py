@@ -120,7 +120,7 @@ def _table(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> pa.Table:
     import pyarrow as pa
 
     from stepsim.results.columns import schema
-    from stepsim.simulation.case import parameter_columns
+    from stepsim.simulation.case_columns import parameter_columns
     from stepsim.workloads import Moe
 
     known = parameter_columns(Moe)

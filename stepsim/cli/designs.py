@@ -54,10 +54,8 @@ def best(
     second = ""
     if whole.runner_up is not None:
         second = f"; next is {whole.runner_up}, {_share(whole.loss)} worse"
-    show(
-        f"best for all {whole.runs:,} runs by {found.objective.title}: {whole.label} "
-        f"({number(whole.value)}){second}\n"
-    )
+    over = "" if whole.runs == 1 else f"for all {whole.runs:,} runs "
+    show(f"best {over}by {found.objective.title}: {whole.label} ({number(whole.value)}){second}\n")
     if not found.groups:
         return
     show_table(

@@ -6,11 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.disturbing import disturbances
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.fifo_depths import machine_text, named_depths, with_depths
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from stepsim.results import Result
     from stepsim.simulation.case import Case
 
-__all__ = ["NO_PATH", "RunOptions", "limits_of", "nested", "run_choice", "settings_text"]
+__all__ = [
+    "NO_PATH", "RunOptions", "limits_of", "nested", "record_of", "run_choice", "settings_text",
+]  # fmt: skip
 
 NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
@@ -65,6 +68,39 @@ class RunOptions(RecordOptions):
             "and --out in `why`.",
         ),
     ] = False
+    level: Annotated[
+        Literal["tile", "hardware"],
+        typer.Option(
+            help="tile: operators fire on logical tiles; hardware: the units that they are made of "
+            "pass tiles of 16 x 16, cycle by cycle."
+        ),
+    ] = "tile"
+    hardware: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MACHINE|KEY=VALUE",
+            help="Machine of --level hardware: a name (see `stepsim machines`) or a YAML file; or "
+            "a change of a value of it; repeatable. (default: hdl)",
+        ),
+    ] = None
+
+    ensemble: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Simulate N disturbed runs as well, and say the spread of their cycles.",
+        ),
+    ] = None
+    ensemble_seed: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Seed of the disturbances. (default: 0)")
+    ] = None
+    disturb: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LOW:HIGH",
+            help="Bounds of a disturbance, as fifo.depth=0:2, or 0 for none; repeatable.",
+        ),
+    ] = None
 
 
 def run_choice(choice: Choice, options: RunOptions) -> int:
@@ -75,6 +111,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     if options.out is not None:
         check_output(options.out, ".parquet")
     options.check(options.out)
+    disturbed = disturbances(options)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)
@@ -82,6 +119,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         heartbeat.phase("building the program")
         case = choice.case(traces, machine, options.config, options.counting)
         from stepsim.report.busiest import busiest_units
+        from stepsim.results import ENDED
         from stepsim.simulation import Limits, warm_up
 
         options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
@@ -98,7 +136,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
             record=options.is_recorded,
         )
         busiest = busiest_units(result.tables.unit_columns)
-        record = _record(case, traces, result, busiest)
+        record = record_of(case, traces, result, busiest)
         found = None
         if options.why:
             heartbeat.phase("simulating changes")
@@ -109,6 +147,15 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
             heartbeat.phase("searching the least fix of the deadlock")
             fix = _fix(case, traces, result, limits)
         record["fix"] = None if fix is None else fix.to_dict()
+        spread = None
+        if disturbed is not None and result.status in ENDED:
+            from stepsim.simulation.ensembles import ensemble_of
+
+            heartbeat.phase("simulating disturbed runs")
+            spread = ensemble_of(
+                case.prepared, case.bound(traces.data), **disturbed, limits=Limits(**limits)
+            )
+            record |= {**spread.columns(), "ensemble": spread.to_dict()}
 
         @cache
         def segments() -> pa.Table | None:
@@ -117,7 +164,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         if options.out is not None:
             heartbeat.phase("writing")
             from stepsim.report.run_file import write_run
-            from stepsim.simulation.case import parameter_columns
+            from stepsim.simulation.case_columns import parameter_columns
 
             try:
                 write_run(
@@ -143,10 +190,13 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         _show(case, record, busiest, result, found)
         if found is None and fix is not None:
             _show_fix(fix)
+        if spread is not None:
+            show("", str(spread))
     for sentence in result.notes:
         note(sentence)
     if result.status != "ok":
-        note(f"run failed, {result.diagnosis}")
+        told = "infeasible" if result.status == "infeasible" else "run failed"
+        note(f"{told}, {result.diagnosis}")
         raise typer.Exit(RUN_FAILED)
     return int(result.cycles)
 
@@ -198,7 +248,7 @@ def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) ->
     return found.segments
 
 
-def _record(
+def record_of(
     case: Case, traces: Traces, result: Result, busiest: tuple[BusyUnit, ...]
 ) -> dict[str, Any]:
     """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""

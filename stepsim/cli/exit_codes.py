@@ -20,7 +20,8 @@ __all__ = [
 ]
 
 RUN_FAILED: Final = 1
-"""A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised."""
+"""A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised; or a design
+that was compiled does not fit the machine."""
 
 REGRESSED: Final = 1
 """`compare --fail-above` found a run that is worse than that, or that fails now."""
@@ -39,8 +40,8 @@ SIGNAL: Final = 128
 
 MEANINGS: Final = {
     0: "done",
-    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file), or "
-    "compare --fail-above found a regression",
+    RUN_FAILED: "the run failed (deadlock, failed unit, limit, an exception in a user's file), a "
+    "compiled design does not fit the machine, or compare --fail-above found a regression",
     BAD_INPUT: "bad input",
     WORKERS_LOST: "the workers of a sweep were lost",
     NOT_WRITTEN: "the disk is full or fails",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stepsim.cli.inputs import Traces
     from stepsim.cli.workload import Choice
     from stepsim.graph import Program
+    from stepsim.machine import Machine
     from stepsim.simulation.case import Case
 
 __all__ = ["ListOptions", "list_choice"]
@@ -38,9 +39,17 @@ class ListOptions:
             "--all", help="List the operators of all experts and regions, not only the first."
         ),
     ] = False
+    addresses: Annotated[
+        bool,
+        typer.Option(
+            "--addresses", help="Show where the tensors lie off chip, on a machine with a DRAM."
+        ),
+    ] = False
     json: Json = False
 
     def __post_init__(self) -> None:
+        if self.graph is not None and self.addresses:
+            raise ArgError("--graph and --addresses both choose what is printed; leave one out")
         if self.graph is not None and self.json:
             raise ArgError("--graph and --json both choose what is printed; leave one out")
 
@@ -52,6 +61,9 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
     program = case.built.program
     if options.graph is not None:
         typer.echo(program.to_dot() if options.graph == "dot" else program.to_mermaid())
+        return
+    if options.addresses:
+        _show_addresses(program, machine, options.json)
         return
     formulas, numbers = _formulas(case), _numbers(case, choice, traces)
     if options.json:
@@ -70,6 +82,37 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
     else:
         _show(case, formulas, numbers, options.every)
     for sentence in (*case.built.notes, *machine.notes):
+        note(sentence)
+
+
+def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
+    """Print the region of every tensor, and over how many channels its requests go."""
+    from stepsim.simulation import prepare
+
+    prepared = prepare(program, machine)
+    placed = prepared.address_map
+    rows = prepared.address_rows()
+    if as_json:
+        print_json({"capacity_bytes": placed.capacity, "tensors": rows})
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        used = sum(row["bytes"] for row in rows)
+        title = f"{program.name} on {machine.name}: {used:,} of {placed.capacity:,} bytes"
+        table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+        for name in ("tensor", "operators", "layout"):
+            table.add_column(name, overflow="fold")
+        for name in ("base", "bytes", "channels", "most loaded"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            table.add_row(
+                Text(row["tensor"]), Text(", ".join(row["operators"])), row["layout"],
+                f"{row['base']:#x}", f"{row['bytes']:,}", f"{row['channels']} of {row['of']}",
+                f"{row['most_loaded']:.1%}",
+            )  # fmt: skip
+        show(table)
+    for sentence in placed.assumptions:
         note(sentence)
 
 

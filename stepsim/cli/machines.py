@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from stepsim.cli.console import note, print_json, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stepsim import hardware
+    from stepsim.machine import Machine
+
+    AnyMachine: TypeAlias = Machine | hardware.Machine
 
 __all__ = ["machines"]
 
@@ -28,40 +37,65 @@ def machines(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the built-in machines, or print one."""
+    from stepsim import hardware
     from stepsim.errors import ArgError
-    from stepsim.machine import list_machines, load_machine, machine_json_schema, parse_overrides
+    from stepsim.machine import list_machines, load_machine, machine_json_schema
 
     if schema:
         print_json(machine_json_schema())
         return
     if show_name is not None:
-        from stepsim.lowering import timing_of
-
-        machine = load_machine(show_name, parse_overrides(overrides or []))
-        timing_of(machine)  # raises where no run could use it
-        if json:
-            print_json(machine.to_dict())
-        else:
-            typer.echo(machine.to_yaml(), nl=False)
-        for sentence in machine.notes:
-            note(sentence)
+        _show(show_name, overrides or [], json=json)
         return
     if overrides:
         raise ArgError("--set changes the machine that --show prints; add --show MACHINE")
-    known = [load_machine(name) for name in list_machines()]
+    tile: list[AnyMachine] = [load_machine(name) for name in list_machines()]
+    units: list[AnyMachine] = [hardware.load_machine(name) for name in hardware.list_machines()]
     if json:
         print_json(
             {
-                machine.name: {**machine.to_dict(), "peak_bandwidth": machine.peak_bandwidth}
-                for machine in known
+                one.name: {**one.to_dict(), "peak_bandwidth": one.peak_bandwidth, "level": level}
+                for level, known in (("tile", tile), ("hardware", units))
+                for one in known
             }
         )
         return
     from rich.table import Table
-    from rich.text import Text
 
     table = Table("machine", "what it is", box=None, pad_edge=False)
-    for machine in known:
+    _add_rows(table, tile)
+    table.add_row()
+    table.add_row("hardware", "with run --level hardware --hardware MACHINE", style="bold")
+    _add_rows(table, units)
+    show(table)
+
+
+def _add_rows(table: Table, machines: Sequence[AnyMachine]) -> None:
+    from rich.text import Text
+
+    for machine in machines:
         numbers = machine.summary().partition(": ")[2]
         table.add_row(machine.name, Text.assemble(machine.description, "\n", (numbers, "dim")))
-    show(table)
+
+
+def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:
+    """Print one machine, of whichever level has its name; a file is one of the tile level."""
+    from stepsim import hardware
+    from stepsim.hardware.loading import parse_overrides as parse_hardware_overrides
+    from stepsim.lowering import timing_of
+    from stepsim.machine import load_machine, parse_overrides
+
+    machine: AnyMachine
+    notes: Sequence[str] = ()
+    if name in hardware.list_machines():
+        machine = hardware.load_machine(name, parse_hardware_overrides(overrides))
+    else:
+        machine = load_machine(name, parse_overrides(overrides))
+        timing_of(machine)  # raises where no run could use it
+        notes = machine.notes
+    if json:
+        print_json(machine.to_dict())
+    else:
+        typer.echo(machine.to_yaml(), nl=False)
+    for sentence in notes:
+        note(sentence)

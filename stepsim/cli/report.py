@@ -9,6 +9,7 @@ import typer
 
 from stepsim.cli.console import note, show
 from stepsim.cli.options import check_output
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.report.html import RunTables, SweepTables
@@ -20,32 +21,68 @@ def report(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN.parquet|SWEEP_DIR",
-            help="What `stepsim run --out` or `stepsim sweep --out` wrote.",
+            metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR",
+            help="What `stepsim run --out` or `stepsim sweep --out` wrote; a plan is run for it.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path(
         "report.html"
     ),
 ) -> None:
-    """Write one HTML page that shows a run or a sweep; it needs no network."""
+    """Write one HTML page that shows a run, a sweep or a plan; it needs no network."""
     from stepsim.report.html import (
         read_run,
         require_plotly,
         sweep_document,
         write_page,
     )
+    from stepsim.workloads.plans import plan_file
 
     check_output(out, ".html")
     require_plotly()
-    if source.is_dir():
-        document: dict[str, Any] = sweep_document(_sweep_tables(source))
+    if plan_file(str(source)) is not None:
+        document: dict[str, Any] = _plan_document(source)
+    elif source.is_dir():
+        document = sweep_document(_sweep_tables(source))
         if document["missing"]:
             note(f"{source}: {document['missing']:,} runs are not done yet")
     else:
         document = _run_document(read_run(source))
     size = write_page(out, document)
     show(f"wrote {out}, {size / 1e6:.1f} MB")
+
+
+def _plan_document(source: Path) -> dict[str, Any]:
+    """Of a plan, which is run for it.
+
+    Raises
+    ------
+    ArgError : the plan has several groups, or needs a routing; runs of it can be shown.
+    """
+    from tempfile import TemporaryDirectory
+
+    from stepsim.cli.execution import RunOptions, run_choice
+    from stepsim.cli.workload import command_of
+    from stepsim.report.html import read_run
+    from stepsim.workloads.loading import find_workload
+
+    plan: Any = find_workload(str(source.resolve())).load()
+    if plan.inputs or len(plan.plan.graph.groups) > 1:
+        needed = "--routing FILE" if plan.inputs else "--group N"
+        raise ArgError(
+            f"{source}: the plan is run with {needed}; write a run, and its page: stepsim run "
+            f"{source} {needed} --record --out run.parquet, stepsim report run.parquet"
+        )
+
+    def perform(choice: Any, options: Any) -> None:
+        run_choice(choice, options)
+
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run.parquet"
+        command_of(str(source.resolve()), RunOptions, perform).main(
+            ["--record", "--out", str(run)], prog_name="stepsim report", standalone_mode=False
+        )
+        return _run_document(read_run(run))
 
 
 def _run_document(tables: RunTables) -> dict[str, Any]:

@@ -84,7 +84,8 @@ class Choice:
         ------
         ArgError : parameters are wrong or do not fit the traces; all problems are told.
         """
-        from stepsim.simulation.case import Case, counting_of
+        from stepsim.simulation.case import Case
+        from stepsim.simulation.case_columns import counting_of
         from stepsim.workloads.resolve import resolve
 
         try:
@@ -209,7 +210,7 @@ def _is_broken(text: str) -> bool:
 
 def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) -> None:
     """Refuse parameters with the name of another option or of a column of results."""
-    from stepsim.simulation.case import parameter_columns
+    from stepsim.simulation.case_columns import parameter_columns
 
     taken = {field.name for group in groups for field in fields(group)}
     for name in fields_of(workload):

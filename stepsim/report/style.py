@@ -151,10 +151,15 @@ def _open(color: str, mark: str) -> dict[str, Any]:
     }
 
 
-def legend(figure: Figure, entries: Sequence[Any], *, compared: bool) -> None:
-    """One legend below all panels; published marks only if there are any."""
+def legend(
+    figure: Figure, entries: Sequence[Any], *, compared: bool, columns: int | None = None
+) -> None:
+    """One legend below all panels, in one row where no number of columns is given.
+
+    Published marks are shown only if there are any.
+    """
     shown = [e for e in entries if compared or e.get_label() not in ("published", "HDL")]
-    figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
+    figure.legend(handles=shown, loc="outside lower center", ncols=columns or len(shown))
 
 
 def logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:

@@ -27,6 +27,12 @@ def run_table(row: Row, title: str) -> Table:
     table.add_row("status", Text(status, _STYLES.get(status, "bold red")), "")
     time = row.get("milliseconds")
     table.add_row("cycles", _number(row["cycles"]), "" if time is None else f"{time:.4g} ms")
+    if row.get("energy_joules") is not None:
+        table.add_row("energy", f"{row['energy_joules']:.4g}", f"J: {_energy_shares(row)}")
+    if row.get("edp") is not None:
+        table.add_row("energy-delay product", f"{row['edp']:.4g}", "J s")
+    if row.get("tokens_per_second") is not None:
+        table.add_row("speed", f"{row['tokens_per_second']:,.1f}", "tokens/s")
     table.add_row("off-chip traffic", _number(row["offchip_bytes"]), "bytes")
     known = row["onchip_bytes"] is not None
     table.add_row("on-chip memory", _number(row["onchip_bytes"]), "bytes" * known)
@@ -100,6 +106,17 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table
             f"{row['wall_seconds']:.2f}",
         )
     return table
+
+
+def _energy_shares(row: Row) -> str:
+    """Where energy goes, in words."""
+    parts = ("offchip", "onchip", "fifo", "compute", "static")
+    words = ("off chip", "on chip", "FIFOs", "compute", "static")
+    total = row["energy_joules"]
+    return ", ".join(
+        f"{_percent(row[f'energy_{part}_joules'] / total if total else None)} {word}"
+        for part, word in zip(parts, words, strict=True)
+    )
 
 
 def _padding_share(row: Row) -> float | None:

@@ -86,8 +86,7 @@ MOE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "machine": (
         {"machine": "sda1024"},
-        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: sda-1024, "
-        "sda-2026, sda-hdl, u55c; ",
+        "unknown machine 'sda1024'; did you mean 'sda-1024'? Known machines: hdl-arbiter, ",
     ),
     "machine key": (
         {"set": "channels=4"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 FROM_THERE = dict.fromkeys(("batch", "hidden", "intermediate"))
 
 
@@ -62,3 +64,10 @@ def test_inspect_has_numbers_at_once(feed) -> None:
         assert seen["numbers"][name] == ran[name]
     assert seen["formulas"]["offchip_bytes"] == str(ran["offchip_bytes"])
     assert "matmul_gate" in feed(command="inspect").out
+
+
+def test_allocated_compute_is_what_the_machine_gives_every_operator(feed) -> None:
+    stated = feed("--json", "--set", "compute.unit_flops_per_cycle=8192").json()
+    assert stated["allocated_flops_per_cycle"] == 5 * 8192
+    rate = stated["flops"] / stated["cycles"]
+    assert stated["compute_utilization"] == pytest.approx(rate / (5 * 8192))

@@ -54,7 +54,8 @@ def read_run(path: str | Path) -> RunTables:
 
     Raises
     ------
-    ReportError : a file is missing, cannot be read, is not of a run, or of another than the rest.
+    ReportError : a file is missing, cannot be read, is not of a run at the tile level, or of
+        another run than the rest.
     """
     place = Path(path)
     table = _read(place, "the run")
@@ -66,6 +67,12 @@ def read_run(path: str | Path) -> RunTables:
             "name the file that `stepsim run --out FILE.parquet` or Result.to_parquet wrote"
         )
     row = {name: _decoded(place, name, value) for name, value in table.to_pylist()[0].items()}
+    if row["provenance"].get("level") == "hardware":
+        raise ReportError(
+            f"{place}: expected a run at the level of tiles, found one at the hardware level, "
+            "whose units have no stall breakdown; its tables can be read as Parquet. Run it "
+            "without --level hardware, as with --machine hdl-arbiter, to see it here"
+        )
     beside = {name: _table(neighbor(place, name), name) for name in _NEEDED}
     others = {
         name: _read(neighbor(place, name), f"the {name}")
