@@ -17,7 +17,8 @@ from stepsim.reproduce.figures import points_of
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
 from stepsim.reproduce.runs import machine_of, source_of
-from stepsim.simulation.case import Case, counting_of
+from stepsim.simulation.case import Case
+from stepsim.simulation.case_columns import counting_of
 from stepsim.workloads import resolve
 
 __all__ = ["line_of"]

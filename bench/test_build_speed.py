@@ -79,8 +79,8 @@ def test_a_layer_of_128_experts_is_built_and_prepared(tile: Any) -> None:
 
 
 def test_another_routing_costs_little_beyond_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = _Timed(driver.run)
-    monkeypatch.setattr(driver, "run", engine)
+    engine = _Timed(driver.engine_of("published"))
+    monkeypatch.setattr(driver, "engine_of", lambda model: engine)
     case = _layer(32)
     program = case.built.program
     beyond = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepsim._version import MODEL_VERSION, __version__
 
 if TYPE_CHECKING:
-    from stepsim import itensor
+    from stepsim import dram, hardware, itensor
     from stepsim.compiler.plan import Plan
     from stepsim.errors import *  # noqa: F403
     from stepsim.explain import (
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from stepsim.results.raw_events import write_events
     from stepsim.simulation import (
         Case,
+        Ensemble,
         Limits,
         Prepared,
         Progress,
         Variant,
+        ensemble,
         make_case,
         prepare,
         run_functional,
@@ -75,8 +77,8 @@ _ROOMS = {
     "stepsim.results": ("Result",),
     "stepsim.results.raw_events": ("write_events",),
     "stepsim.simulation": (
-        "Case", "Limits", "Prepared", "Progress", "Variant", "make_case", "prepare",
-        "run_functional", "simulate", "simulate_many",
+        "Case", "Ensemble", "Limits", "Prepared", "Progress", "Variant", "ensemble", "make_case",
+        "prepare", "run_functional", "simulate", "simulate_many",
     ),
     "stepsim.trace_io": ("read_routing", "synthetic_routing"),
     "stepsim.workloads": (
@@ -84,7 +86,7 @@ _ROOMS = {
         "Swiglu", "Workload",
     ),
 }  # fmt: skip
-_MODULES = ("itensor",)
+_MODULES = ("dram", "hardware", "itensor")
 """Rooms that are reached whole, as ``st.itensor.converter``."""
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -100,6 +102,7 @@ __all__ = [
     "Data",
     "DeadlockFix",
     "Decoder",
+    "Ensemble",
     "FifoSizes",
     "FunctionalResult",
     "Limits",
@@ -120,7 +123,10 @@ __all__ = [
     "__version__",
     "compile",
     "critical_path",
+    "dram",
+    "ensemble",
     "fix_deadlock",
+    "hardware",
     "itensor",
     "list_machines",
     "load_machine",

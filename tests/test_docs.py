@@ -302,6 +302,25 @@ def test_timeline_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(names["table"]) == 4
 
 
+def test_dram_page() -> None:
+    assert len(run_examples("dram.md")["rates"]) == 2
+
+
+def test_hardware_page(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (DOCS / "hardware.md").read_text(encoding="utf-8")
+    run_examples("hardware.md")
+    assert capsys.readouterr().out == "".join(
+        re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
+    )
+
+
+@pytest.mark.slow
+def test_addresses_page() -> None:
+    names = run_examples("addresses.md")
+    together, apart, as_rows = names["together"], names["apart"], names["as_rows"]
+    assert len({together.cycles, apart.cycles, as_rows.cycles}) > 1
+
+
 def test_machines_page() -> None:
     assert run_examples("machines.md")["machine"].peak_bandwidth == 512
 
