@@ -45,7 +45,7 @@ def test_commands(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str
     assert len(commands) == 18
     for command in commands:
         # One figure stands for all of them: they take their time on a busy machine.
-        command = command.replace("reproduce all", "reproduce 13")
+        command = command.replace("reproduce all", "reproduce 8")
         with pytest.raises(SystemExit) as ended:
             main(shlex.split(command)[1:])
         assert ended.value.code in (0, None), (command, capsys.readouterr().err)
