@@ -1,4 +1,4 @@
-"""No circle of imports, not even one inside functions; and nothing heavy that is not needed."""
+"""No circular import, not even one inside functions; and nothing heavy that is not needed."""
 
 from __future__ import annotations
 

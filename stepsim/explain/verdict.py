@@ -337,15 +337,15 @@ def unfinished(diagnosis: Diagnosis) -> Verdict:
     """The verdict on a run that is not ok."""
     if diagnosis.status == "deadlock":
         full = diagnosis.deepen
-        circle = len(diagnosis.circular_wait)
-        if circle > 1:
-            told = f"a deadlock: a circular wait of {circle} units"
-        elif circle:
+        waiting = len(diagnosis.circular_wait)
+        if waiting > 1:
+            told = f"a deadlock: a circular wait of {waiting} units"
+        elif waiting:
             told = f"a deadlock: {diagnosis.circular_wait[0].unit} waits for itself"
         else:
             told = "a deadlock: a token is awaited that is never sent"
-        more = len(diagnosis.waits) - circle
-        if circle and more:
+        more = len(diagnosis.waits) - waiting
+        if waiting and more:
             told += f", {more} more {'are' if more > 1 else 'is'} blocked as well"
         told += f", with {', '.join(full[:3])} full" if full else ""
         return _made("deadlock", ", ".join(full), told)
