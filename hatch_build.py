@@ -25,7 +25,7 @@ class PlatformWheel(BuildHookInterface[Any]):
             return
         self._made = tempfile.TemporaryDirectory(prefix="stepsim-wheel-")
         subprocess.run(
-            [sys.executable, "-m", "stepsim.kernels.shipping", self._made.name],
+            [sys.executable, "-m", "stepsim.kernels.build.shipping", self._made.name],
             cwd=self.root, env={**os.environ, "PYTHONPATH": self.root}, check=True,
         )  # fmt: skip
         for path in Path(self._made.name).iterdir():

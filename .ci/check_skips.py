@@ -40,8 +40,8 @@ _NEVER = {
 _NEEDED = (
     "tests.report.html.test_browser::",
     "tests.test_notebooks::test_a_notebook_runs[",
-    "tests.compiler.test_torch_import::",
-    "tests.compiler.test_onnx_import::",
+    "tests.design.operators.test_torch_import::",
+    "tests.design.operators.test_onnx_import::",
 )
 """How the names of tests begin of which some must have run."""
 

@@ -114,7 +114,7 @@ def _measure(kind: str, names: Sequence[str]) -> dict[str, float]:
 def _part(part: str, names: Sequence[str]) -> None:
     """What a child process does."""
     from bench.measures import MEASURES
-    from stepsim.simulation.warm_up import ensure_compiled, warm_up
+    from stepsim.simulation import ensure_compiled, warm_up
 
     if part == "compile":
         ensure_compiled()

@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.tune_share import BATCH, SEEDS
-from stepsim.sweep import open_table, read_designs, run_sweep
-from stepsim.sweep.search.proposals import Sampler, make_proposals
-from stepsim.sweep.search.space import Place, Space
+from stepsim.sweep import Place, Sampler, Space, make_proposals, open_table, read_designs, run_sweep
 
 __all__ = ["GRID", "LANES", "MEMORY", "evaluations", "outcomes"]
 

@@ -12,13 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from stepsim.explain.sizing import sized
-from stepsim.reproduce.figures import points_of
-from stepsim.reproduce.inputs import Inputs
-from stepsim.reproduce.points import Run
-from stepsim.reproduce.runs import machine_of, source_of
-from stepsim.simulation.case import Case
-from stepsim.simulation.case_columns import counting_of
+from stepsim.reproduce import Inputs, Run, machine_of, points_of, source_of
+from stepsim.simulation import Case, counting_of
+from stepsim.sizing import sized
 from stepsim.workloads import resolve
 
 __all__ = ["line_of"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.networks import chain, ladder, merge, random_loads
-from stepsim.kernels.driver import execute
+from stepsim.kernels import execute
 from stepsim.lowering import Network, build_image
 from stepsim.simulation import prepare, simulate, simulate_many
 from stepsim.workloads import Attention, Data, Moe

@@ -20,7 +20,7 @@ import pytest
 
 import stepsim as st
 from stepsim.kernels import driver
-from stepsim.simulation.case import make_case
+from stepsim.simulation import make_case
 from stepsim.workloads import Data
 
 _TURNS = 5

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from stepsim.dram import random_blocks, sequential, spec_of
-from stepsim.kernels.dram.table import dram_words
-from stepsim.kernels.dram.traffic import new_traffic, run_traffic
+from stepsim.kernels import dram_words, new_traffic, run_traffic
 
 _TURNS = 5
 _MEGABYTE = 1 << 20

@@ -8,7 +8,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.networks import chain
-from stepsim.kernels.driver import execute
+from stepsim.kernels import execute
 from stepsim.lowering import build_image
 
 FIRINGS = 3_000_000

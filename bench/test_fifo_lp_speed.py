@@ -5,8 +5,15 @@ from __future__ import annotations
 import time
 from random import Random
 
-from stepsim.compiler.fifo_lp import intervals, lower_bounds, path_delays, planned_depths
-from stepsim.compiler.fifo_network import Fifo, FifoNetwork, SteppingKernel
+from stepsim.sizing import (
+    Fifo,
+    FifoNetwork,
+    SteppingKernel,
+    intervals,
+    lower_bounds,
+    path_delays,
+    planned_depths,
+)
 
 KERNELS, FIFOS = 120, 200
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.kernels.batch_driver import execute_batch
-from stepsim.simulation.case import make_case
+from stepsim.kernels import execute_batch
+from stepsim.simulation import make_case
 from stepsim.workloads import Data
 from tests.simulation.test_many import choices, two_experts
 

@@ -22,10 +22,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from stepsim.graph import Program, linear_load, spec
-from stepsim.kernels.calendar import next_unit, pop_unit
-from stepsim.kernels.driver import execute, state_of
-from stepsim.kernels.layout import INFINITY
-from stepsim.kernels.memory.dispatch import MEMORY_MODELS
+from stepsim.kernels import INFINITY, MEMORY_MODELS, execute, next_unit, pop_unit, state_of
 from stepsim.lowering import Image, TimingParams, build_image
 from stepsim.machine import load_machine
 from stepsim.simulation import prepare

@@ -9,7 +9,7 @@ from random import Random
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.networks import merge_at_once, reassemble
-from stepsim.kernels.driver import execute
+from stepsim.kernels import execute
 from stepsim.lowering import Image, Network, build_image
 
 TOKENS = 400_000

@@ -12,11 +12,9 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.networks import chain, random_loads
-from stepsim.kernels.driver import execute
-from stepsim.kernels.recorded import Journal
+from stepsim.kernels import Journal, execute
 from stepsim.lowering import Image, build_image
-from stepsim.simulation import prepare
-from stepsim.simulation.record import record_of
+from stepsim.simulation import prepare, record_of
 from stepsim.workloads import Data, Moe
 from tests.simulation.test_many import choices, two_experts
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.networks import sources
-from stepsim.kernels.driver import state_of
+from stepsim.kernels import state_of
 from stepsim.lowering import Network, build_image
 
 UNITS, TOKENS = 10_000, 10_000_000

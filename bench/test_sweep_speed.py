@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stepsim.sweep import SweepProgress, plan_sweep, run_sweep
-from stepsim.sweep.backends import LocalBackend
+from stepsim.sweep import LocalBackend, SweepProgress, plan_sweep, run_sweep
 from tests.sweep.support import QWEN_TILES
 
 _TURNS = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from stepsim.explain.path import critical_path
-from stepsim.report.perfetto import TimelineFile, write_perfetto
+from stepsim.explain import critical_path
+from stepsim.report import TimelineFile, write_perfetto
 from stepsim.simulation import prepare
 from stepsim.workloads import Data, Moe
 from tests.parity.points import all_points, routing_indices

@@ -17,10 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stepsim.sweep import open_table, read_designs, run_sweep
-from stepsim.sweep.analysis import frontier
-from stepsim.sweep.search.proposals import Sampler, make_proposals
-from stepsim.sweep.search.space import Place, Space
+from stepsim.sweep import (
+    Place,
+    Sampler,
+    Space,
+    frontier,
+    make_proposals,
+    open_table,
+    read_designs,
+    run_sweep,
+)
 
 __all__ = ["GRID", "TILES", "Share", "outcomes", "share"]
 

@@ -21,27 +21,27 @@ from stepsim import graph
 from stepsim.graph import fn
 
 FAMILIES = {
-    "stepsim.graph.ops.linear_load": "Off-chip memory operators",
-    "stepsim.graph.ops.offchip": "Off-chip memory operators",
-    "stepsim.graph.ops.random_access": "Off-chip memory operators",
-    "stepsim.graph.ops.onchip": "On-chip memory operators",
-    "stepsim.graph.ops.routing": "Routing and merging operators",
-    "stepsim.graph.ops.merging": "Routing and merging operators",
-    "stepsim.graph.ops.dealing": "Routing and merging operators",
-    "stepsim.graph.ops.selecting": "Routing and merging operators",
-    "stepsim.graph.ops.scans": "Higher-order operators",
-    "stepsim.graph.ops.group_results": "Higher-order operators",
-    "stepsim.graph.ops.higher_order": "Higher-order operators",
-    "stepsim.graph.ops.reductions": "Higher-order operators",
-    "stepsim.graph.ops.flat_map": "Higher-order operators",
-    "stepsim.graph.ops.shape": "Shape operators",
-    "stepsim.graph.ops.reshape": "Shape operators",
-    "stepsim.graph.ops.repeats": "Shape operators",
-    "stepsim.graph.ops.references": "Shape operators",
+    "stepsim.graph.ops.memory.linear_loads": "Off-chip memory operators",
+    "stepsim.graph.ops.memory.offchip": "Off-chip memory operators",
+    "stepsim.graph.ops.memory.random_access": "Off-chip memory operators",
+    "stepsim.graph.ops.memory.onchip": "On-chip memory operators",
+    "stepsim.graph.ops.routing.partitioning": "Routing and merging operators",
+    "stepsim.graph.ops.routing.merging": "Routing and merging operators",
+    "stepsim.graph.ops.routing.fixed_order": "Routing and merging operators",
+    "stepsim.graph.ops.routing.selecting": "Routing and merging operators",
+    "stepsim.graph.ops.higher_order.scans": "Higher-order operators",
+    "stepsim.graph.ops.higher_order.group_results": "Higher-order operators",
+    "stepsim.graph.ops.higher_order.maps": "Higher-order operators",
+    "stepsim.graph.ops.higher_order.reductions": "Higher-order operators",
+    "stepsim.graph.ops.flat_map.flat_maps": "Higher-order operators",
+    "stepsim.graph.ops.shape.levels": "Shape operators",
+    "stepsim.graph.ops.shape.chunks": "Shape operators",
+    "stepsim.graph.ops.shape.repeats": "Shape operators",
+    "stepsim.graph.ops.shape.references": "Shape operators",
     "stepsim.graph.ops.sources": "Sources and sinks",
-    "stepsim.graph.ops.numbers": "Sources and sinks",
-    "stepsim.graph.routing_table": "Sources and sinks",
-    "stepsim.graph.feedback": "Sources and sinks",
+    "stepsim.graph.ops.flat_map.numbers": "Sources and sinks",
+    "stepsim.graph.ops.routing.routing_table": "Sources and sinks",
+    "stepsim.graph.ops.feedback": "Sources and sinks",
     "stepsim.graph.types": "Tensors and element types",
     "stepsim.graph.functions.define": "Functions of your own",
     "stepsim.graph.graph_file.reader": "Programs as files and units",
@@ -50,9 +50,9 @@ FAMILIES = {
 """Headings of modules, in the order of the index; others use the head of their docstring."""
 
 FUNCTION_FAMILIES = {
-    "stepsim.graph.ops.flat_map": "Stream functions (st.fn)",
-    "stepsim.graph.ops.cutting": "Stream functions (st.fn)",
-    "stepsim.graph.ops.numbers": "Stream functions (st.fn)",
+    "stepsim.graph.ops.flat_map.flat_maps": "Stream functions (st.fn)",
+    "stepsim.graph.ops.flat_map.cutting": "Stream functions (st.fn)",
+    "stepsim.graph.ops.flat_map.numbers": "Stream functions (st.fn)",
     "stepsim.graph.accumulation": "Initial states of accumulations (st.fn)",
 }
 """Headings of modules whose own head does not fit their functions."""
@@ -96,7 +96,11 @@ class Subject:
     def is_operator(self) -> bool:
         """A function that adds operators to a program."""
         name = self.module.__name__
-        places = ("stepsim.graph.ops.", "stepsim.graph.feedback", "stepsim.graph.routing_table")
+        places = (
+            "stepsim.graph.ops.",
+            "stepsim.graph.ops.feedback",
+            "stepsim.graph.ops.routing.routing_table",
+        )
         return inspect.isfunction(self.thing) and "." not in self.path and name.startswith(places)
 
     @property

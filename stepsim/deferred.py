@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["deferred", "names_of"]
+__all__ = ["deferred", "door"]
 
 
 class _Deferred(ModuleType):
@@ -26,21 +27,35 @@ def deferred(name: str) -> Any:
     return _Deferred(name)
 
 
-def names_of(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that imports its modules when their names are first used.
+def door(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that offers what its stub lists.
 
-    Parameters
-    ----------
-    rooms : what the package offers, by the module of it; no name may be that of a module, since
-        importing that would set it.
+    ``__init__.pyi`` beside the file of the package is a list of ``from module import name as name``
+    and nothing else: type checkers read it, and so does this. A name imports its module when it is
+    first used. Importing a module of the package sets its name, so that no name of the list may be
+    that of a module.
     """
-    homes = {name: room for room, names in rooms.items() for name in names}
+    homes: dict[str, tuple[str, str]] = {}
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    for statement in ("\n" + stub).split("\nfrom ")[1:]:
+        module, _, names = statement.partition(" import ")
+        for pair in names.strip("() \n").split(","):
+            name, _, offered = pair.partition(" as ")
+            if offered:
+                homes[offered.strip()] = module, name.strip()
+    offers = sorted(homes)
 
     def lookup(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        module, inner = homes[name]
+        if module == package:
+            value: Any = import_module(f"{package}.{inner}")
+        else:
+            value = getattr(import_module(module), inner)
         setattr(sys.modules[package], name, value)
         return value
 
-    return lookup
+    return lookup, lambda: list(offers), offers

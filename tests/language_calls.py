@@ -10,8 +10,8 @@ import sympy
 
 import stepsim as st
 from stepsim.graph import fn
-from stepsim.graph.current import CURRENT_PROGRAM
-from stepsim.graph.dims import Kind
+from stepsim.graph.programs.current import CURRENT_PROGRAM
+from stepsim.graph.sizes.dims import Kind
 
 __all__ = ["LANGUAGE", "Call", "Table", "here", "x"]
 

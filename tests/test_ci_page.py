@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stepsim.kernels.cache_key import cache_directory
+from stepsim.kernels.build.cache_key import cache_directory
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ SHELL = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
 (MESSAGE,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
 GITHUB, GITLAB = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
 
-_PYTEST = "-m pytest -p stepsim.testing.plugin -p xdist -p no:cacheprovider"
+_PYTEST = "-m pytest -p stepsim.pytest_plugin.plugin -p xdist -p no:cacheprovider"
 _SHIMS = {
     "stepsim": f'exec {sys.executable} -m stepsim "$@"',
     "pytest": f'exec {sys.executable} {_PYTEST} "$@"',

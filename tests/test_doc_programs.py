@@ -16,14 +16,18 @@ import pytest
 
 import stepsim as st
 from stepsim import graph
-from stepsim.lowering.registry import REGISTRY
+from stepsim.lowering.rows.registry import REGISTRY
 
 DOCS = Path(__file__).parents[1] / "docs"
 PROGRAMS = sorted(path.name for path in (DOCS / "programs").glob("*.md") if path.stem != "index")
 PAGES = [*(f"programs/{name}" for name in PROGRAMS), "functions.md", "nn.md"]
 
 _BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", flags=re.DOTALL)
-_PLACES = ("stepsim.graph.ops.", "stepsim.graph.feedback", "stepsim.graph.routing_table")
+_PLACES = (
+    "stepsim.graph.ops.",
+    "stepsim.graph.ops.feedback",
+    "stepsim.graph.ops.routing.routing_table",
+)
 
 OPERATORS = {
     name: thing

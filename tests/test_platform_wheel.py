@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stepsim.kernels.processors import LEVELS, levels_that_run
-from stepsim.kernels.settings import is_jit_disabled
+from stepsim.kernels.build.processors import LEVELS, levels_that_run
+from stepsim.kernels.build.settings import is_jit_disabled
 
 ROOT = Path(__file__).parents[1]
 
@@ -39,7 +39,7 @@ units = (
 stored = run.is_stored()
 result = execute(build_image(Network(units, (ChannelSpec("tiles", 2),))))
 how = run.origin
-heavy = {"numba", "llvmlite", "stepsim.kernels.compiling"} & set(sys.modules)
+heavy = {"numba", "llvmlite", "stepsim.kernels.build.compiling"} & set(sys.modules)
 print(stored, result.finished, how.how, how.processor, sorted(heavy))
 """
 
@@ -86,7 +86,7 @@ def test_the_first_run_compiles_nothing(installed: Path) -> None:
         "st.simulate(p)\nstored ="
     )  # fmt: skip
     assert _run(installed, code)[-1].startswith(f"True True installed {level} ")
-    assert "stepsim.kernels.compiling" not in _run(installed, code)[-1]
+    assert "stepsim.kernels.build.compiling" not in _run(installed, code)[-1]
     assert not (installed.parent / "cache").exists()
 
 
@@ -114,7 +114,7 @@ def test_damaged_code_is_compiled_anew(installed: Path) -> None:
 def test_a_recorded_run_compiles_nothing(installed: Path) -> None:
     code = RUN.replace(
         "from stepsim.kernels.engine import run",
-        "from stepsim.kernels.recorded import Journal, run_recorded as run",
+        "from stepsim.kernels.recording.recorded import Journal, run_recorded as run",
     ).replace("2),))))", "2),))), journal=Journal())")
     assert "journal=" in code
     assert _run(installed, code) == [f"True True installed {levels_that_run()[0]} []"]

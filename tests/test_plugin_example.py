@@ -80,7 +80,7 @@ def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:
 
 
 def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path) -> None:
-    code = "from stepsim.kernels.cache_key import cache_directory; print(cache_directory())"
+    code = "from stepsim.kernels.build.cache_key import cache_directory; print(cache_directory())"
 
     def key(path: str) -> str:
         done = subprocess.run(
@@ -93,7 +93,7 @@ def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path)
 
 
 def test_sweeps_depend_on_the_plugins_of_the_engine(site: Path) -> None:
-    code = "from stepsim.sweep.plan import versions; print(*versions(), sep=chr(10))"
+    code = "from stepsim.sweep.planning.plan import versions; print(*versions(), sep=chr(10))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"},

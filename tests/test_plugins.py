@@ -15,8 +15,8 @@ from numba.core.errors import NumbaError
 
 from stepsim.errors import StepSimError, UserCodeError
 from stepsim.graph import fn
-from stepsim.kernels import foreign
-from stepsim.kernels.compiling import compiled
+from stepsim.kernels.build import foreign
+from stepsim.kernels.build.compiling import compiled
 from stepsim.plugins import GROUPS, found, usable
 
 GROUP = "stepsim.functions"

@@ -10,9 +10,10 @@ import pytest
 import stepsim as st
 from stepsim.arguments import Range, label_of
 from stepsim.errors import ArgError
-from stepsim.graph import fn, limits
-from stepsim.simulation.prepared import SEED
-from stepsim.trace_io import routing
+from stepsim.graph import fn
+from stepsim.graph.sizes import limits
+from stepsim.simulation.running.prepared import SEED
+from stepsim.trace_io.routing import reading as routing
 from tests.graph.support import scratch, tiles
 
 RANGES = {

@@ -13,8 +13,8 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="ran"/>
 <testcase classname="tests.report.html.test_browser" name="test_a_run[chromium]"/>
 <testcase classname="tests.test_notebooks" name="test_a_notebook_runs[why]"/>
-<testcase classname="tests.compiler.test_torch_import" name="test_a_block[gemma]"/>
-<testcase classname="tests.compiler.test_onnx_import" name="test_a_block[gemma]"/>
+<testcase classname="tests.design.operators.test_torch_import" name="test_a_block[gemma]"/>
+<testcase classname="tests.design.operators.test_onnx_import" name="test_a_block[gemma]"/>
 <testcase classname="tests.a" name="left"><skipped message="{reason}"/></testcase>
 </testsuite></testsuites>"""
 

@@ -21,7 +21,7 @@ from bench.page import machine_line, replace_block, table
 from bench.peers import events, with_simpy
 from bench.peers.compiled import FLAGS, Compiled, compiler, compiler_version
 from bench.peers.description import Description, describe
-from stepsim.kernels.driver import execute
+from stepsim.kernels import execute
 from stepsim.lowering import Network, build_image
 
 __all__ = ["HEADER", "NETWORKS", "main"]

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from stepsim.kernels.driver import Execution
+from stepsim.kernels import Execution
 from stepsim.lowering import Network
 
 __all__ = ["KINDS", "Description", "Unit", "describe"]

@@ -11,14 +11,14 @@ import typer
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
-from stepsim.cli.fifo_depths import machine_text
+from stepsim.cli.runs.fifo_depths import machine_text
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepsim.machine import Machine
-    from stepsim.simulation.case import Case
+    from stepsim.simulation import Case
     from stepsim.workloads import Data
 
 __all__ = ["demo"]
@@ -42,9 +42,8 @@ def demo(
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         from stepsim.machine import load_machine
-        from stepsim.report import TilingPoint, draw_tilings
-        from stepsim.report.tables import comparison_table
-        from stepsim.results.writing import write_tables
+        from stepsim.report import TilingPoint, comparison_table, draw_tilings
+        from stepsim.results import write_tables
         from stepsim.simulation import warm_up
         from stepsim.trace_io import synthetic_routing
         from stepsim.workloads import Data, Model
@@ -95,9 +94,8 @@ def demo(
 
 def _case(tile: int | str, data: Data, machine: Machine) -> Case:
     """One tiling, with the compute bandwidths of the published experiment."""
-    from stepsim.simulation.case import Case
-    from stepsim.workloads import Moe, resolve
-    from stepsim.workloads.loading import find_workload
+    from stepsim.simulation import Case
+    from stepsim.workloads import Moe, find_workload, resolve
 
     given = {"model": _MODEL, "tile": tile}
     resolved = resolve(Moe, given, machine=machine, config="published", data=[data])
@@ -119,8 +117,8 @@ def _table(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> pa.Table:
     """One run per row; the provenance is in the file's metadata."""
     import pyarrow as pa
 
-    from stepsim.results.columns import schema
-    from stepsim.simulation.case_columns import parameter_columns
+    from stepsim.results import schema
+    from stepsim.simulation import parameter_columns
     from stepsim.workloads import Moe
 
     known = parameter_columns(Moe)

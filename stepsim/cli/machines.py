@@ -81,7 +81,7 @@ def _add_rows(table: Table, machines: Sequence[AnyMachine]) -> None:
 def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:
     """Print one machine, of whichever level has its name; a file is one of the tile level."""
     from stepsim import hardware
-    from stepsim.hardware.loading import parse_overrides as parse_hardware_overrides
+    from stepsim.hardware import parse_overrides as parse_hardware_overrides
     from stepsim.lowering import timing_of
     from stepsim.machine import load_machine, parse_overrides
 

@@ -10,7 +10,7 @@ import typer
 from stepsim.errors import ArgError, OutputError
 
 if TYPE_CHECKING:
-    from stepsim.workloads.models import MoEShape
+    from stepsim.workloads import MoEShape
 
 __all__ = [
     "Address",
@@ -115,7 +115,7 @@ def find_model(text: str) -> MoEShape:
     ------
     ArgError : there is no such model, or it has no experts.
     """
-    from stepsim.workloads.models import Model
+    from stepsim.workloads import Model
 
     try:
         return Model.parse(text).moe

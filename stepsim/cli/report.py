@@ -12,7 +12,7 @@ from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from stepsim.report.html import RunTables, SweepTables
+    from stepsim.report import RunTables, SweepTables
 
 __all__ = ["report"]
 
@@ -30,13 +30,9 @@ def report(
     ),
 ) -> None:
     """Write one HTML page that shows a run, a sweep or a plan; it needs no network."""
-    from stepsim.report.html import (
-        read_run,
-        require_plotly,
-        sweep_document,
-        write_page,
-    )
-    from stepsim.workloads.plans import plan_file
+    from stepsim.report import read_run, require_plotly, write_page
+    from stepsim.report.html import sweep_document
+    from stepsim.workloads import plan_file
 
     check_output(out, ".html")
     require_plotly()
@@ -61,10 +57,10 @@ def _plan_document(source: Path) -> dict[str, Any]:
     """
     from tempfile import TemporaryDirectory
 
-    from stepsim.cli.execution import RunOptions, run_choice
-    from stepsim.cli.workload import command_of
-    from stepsim.report.html import read_run
-    from stepsim.workloads.loading import find_workload
+    from stepsim.cli.runs.execution import RunOptions, run_choice
+    from stepsim.cli.runs.workload import command_of
+    from stepsim.report import read_run
+    from stepsim.workloads import find_workload
 
     plan: Any = find_workload(str(source.resolve())).load()
     if plan.inputs or len(plan.plan.graph.groups) > 1:
@@ -93,15 +89,22 @@ def _run_document(tables: RunTables) -> dict[str, Any]:
 
 
 def _sweep_tables(folder: Path) -> SweepTables:
-    from stepsim.report.html import SweepTables
-    from stepsim.results.columns import MEASURES
-    from stepsim.sweep.analysis.common_traces import CONTENT_COLUMNS, compared_traces, trace_numbers
-    from stepsim.sweep.analysis.feasibility import search_constraints, violated_constraints
-    from stepsim.sweep.analysis.frame import read_frame
-    from stepsim.sweep.analysis.labels import TRACE_COLUMNS
-    from stepsim.sweep.analysis.measured import count_missing, read_succeeded
-    from stepsim.sweep.analysis.tables import read_failures
-    from stepsim.sweep.manifest import load_manifest, read_manifest
+    from stepsim.report import SweepTables
+    from stepsim.results import MEASURES
+    from stepsim.sweep import (
+        CONTENT_COLUMNS,
+        TRACE_COLUMNS,
+        compared_traces,
+        count_missing,
+        load_manifest,
+        read_failures,
+        read_frame,
+        read_manifest,
+        read_succeeded,
+        search_constraints,
+        trace_numbers,
+        violated_constraints,
+    )
 
     manifest = read_manifest(folder)
     columns = [*TRACE_COLUMNS, *CONTENT_COLUMNS, "model", "counting"]

@@ -17,8 +17,7 @@ from stepsim.cli.exit_codes import RUN_FAILED
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stepsim.reproduce.pool import Pool
-    from stepsim.reproduce.result import Reproduction
+    from stepsim.reproduce import Pool, Reproduction
 
 __all__ = ["reproduce", "validate"]
 
@@ -64,8 +63,8 @@ def reproduce(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.report.saving import require_matplotlib
-        from stepsim.reproduce.reproduction import reproduce as run
+        from stepsim.report import require_matplotlib
+        from stepsim.reproduce import reproduce as run
 
         # All that the processes need is loaded before they are copied from this one.
         require_matplotlib()
@@ -99,7 +98,7 @@ def validate(
     check_output(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.reproduce.validation import write_validation
+        from stepsim.reproduce import write_validation
 
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
         write_validation(out, data, fetch=fetch, pool=pool, notice=heartbeat.phase)
@@ -107,13 +106,13 @@ def validate(
 
 
 def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
-    from stepsim.reproduce.pool import workers
+    from stepsim.reproduce import workers
 
     return workers(jobs if jobs is not None else os.cpu_count() or 1, fork=True)
 
 
 def _show(result: Reproduction) -> None:
-    from stepsim.reproduce.figure import countings
+    from stepsim.reproduce import countings
 
     if result.compared:
         show("= equal to the published value, ! different\n")
@@ -136,7 +135,7 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce.report import signed_percent
+    from stepsim.reproduce import signed_percent
 
     columns: dict[str, list[str]] = {
         "cycles": [_whole(row.get("cycles")) for row in rows],
@@ -165,7 +164,7 @@ def _headlines_table(result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce.report import headline_cells
+    from stepsim.reproduce import headline_cells
 
     table = Table(title="Headlines", title_justify="left", box=None, pad_edge=False)
     table.add_column("figure")

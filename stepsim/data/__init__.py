@@ -4,20 +4,6 @@
 `fetch_datasets` uses the network.
 """
 
-from __future__ import annotations
+from stepsim.deferred import door
 
-from stepsim.data.fetch import fetch_datasets
-from stepsim.data.folder import data_folder, is_fetched, locate, place
-from stepsim.data.registry import Dataset, choose, datasets, in_known_group
-
-__all__ = [
-    "Dataset",
-    "choose",
-    "data_folder",
-    "datasets",
-    "fetch_datasets",
-    "in_known_group",
-    "is_fetched",
-    "locate",
-    "place",
-]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

@@ -6,16 +6,6 @@ depth and number of values are limited, so that a document of a few bytes costs 
 size suggests.
 """
 
-from stepsim.documents.json_text import load_json, parse_json
-from stepsim.documents.reading import MOST_DEEP, Document
-from stepsim.documents.yaml_text import load_yaml, parse_yaml, parse_yaml_value
+from stepsim.deferred import door
 
-__all__ = [
-    "MOST_DEEP",
-    "Document",
-    "load_json",
-    "load_yaml",
-    "parse_json",
-    "parse_yaml",
-    "parse_yaml_value",
-]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

@@ -6,22 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stepsim.explain.deadlock import DeadlockFix, fix_of
+from stepsim.explain.changes.runs import WhatIf, measured
+from stepsim.explain.changes.suggestions import Suggestion, suggestions
 from stepsim.explain.path import CriticalPath, path_of
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.stalls import StallTree, place_of, stall_tree
-from stepsim.explain.suggestions import Suggestion, suggestions
-from stepsim.explain.telling import told
+from stepsim.explain.text import told
 from stepsim.explain.verdict import Verdict, unfinished, verdict_of
-from stepsim.explain.what_if_runs import WhatIf, measured
-from stepsim.graph import Program
-from stepsim.graph.routing_table import check_bindings
+from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.results import ENDED, Diagnosis
-from stepsim.simulation import ImageRun, Limits, Prepared, prepare
-from stepsim.simulation.accounts import excess_of
-from stepsim.simulation.many_runs import usable_cpus
-from stepsim.simulation.prepared import FifoDepth
+from stepsim.simulation import (
+    FifoDepth,
+    ImageRun,
+    Limits,
+    Prepared,
+    excess_of,
+    prepare,
+    usable_cpus,
+)
+from stepsim.sizing import DeadlockFix, fix_of
 
 __all__ = ["Why", "explain", "why"]
 

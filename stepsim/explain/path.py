@@ -25,14 +25,18 @@ import numpy as np
 from stepsim.arguments import Range, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
-from stepsim.explain.laps import folded_laps
-from stepsim.graph.routing_table import check_bindings
-from stepsim.results.columns import field, schema
-from stepsim.simulation import Prepared
-from stepsim.simulation.collect import MEMORY_TAIL, last_unit
-from stepsim.simulation.lone_access import access_parts
-from stepsim.simulation.prepare import as_prepared
-from stepsim.simulation.record import Cause, Record
+from stepsim.explain.repeats import folded_laps
+from stepsim.graph import check_bindings
+from stepsim.results import field, schema
+from stepsim.simulation import (
+    MEMORY_TAIL,
+    Cause,
+    Prepared,
+    Record,
+    access_parts,
+    as_prepared,
+    last_unit,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +44,7 @@ if TYPE_CHECKING:
     from stepsim.graph import Program
     from stepsim.lowering import TimingParams
     from stepsim.machine import Machine
-    from stepsim.simulation import ImageRun, Limits
-    from stepsim.simulation.prepared import FifoDepth
+    from stepsim.simulation import FifoDepth, ImageRun, Limits
 else:
     pa = deferred("pyarrow")
 
@@ -152,13 +155,13 @@ def critical_path(
 
     Parameters
     ----------
-    program, machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulation.simulate`; a
+    program, machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulate`; a
         prepared program has its machine and depth already.
 
     Raises
     ------
     ArgError, LoweringError, MachineError
-        As :func:`~stepsim.simulation.simulate`, and where the record does not fit the memory.
+        As :func:`~stepsim.simulate`, and where the record does not fit the memory.
     """
     program = as_prepared("critical_path", program, machine, fifo_depth)
     indices = check_bindings(program.program, bindings)

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
-from stepsim.lowering import unit_bandwidth
-from stepsim.lowering.retimed import dispatch_widths
+from stepsim.lowering import dispatch_widths, unit_bandwidth
 from stepsim.machine import load_machine
-from stepsim.results.columns import schema
-from stepsim.simulation import ImageRun, Limits, Prepared
-from stepsim.simulation.collect import MEMORY_TAIL
+from stepsim.results import schema
+from stepsim.simulation import MEMORY_TAIL, ImageRun, Limits, Prepared
 
 if TYPE_CHECKING:
     import pyarrow as pa

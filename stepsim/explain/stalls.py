@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
-from stepsim.results.columns import schema
-from stepsim.results.places import Place, operators_of, place_of
+from stepsim.results import Place, operators_of, place_of, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

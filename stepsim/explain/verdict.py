@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stepsim.explain.changes.cost import HELPS, WASTE
+from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
 from stepsim.explain.stalls import place_of
-from stepsim.explain.suggestions import Suggestion
-from stepsim.explain.what_if_cost import HELPS, WASTE
 from stepsim.results import Diagnosis
 
 __all__ = ["KINDS", "Verdict", "unfinished", "verdict_of"]

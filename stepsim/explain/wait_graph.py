@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.explain.path import Walk
-from stepsim.kernels.retiming import TimedWaits, retime
+from stepsim.kernels import TimedWaits, retime
 from stepsim.lowering import TimingParams
-from stepsim.simulation import ImageRun
-from stepsim.simulation.collect import MEMORY_TAIL
-from stepsim.simulation.lone_access import access_parts, lone_access
-from stepsim.simulation.record import Cause, Record
+from stepsim.simulation import MEMORY_TAIL, Cause, ImageRun, Record, access_parts, lone_access
 
 __all__ = ["WITHOUT_LIMIT", "WaitGraph"]
 

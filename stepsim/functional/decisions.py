@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stepsim.graph import Program
-from stepsim.graph.ops.merging import EagerMerge, Reassemble
-from stepsim.graph.program import check_program
-from stepsim.graph.types import MultiHot
+from stepsim.graph import EagerMerge, MultiHot, Program, Reassemble, check_program
 
 __all__ = ["Decisions", "has_free_order", "needs_decisions"]
 

@@ -17,10 +17,7 @@ from stepsim.dtypes import DType
 from stepsim.errors import EvaluationError
 from stepsim.functional.network import Node
 from stepsim.functional.values import Array, TileValue, rounded
-from stepsim.graph.accumulation import Init
-from stepsim.graph.functions.function import Function, Rule
-from stepsim.graph.functions.polynomial import Polynomial
-from stepsim.graph.limits import MAX_VALUE
+from stepsim.graph import MAX_VALUE, Function, Init, Polynomial, Rule
 
 __all__ = ["accumulate", "first_tile", "initial", "map_tiles", "shown"]
 

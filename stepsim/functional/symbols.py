@@ -8,9 +8,7 @@ from typing import Any
 from stepsim.errors import AssumptionError
 from stepsim.functional.measure import Sizes, collapsed
 from stepsim.functional.values import TileValue, Token
-from stepsim.graph import Assumption, Dim, Program, Stream
-from stepsim.graph.operator import Bindings
-from stepsim.graph.types import Tile
+from stepsim.graph import Assumption, Bindings, Dim, Program, Stream, Tile
 
 __all__ = ["Symbols", "broken_assumption", "contradictions", "streams_of"]
 

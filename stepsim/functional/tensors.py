@@ -17,11 +17,17 @@ from stepsim.errors import EvaluationError
 from stepsim.functional.measure import regular_dims
 from stepsim.functional.network import Node
 from stepsim.functional.values import Array, Token, numpy_dtype, rounded
-from stepsim.graph import Operator, Program, TensorSpec
-from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore
-from stepsim.graph.ops.random_access import RandomLoad, RandomStore
-from stepsim.graph.types import DType, Tile
+from stepsim.graph import (
+    DType,
+    LinearLoad,
+    LinearStore,
+    Operator,
+    Program,
+    RandomLoad,
+    RandomStore,
+    TensorSpec,
+    Tile,
+)
 
 __all__ = ["Grid", "Tensors", "assembled"]
 

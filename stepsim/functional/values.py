@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import EvaluationError
-from stepsim.graph.types import DType
+from stepsim.graph import DType
 
 if TYPE_CHECKING:
     from stepsim.functional.decisions import Decisions

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stepsim.dtypes import DType, packed_bytes
 from stepsim.graph.handle import StreamHandle
-from stepsim.graph.sizes import Size, ceil_div, product
+from stepsim.graph.sizes.sizes import Size, ceil_div, product
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
 __all__ = ["COUNTINGS", "PUBLISHED_SCALAR_BYTES", "Accounting"]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from stepsim.arguments import counted, is_number, scalar, shown
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.dims import Dim, Namer, fixed
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.inference import Setting, evaluated, result_types, state_of
-from stepsim.graph.limits import SIDE
-from stepsim.graph.shapes import cardinality
-from stepsim.graph.sizes import Size, product
+from stepsim.graph.sizes.dims import Dim, Namer, fixed
+from stepsim.graph.sizes.limits import SIDE
+from stepsim.graph.sizes.shapes import cardinality
+from stepsim.graph.sizes.sizes import Size, product
 from stepsim.graph.types import DType, Tile, dtype_of
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from stepsim.errors import ArgError
 from stepsim.graph.accumulation import empty, full, neg_infinity, one, zero
 from stepsim.graph.functions import (
     Function,
+    abs_ as abs,
     add,
     add_const,
     append_row,
@@ -48,6 +49,8 @@ from stepsim.graph.functions import (
     lt,
     matmul,
     matmul_t,
+    max_ as max,
+    min_ as min,
     mul,
     mul_const,
     multihot_to_integer,
@@ -57,6 +60,7 @@ from stepsim.graph.functions import (
     pack_rows,
     part,
     pow2,
+    pow_ as pow,
     quantize,
     reciprocal,
     relu,
@@ -89,19 +93,14 @@ from stepsim.graph.functions import (
     transpose,
     where,
 )
-from stepsim.graph.functions import abs_ as abs
-from stepsim.graph.functions import max_ as max
-from stepsim.graph.functions import min_ as min
-from stepsim.graph.functions import pow_ as pow
-from stepsim.graph.ops.cutting import emit, unpack_cols, unpack_rows
-from stepsim.graph.ops.flat_map import (
+from stepsim.graph.ops.flat_map.cutting import emit, unpack_cols, unpack_rows
+from stepsim.graph.ops.flat_map.flat_maps import (
     StreamFunction,
     cache_read_addresses,
     expert_addresses,
     last_tile_filter,
 )
-from stepsim.graph.ops.numbers import count_up as counter
-from stepsim.graph.ops.numbers import view_addresses
+from stepsim.graph.ops.flat_map.numbers import count_up as counter, view_addresses
 from stepsim.plugins import Plugin, usable
 
 __all__ = [

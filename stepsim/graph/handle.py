@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import RankError
-from stepsim.graph.dims import Dim
-from stepsim.graph.shapes import cardinality, format_dims
-from stepsim.graph.sizes import Expression, Size, expression
+from stepsim.graph.sizes.dims import Dim
+from stepsim.graph.sizes.shapes import cardinality, format_dims
+from stepsim.graph.sizes.sizes import Expression, Size, expression
 from stepsim.graph.types import ElementType
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
-    from stepsim.graph.program import Program
+    from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
 
 __all__ = [

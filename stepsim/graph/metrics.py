@@ -20,17 +20,17 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.accounting import COUNTINGS, Accounting
-from stepsim.graph.binding import number_of, substitution
-from stepsim.graph.dims import Dim
-from stepsim.graph.formula import Formula, light
-from stepsim.graph.formulas import fold_sum, shorten
-from stepsim.graph.sizes import Expression, Size, active, expression, product, sum_of
+from stepsim.graph.programs.binding import number_of, substitution
+from stepsim.graph.sizes.dims import Dim
+from stepsim.graph.sizes.formula import Formula, light
+from stepsim.graph.sizes.formulas import fold_sum, shorten
+from stepsim.graph.sizes.sizes import Expression, Size, active, expression, product, sum_of
 
 if TYPE_CHECKING:
     import sympy
 
     from stepsim.graph.operator import Operator
-    from stepsim.graph.program import Program
+    from stepsim.graph.programs.program import Program
 
 __all__ = [
     "BoundMetrics",
@@ -97,7 +97,7 @@ def _check_traffic(traffic: Size | Expression, program: Program) -> None:
 
 def _shown(size: Size) -> sympy.Expr:
     """A total as users get it: always an expression."""
-    from stepsim.graph.sympy_forms import shown as shown_of
+    from stepsim.graph.sizes.sympy_forms import shown as shown_of
 
     return shown_of(size)
 

@@ -23,8 +23,6 @@ from stepsim.errors import (
     RankError,
     StepError,
 )
-from stepsim.graph.current import current_program
-from stepsim.graph.dims import Dim
 from stepsim.graph.handle import (
     Counts,
     Padding,
@@ -32,14 +30,16 @@ from stepsim.graph.handle import (
     SplitPadding,
     StreamHandle,
 )
-from stepsim.graph.shapes import cardinality, format_dims
-from stepsim.graph.sizes import Size
-from stepsim.graph.source_line import location, user_frame
+from stepsim.graph.programs.current import current_program
+from stepsim.graph.programs.source_line import location, user_frame
+from stepsim.graph.sizes.dims import Dim
+from stepsim.graph.sizes.shapes import cardinality, format_dims
+from stepsim.graph.sizes.sizes import Size
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
-    from stepsim.graph.program import Program
+    from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
 
 __all__ = ["Bindings", "Operator", "Output", "Site", "streams_of"]

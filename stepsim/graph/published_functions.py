@@ -1,7 +1,7 @@
 """The functions of the published simulator by its names: records of the standard functions.
 
 Networks may name a function in place of giving its record. What the names stand for is said once,
-by the functions of ``st.fn``; a record is described in :mod:`stepsim.lowering.functions`.
+by the functions of ``st.fn``; a record is described in :mod:`stepsim.lowering.rows.functions`.
 """
 
 from __future__ import annotations

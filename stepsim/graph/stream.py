@@ -7,25 +7,17 @@ from typing import Any, Literal, TypeVar, overload
 
 from stepsim.errors import DimError, RankError
 from stepsim.graph.accumulation import Init, Inits
-from stepsim.graph.dims import Dim, DimLike
 from stepsim.graph.functions import Function, SelectorFunction
 from stepsim.graph.handle import StreamHandle
-from stepsim.graph.ops import (
-    dealing,
-    flat_map,
-    group_results,
-    higher_order,
-    onchip,
-    reductions,
-    references,
-    repeats,
-    scans,
-    selecting,
-    shape,
-    sources,
-)
-from stepsim.graph.ops.reshape import reshape as _reshape
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.ops import sources
+from stepsim.graph.ops.flat_map import flat_maps as flat_map
+from stepsim.graph.ops.higher_order import group_results, maps as higher_order, reductions, scans
+from stepsim.graph.ops.memory import onchip
+from stepsim.graph.ops.routing import fixed_order as dealing, selecting
+from stepsim.graph.ops.shape import levels as shape, references, repeats
+from stepsim.graph.ops.shape.chunks import reshape as _reshape
+from stepsim.graph.sizes.dims import Dim, DimLike
+from stepsim.graph.sizes.shapes import format_dims
 
 __all__ = ["Stream"]
 

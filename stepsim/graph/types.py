@@ -11,9 +11,9 @@ import numpy as np
 from stepsim.arguments import label_of, shown
 from stepsim.dtypes import DType, dtype_of, packed_bytes
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.dims import Dim, DimLike
-from stepsim.graph.limits import COUNT, SELECTED, SIZE, STREAMS
-from stepsim.graph.sizes import Expression, Size, expression, product
+from stepsim.graph.sizes.dims import Dim, DimLike
+from stepsim.graph.sizes.limits import COUNT, SELECTED, SIZE, STREAMS
+from stepsim.graph.sizes.sizes import Expression, Size, expression, product
 
 __all__ = [
     "Ack",

@@ -30,22 +30,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from stepsim.errors import ArgError, LoweringError
-from stepsim.graph import Program, Stream
-from stepsim.graph.operator import Operator
-from stepsim.graph.ops.higher_order import Map
-from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore
-from stepsim.graph.ops.reductions import Accum, MapAccum
-from stepsim.graph.ops.repeats import Repeat
-from stepsim.graph.ops.reshape import Reshape
-from stepsim.graph.ops.shape import Flatten, Unsqueeze
-from stepsim.graph.ops.sources import Consume
-from stepsim.graph.program import check_program
-from stepsim.graph.rewrites.broadcast import readers_by_output
-from stepsim.graph.rewrites.downtile.blocks import Refusal, Sides
-from stepsim.graph.rewrites.downtile.compute import ELEMENTWISE
-from stepsim.graph.rewrites.wiring import construction_order, unit_name
-from stepsim.graph.types import Tile
+from stepsim.graph import (
+    ELEMENTWISE,
+    Accum,
+    Consume,
+    Flatten,
+    LinearLoad,
+    LinearStore,
+    Map,
+    MapAccum,
+    Operator,
+    Program,
+    Refusal,
+    Repeat,
+    Reshape,
+    Sides,
+    Stream,
+    Tile,
+    Unsqueeze,
+    check_program,
+    construction_order,
+    readers_by_output,
+    unit_name,
+)
 from stepsim.hardware.network import Network
 
 __all__ = ["network_of"]

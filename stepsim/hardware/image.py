@@ -14,20 +14,20 @@ from stepsim.errors import GraphError
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import Unit
-from stepsim.kernels.dram.table import DramSpec, dram_words
-from stepsim.kernels.hardware.buffers import buffer_words
-from stepsim.kernels.hardware.clock import LAYOUT
-from stepsim.kernels.hardware.layout import (
+from stepsim.kernels import (
     ADDRESS_BITS,
     EVENT_WORDS,
     FIFO,
-    GLOBAL,
+    LAYOUT,
     NEVER,
-    UNIT,
+    DramSpec,
     Hardware,
     Kind,
     Policy,
+    buffer_words,
+    dram_words,
 )
+from stepsim.kernels.hardware.layout import GLOBAL, UNIT
 
 __all__ = ["Image", "PlacedFifo", "build_image"]
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from stepsim.errors import MachineError
 from stepsim.hardware.machine import Machine
-from stepsim.machine import loading
-from stepsim.machine.loading import Family, known_keys, load_description
+from stepsim.machine import Family, known_keys, load_description, loading
 
 __all__ = ["choose_machine", "list_machines", "load_machine", "parse_overrides"]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from stepsim.machine.dram import Dram
-from stepsim.machine.section import Section, choice, integer, number, optional, setting, text
+from stepsim.machine import Dram, Section, choice, integer, number, optional, setting, text
 
 __all__ = ["Buffer", "Machine", "Memory", "Rate"]
 

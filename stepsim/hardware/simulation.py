@@ -13,9 +13,7 @@ from stepsim.hardware.image import Image, build_image
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network import Network
 from stepsim.hardware.result import COMMANDS, FifoCounts, HardwareResult, Status, UnitCounts
-from stepsim.kernels.dram.channel import commands
-from stepsim.kernels.hardware.clock import run_hardware
-from stepsim.kernels.hardware.layout import Kind, Outcome
+from stepsim.kernels import Kind, Outcome, commands, run_hardware
 
 __all__ = ["simulate"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
 from stepsim.hardware.image import PlacedFifo
-from stepsim.kernels.hardware.layout import (
+from stepsim.kernels import (
     EVENT_WORDS,
     Event,
     reference_number,
@@ -20,7 +20,7 @@ from stepsim.kernels.hardware.layout import (
     request_port,
     request_write,
 )
-from stepsim.results.columns import field, schema
+from stepsim.results import field, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,10 @@ all of them lie on chip.
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import cold, inlined, kernel
-from stepsim.kernels.journal import keep_room
+from stepsim.kernels.build.jit import cold, inlined, kernel
 from stepsim.kernels.layout import INFINITY, Payload
-from stepsim.kernels.recording import is_recording
+from stepsim.kernels.recording.flag import is_recording
+from stepsim.kernels.recording.journal import keep_room
 
 __all__ = ["allocate", "copy_payload", "free_block", "grow_ring", "release", "retain"]
 

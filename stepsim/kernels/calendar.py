@@ -6,7 +6,7 @@ served in unit order. Each unit has at most one entry, and its time can be moved
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.build.jit import inlined, kernel
 
 __all__ = ["next_unit", "pop_unit", "schedule"]
 

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from stepsim.kernels import units
+from stepsim.kernels.build.generated import dispatcher
 from stepsim.kernels.declaration import UnitKind, declared
-from stepsim.kernels.generated import dispatcher
 from stepsim.kernels.layout import UNIT_FIELDS, Status
 
 __all__ = ["KINDS", "UNIT", "code_of", "step"]

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stepsim.kernels.generated import written
-from stepsim.kernels.jit import apart
+from stepsim.kernels.build.generated import written
+from stepsim.kernels.build.jit import apart
 
 __all__ = ["UnitKind", "declare", "declared"]
 

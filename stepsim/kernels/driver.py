@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
+from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
 from stepsim.kernels.catalog import UNIT
 from stepsim.kernels.engine import BATCH_LAYOUT, LAYOUT
 from stepsim.kernels.engines import engine_of, recorded_engine_of
@@ -20,7 +20,7 @@ from stepsim.kernels.layout import CHANNEL, GLOBAL, INFINITY, PORT, SLOT, RunSta
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 
 if TYPE_CHECKING:
-    from stepsim.kernels.recorded import Journal
+    from stepsim.kernels.recording.recorded import Journal
 
 __all__ = [
     "PAUSE_STEPS", "Execution", "ImageArrays", "Working", "execute", "executed",

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.kernels.batch_layout import BATCH, TOTALS, UNIT_TOTALS, Batch
-from stepsim.kernels.batches import begin_run, end_run, note_effort
-from stepsim.kernels.by_reference import by_reference
+from stepsim.kernels.batch.batches import begin_run, end_run, note_effort
+from stepsim.kernels.batch.layout import BATCH, TOTALS, UNIT_TOTALS, Batch
+from stepsim.kernels.build.by_reference import by_reference
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.jit import apart, inlined
 from stepsim.kernels.calendar import next_unit, pop_unit, schedule
 from stepsim.kernels.catalog import UNIT, step
-from stepsim.kernels.entry_point import cached_entry
-from stepsim.kernels.jit import apart, inlined
-from stepsim.kernels.journal import is_full, note_access, note_pace
 from stepsim.kernels.layout import (
     CHANNEL,
     GLOBAL,
@@ -35,6 +34,7 @@ from stepsim.kernels.layout import (
 )
 from stepsim.kernels.memory.dispatch import advance, issue
 from stepsim.kernels.queues import push, wake_consumer
+from stepsim.kernels.recording.journal import is_full, note_access, note_pace
 
 __all__ = ["LAYOUT", "run", "run_on"]
 

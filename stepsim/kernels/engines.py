@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from stepsim.kernels import engine
-from stepsim.kernels.entry_point import EntryPoint, cached_entry
-from stepsim.kernels.jit import apart
+from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
+from stepsim.kernels.build.jit import apart
 from stepsim.kernels.layout import RecordedState
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 
@@ -33,7 +33,7 @@ def engine_of(model: str) -> EntryPoint:
 def recorded_engine_of(model: str) -> EntryPoint:
     """What runs images with a memory model and records them."""
     if not MEMORY_MODELS[model].addressed:
-        from stepsim.kernels.recorded import run_recorded
+        from stepsim.kernels.recording.recorded import run_recorded
 
         return run_recorded  # type: ignore[no-any-return]
     return _own_recorded_engine(model)
@@ -47,7 +47,7 @@ def _own_engine(model: str) -> EntryPoint:
 
 @cache
 def _own_recorded_engine(model: str) -> EntryPoint:
-    from stepsim.kernels import recorded
+    from stepsim.kernels.recording import recorded
 
     entry = _with(recorded._recorded_entry, f"run_recorded_{model}", run_on=_loop(model))
     layout = RecordedState(*engine.LAYOUT, journal=np.dtype(np.int64))

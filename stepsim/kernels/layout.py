@@ -212,7 +212,7 @@ def _tuple_of(name: str, fields: tuple[str, ...]) -> Any:
 
 RecordedState = _tuple_of("RecordedState", (*State._fields, "journal"))
 """As :class:`State`, of a run that is recorded: behind it the words of
-:mod:`stepsim.kernels.journal`."""
+:mod:`stepsim.kernels.recording.journal`."""
 
 
 class Payload(IntEnum):

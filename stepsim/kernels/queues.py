@@ -11,9 +11,9 @@ depend on the order in which units run.
 from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload, grow_ring, release, retain
-from stepsim.kernels.jit import cold, inlined
-from stepsim.kernels.journal import is_full, note, note_late, note_pace
+from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.layout import Abort, Cause, Status
+from stepsim.kernels.recording.journal import is_full, note, note_late, note_pace
 
 __all__ = [
     "abort",

@@ -6,7 +6,7 @@ followed by as many strides.
 
 from __future__ import annotations
 
-from stepsim.kernels.jit import inlined
+from stepsim.kernels.build.jit import inlined
 
 __all__ = ["walk_level", "walk_place"]
 

@@ -16,18 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, LoweringError, did_you_mean
-from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore
-from stepsim.graph.ops.random_access import RandomLoad, RandomStore
-from stepsim.graph.types import TensorSpec, Tile
-from stepsim.kernels.dram.address import locate
-from stepsim.kernels.dram.table import dram_words
-from stepsim.kernels.memory.dram_table import DramTiming, PortAccess
-from stepsim.machine.memory_path import Addresses, Port
+from stepsim.graph import LinearLoad, LinearStore, RandomLoad, RandomStore, TensorSpec, Tile
+from stepsim.kernels import DramTiming, PortAccess, dram_words, locate
+from stepsim.machine import Addresses, Port
 
 if TYPE_CHECKING:
-    from stepsim.graph import Wiring
-    from stepsim.graph.rewrites.wiring import WiredUnit
+    from stepsim.graph import WiredUnit, Wiring
     from stepsim.machine import Machine
 
 __all__ = ["LAYOUTS", "AddressMap", "Place", "Region", "address_map", "checked_places"]

@@ -10,25 +10,27 @@ from numpy.typing import NDArray
 
 from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
-from stepsim.kernels.catalog import KINDS, UNIT
-from stepsim.kernels.layout import (
+from stepsim.kernels import (
     CHANNEL,
-    GLOBAL,
+    KINDS,
     MAX_TILE_SIDE,
     PORT,
     SLOT,
+    MemoryTable,
     Payload,
+    PortAccess,
+    dram_table,
 )
+from stepsim.kernels.catalog import UNIT
+from stepsim.kernels.layout import GLOBAL
 from stepsim.kernels.memory import dispatch as memory
-from stepsim.kernels.memory.declaration import MemoryTable
-from stepsim.kernels.memory.dram_table import PortAccess, dram_table
-from stepsim.lowering.function_records import EncodedFunction, encode_function
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network, TimingParams, UnitSpec
 from stepsim.lowering.rings import lay_rings
-from stepsim.lowering.row import element_bits
+from stepsim.lowering.rows.function_records import EncodedFunction, encode_function
+from stepsim.lowering.rows.row import element_bits
+from stepsim.lowering.rows.unit_layout import in_order, layout_of
 from stepsim.lowering.source_tokens import SourceTokens
-from stepsim.lowering.unit_layout import in_order, layout_of
 
 __all__ = ["ImageBuilder", "build_image", "machine_globals", "memory_table"]
 

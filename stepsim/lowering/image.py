@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.memory.dram_table import PortAccess
+from stepsim.kernels import PortAccess
 
 __all__ = ["Image"]
 

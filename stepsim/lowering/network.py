@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepsim.kernels.memory.dram_table import DramTiming, PortAccess
+from stepsim.kernels import DramTiming, PortAccess
 
 __all__ = ["ChannelSpec", "Network", "TimingParams", "UnitSpec"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.units.sources import SOURCE
+from stepsim.kernels import SOURCE
 from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network

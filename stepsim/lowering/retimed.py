@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.catalog import KINDS
+from stepsim.kernels import KINDS
 from stepsim.lowering.builder import machine_globals, memory_table
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import TimingParams

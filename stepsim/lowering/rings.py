@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.layout import INFINITY
+from stepsim.kernels import INFINITY
 from stepsim.lowering.image import Image
 
 __all__ = ["depths_of", "lay_rings", "with_depths"]

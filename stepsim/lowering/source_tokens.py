@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import LoweringError
-from stepsim.kernels.layout import TOKEN
+from stepsim.kernels import TOKEN
 from stepsim.lowering.network import Network, UnitSpec
 
 __all__ = ["SourceTokens"]

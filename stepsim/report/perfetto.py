@@ -24,13 +24,12 @@ from stepsim.report.slices import (
     unit_slices,
 )
 from stepsim.report.trace_file import TraceFile, require_perfetto, sizes
-from stepsim.results.places import place_of
+from stepsim.results import place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepsim.results import Result
-    from stepsim.results.events import Events
+    from stepsim.results import Events, Result
 
 __all__ = ["LIMIT_BYTES", "TimelineFile", "fifos_of", "write_perfetto"]
 

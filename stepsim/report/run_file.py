@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from stepsim.results.arrays import arrow_table
-from stepsim.results.columns import schema
-from stepsim.results.writing import write_run_tables
+from stepsim.results import arrow_table, schema, write_run_tables
 
 if TYPE_CHECKING:
     from stepsim.results import Result

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.results.events import Events
+from stepsim.results import Events
 
 __all__ = [
     "MIXED", "WORK", "Changes", "Slices", "fifo_changes", "thinned", "thinned_changes",

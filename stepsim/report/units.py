@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepsim.results.columns import COLUMNS
+from stepsim.results import COLUMNS
 
 __all__ = ["axis_unit"]
 

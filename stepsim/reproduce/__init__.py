@@ -1,7 +1,5 @@
 """The figures of the STeP paper again: runs, comparison, headline ratios, pictures, report."""
 
-from stepsim.reproduce.figures import FIGURES, points_of
-from stepsim.reproduce.figures.archived import archived_points
-from stepsim.reproduce.points import Point, Run
+from stepsim.deferred import door
 
-__all__ = ["FIGURES", "Point", "Run", "archived_points", "points_of"]
+__getattr__, __dir__, __all__ = door(__name__, __file__)

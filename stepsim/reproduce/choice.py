@@ -16,9 +16,8 @@ from stepsim.reproduce.inputs import own_trace
 from stepsim.reproduce.points import LEVELS, Point
 from stepsim.reproduce.runs import machine_of, source_of
 from stepsim.reproduce.schema import own_schema, points_schema
-from stepsim.simulation.case_columns import counting_of, parameter_columns
-from stepsim.workloads.loading import read_module, user_code
-from stepsim.workloads.resolve import CONFIGS, parameter_problems
+from stepsim.simulation import counting_of, parameter_columns
+from stepsim.workloads import CONFIGS, parameter_problems, read_module, user_code
 
 __all__ = ["Chosen", "choose_figures"]
 

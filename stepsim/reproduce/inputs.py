@@ -14,8 +14,7 @@ from stepsim.data import locate
 from stepsim.errors import TraceError
 from stepsim.reproduce.points import Run
 from stepsim.reproduce.settings import KV_TRACES
-from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_routing
-from stepsim.trace_io.synthetic_kv import synthetic_kv_lengths
+from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_kv_lengths, synthetic_routing
 from stepsim.workloads import Data, Workload
 
 __all__ = ["Inputs", "own_trace"]

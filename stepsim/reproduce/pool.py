@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from stepsim.collection import rare_collection
 from stepsim.errors import ArgError, StepSimError
 from stepsim.forked import Died, ForkedProcesses, can_fork
-from stepsim.kernels.engines import engine_of
-from stepsim.kernels.hardware.clock import run_hardware
+from stepsim.kernels import engine_of, run_hardware
 from stepsim.simulation import ensure_compiled
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def workers(jobs: int, *, fork: bool = False) -> Iterator[Pool]:
     processes: WorkerProcesses | ForkedProcesses
     if fork and can_fork():
         # Loaded by the first run with assumptions, which each process has sooner or later.
-        import stepsim.simulation.assumptions  # noqa: F401
+        import stepsim.simulation.outcome.assumptions  # noqa: F401
 
         processes = ForkedProcesses(jobs)
     else:

@@ -16,23 +16,23 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
 from stepsim.machine import Machine
-from stepsim.report.saving import require_matplotlib
+from stepsim.report import require_matplotlib
 from stepsim.reproduce.choice import Chosen, choose_figures
 from stepsim.reproduce.compare import headline_rows
-from stepsim.reproduce.drawing import draw
 from stepsim.reproduce.figure import Row
 from stepsim.reproduce.figures import FIGURES, headlines
-from stepsim.reproduce.files import csv_of, make_folder, write_file
 from stepsim.reproduce.inputs import Inputs
+from stepsim.reproduce.pages.drawing import draw
+from stepsim.reproduce.pages.files import csv_of, make_folder, write_file
+from stepsim.reproduce.pages.report import report
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.pool import Pool, workers
 from stepsim.reproduce.published import Published, published
-from stepsim.reproduce.report import report
 from stepsim.reproduce.result import Reproduction
 from stepsim.reproduce.rows import point_rows
 from stepsim.reproduce.runs import Outcome, machine_of, make, weight_of
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES
-from stepsim.results.writing import write_tables
+from stepsim.results import write_tables
 
 __all__ = [
     "check_inputs",

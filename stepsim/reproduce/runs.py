@@ -13,11 +13,8 @@ from stepsim.collection import without_collection
 from stepsim.machine import Machine, load_machine
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
-from stepsim.simulation.case import Case, usual_machine
-from stepsim.simulation.case_columns import counting_of
-from stepsim.simulation.hardware_case import HardwareCase
-from stepsim.workloads import Data, resolve
-from stepsim.workloads.loading import Source, find_workload
+from stepsim.simulation import Case, HardwareCase, counting_of, usual_machine
+from stepsim.workloads import Data, Source, find_workload, resolve
 
 __all__ = ["Outcome", "machine_of", "make", "source_of", "weight_of"]
 
@@ -28,7 +25,7 @@ class Outcome:
 
     Attributes
     ----------
-    settings : parameters and machine, by column, as `stepsim.simulation.case.Case.describe` says.
+    settings : parameters and machine, by column, as `stepsim.simulation.Case.describe` says.
     measures : columns of `stepsim.results.columns`.
     wall_seconds : the simulation alone.
     seconds : building, lowering, simulating and measuring.

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from stepsim.results.columns import COLUMNS, field, schema
+from stepsim.results import COLUMNS, field, schema
 
 __all__ = [
     "COMPARED",

@@ -13,7 +13,7 @@ from stepsim.arguments import shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.machine import milliseconds
-from stepsim.results import schema
+from stepsim.results import schemas
 from stepsim.results.arrays import arrow_table
 from stepsim.results.diagnosis import ENDED, Diagnosis
 from stepsim.results.events import Events
@@ -234,11 +234,11 @@ class Result:
             "provenance": json.dumps(self.provenance, sort_keys=True, default=str, allow_nan=False),
             "onchip_peak_bytes": self.onchip_peak_bytes,
         }
-        known = schema.RUN_SCHEMA
+        known = schemas.RUN_SCHEMA
         if self.energy is not None:
             time = self.milliseconds
             row |= self.energy.columns(None if time is None else time / 1e3)
-            known = schema.ENERGY_RUN_SCHEMA
+            known = schemas.ENERGY_RUN_SCHEMA
         return arrow_table({name: [value] for name, value in row.items()}, known)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepsim.results import schema
+from stepsim.results import schemas
 from stepsim.results.arrays import arrow_table
 from stepsim.results.columns import ENERGY
 
@@ -49,13 +49,13 @@ class Tables:
     def units(self) -> pa.Table:
         """The same as an Arrow table."""
         columns = self.unit_columns
-        known = schema.ENERGY_UNITS_SCHEMA if ENERGY[0] in columns else schema.UNITS_SCHEMA
+        known = schemas.ENERGY_UNITS_SCHEMA if ENERGY[0] in columns else schemas.UNITS_SCHEMA
         return arrow_table(columns, known)
 
     @cached_property
     def fifos(self) -> pa.Table:
         """Tokens and waits of every FIFO, as an Arrow table."""
-        return arrow_table(self._fifos(), schema.FIFOS_SCHEMA)
+        return arrow_table(self._fifos(), schemas.FIFOS_SCHEMA)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tables):

@@ -33,7 +33,7 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
     ------
     ArgError : ``bins`` is no number of bins.
     """
-    from stepsim.results.schema import TIMELINE_SCHEMA
+    from stepsim.results.schemas import TIMELINE_SCHEMA
 
     count = min(BINS.checked("timeline: bins", bins), events.cycles)
     edges = np.arange(count + 1) * events.cycles // max(count, 1)

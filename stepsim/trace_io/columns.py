@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from stepsim.deferred import deferred
 from stepsim.errors import TraceError
-from stepsim.trace_io.validate import Place
+from stepsim.trace_io.routing.validate import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,14 +17,14 @@ from stepsim.trace_io.detection import detect_trace_format
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats import Format, ImportJob, format_names, trace_formats
 from stepsim.trace_io.options import check_options
-from stepsim.trace_io.requests import (
+from stepsim.trace_io.requests.trace import (
     OWN_REQUESTS,
     RequestTrace,
     join_requests,
     read_requests,
 )
-from stepsim.trace_io.summary import RoutingCounter, RoutingSummary, none_of
-from stepsim.trace_io.table import RoutingTable
+from stepsim.trace_io.routing.summary import RoutingCounter, RoutingSummary, none_of
+from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.writer import ParquetStream
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
-from stepsim.trace_io.origin import with_origin
+from stepsim.trace_io.routing.origin import with_origin
 
 if TYPE_CHECKING:
     import pyarrow as pa

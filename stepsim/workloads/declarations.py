@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING
-from dataclasses import Field as DataclassField
+from dataclasses import MISSING, Field as DataclassField
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import ArgError, did_you_mean
@@ -52,7 +51,7 @@ def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
     """
     param = field.param
     if param.machine is not None:
-        from stepsim.machine.loading import known_keys
+        from stepsim.machine import known_keys
 
         keys = list(known_keys())
         if param.machine not in keys:

@@ -11,17 +11,17 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from stepsim.errors import ArgError, WorkloadError, did_you_mean
-from stepsim.plugins import Plugin, source_digest, usable
-from stepsim.plugins import found as found_plugins
+from stepsim.plugins import Plugin, found as found_plugins, source_digest, usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
 from stepsim.workloads.graph_files import ENDING, graph_digest, of_graph_file
 from stepsim.workloads.parameters import KV_LENGTHS, ROUTING, fields_of
-from stepsim.workloads.plans import PLAN, of_plan, plan_digest, plan_file
+from stepsim.workloads.plans import PLAN, plan_digest, plan_file
 from stepsim.workloads.user_files import read_module, user_code
 from stepsim.workloads.values import split_target
 from stepsim.workloads.workload import Workload
@@ -33,7 +33,7 @@ BUILT_IN = {
     "attention": "stepsim.workloads.attention:Attention",
     "swiglu": "stepsim.workloads.swiglu:Swiglu",
     "decoder": "stepsim.workloads.decoder:Decoder",
-    "compiled": "stepsim.flow.workload:CompiledModel",
+    "compiled": "stepsim.design.workload:CompiledModel",
 }
 """Ready-made workloads: module and class of each."""
 
@@ -91,7 +91,8 @@ class Source:
         if self.is_graph:
             return self._load_file(graph_digest, of_graph_file)
         if self.is_plan:
-            return self._load_file(plan_digest, of_plan)
+            # Plans are of a room above this one.
+            return self._load_file(plan_digest, import_module("stepsim.design").of_plan)
         assert self.attribute is not None
         module, digest = read_module(Path(self.path))
         if digest != self.digest:

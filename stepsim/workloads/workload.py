@@ -28,7 +28,7 @@ from stepsim.workloads.parameters import (
     ParameterError,
     fields_of,
 )
-from stepsim.workloads.resolve import resolve
+from stepsim.workloads.resolving import resolve
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import stepsim as st
-from stepsim.cli.comparing import Gate
+from stepsim.cli.sweeps.comparing import Gate
 from stepsim.report.comparison import change_text
 from tests.cli.conftest import Cli, Outcome
 from tests.sweep.support import disturb_after, tiny

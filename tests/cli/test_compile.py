@@ -106,7 +106,7 @@ def test_groups_run_one_after_another(cli: Cli, tmp_path: Path) -> None:
 def test_a_file_of_a_user_is_compiled(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "mlp.py"
     file.write_text(
-        "from stepsim.compiler import GraphBuilder\n"
+        "from stepsim.design import GraphBuilder\n"
         "def model(hidden=32):\n"
         "    b = GraphBuilder('mlp', 'i8', 'i4')\n"
         "    x = b.input('x', (8, hidden))\n"

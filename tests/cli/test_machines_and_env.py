@@ -171,7 +171,7 @@ def test_env_says_that_no_engine_is_there(tmp_path: Path, name, value, origin, t
 
 def test_env_names_the_level_of_an_engine_of_the_wheel(cli: Cli, monkeypatch) -> None:
     from stepsim import simulation
-    from stepsim.kernels.entry_point import Origin
+    from stepsim.kernels.build.entry_point import Origin
 
     there = Origin("installed", Path("/there/engine.kernel"), "x86-64-v3")
     monkeypatch.setattr(simulation, "engine_in_use", lambda: there)

@@ -18,7 +18,7 @@ from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.runs import make, source_of
 from stepsim.reproduce.schema import points_schema
 from stepsim.results.columns import COLUMNS
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.sweep import open_table, run_sweep
 from stepsim.workloads import Data
 from tests.cli.conftest import Cli

@@ -138,7 +138,7 @@ def test_a_deadlock_ends_with_code_1_and_is_explained(cli: Cli) -> None:
 def test_a_deadlock_that_takes_long_says_what_finds_the_fix(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepsim.cli.execution._FIX_SECONDS", 1e-9)
+    monkeypatch.setattr("stepsim.cli.runs.execution._FIX_SECONDS", 1e-9)
     outcome = cli("run", "stuck.py")
     assert "no fix found in 0 runs: one run takes 0.0 s" in outcome.out
     assert "`stepsim why` and st.fix_deadlock search for longer" in outcome.out

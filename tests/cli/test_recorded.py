@@ -11,7 +11,7 @@ import pytest
 import stepsim as st
 from stepsim.explain import CriticalPath, critical_path
 from stepsim.results.writing import neighbor
-from stepsim.simulation.case import Case
+from stepsim.simulation.cases.case import Case
 
 
 def names(folder: Path) -> set[str]:

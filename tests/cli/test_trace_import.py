@@ -117,7 +117,7 @@ def test_import_mistakes_leave_nothing(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_progress_without_a_terminal(capsys, monkeypatch) -> None:
-    from stepsim.cli import trace_import
+    from stepsim.cli.traces import importing as trace_import
 
     times = iter([0.0, 1.0, 2.5, 3.0, 8.0])
     monkeypatch.setattr(trace_import.time, "monotonic", lambda: next(times))

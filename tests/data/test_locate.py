@@ -12,9 +12,9 @@ import pytest
 
 from stepsim.data import choose, data_folder, datasets, locate, place
 from stepsim.errors import ArgError, TraceError
-from stepsim.kernels.cache_key import cache_directory
-from stepsim.sweep.selection import kv_traces
-from stepsim.sweep.spec import load_spec
+from stepsim.kernels.build.cache_key import cache_directory
+from stepsim.sweep.spec.selection import kv_traces
+from stepsim.sweep.spec.specification import load_spec
 from stepsim.trace_io import (
     detect_trace_format,
     import_trace,

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from stepsim.dram import simulate, spec_of
 from stepsim.kernels.dram.address import bank_of, column_of, locate, row_of
@@ -17,8 +16,7 @@ from stepsim.kernels.dram.channel import issued_tag, next_clock, returned, send,
 from stepsim.kernels.dram.table import DramSpec, dram_words
 from stepsim.machine import Dram
 from stepsim.machine.section import keys
-from tests.oracle.dram import Dram as Oracle
-from tests.oracle.dram import fields_of
+from tests.oracle.dram import Dram as Oracle, fields_of
 
 _KINDS = ("", "ACT", "PRE", "RD", "WR", "REF")
 

@@ -7,8 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as draw
+from hypothesis import given, strategies as draw
 
 import stepsim as st
 from stepsim.explain import explain

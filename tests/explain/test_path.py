@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
+from hypothesis import given, strategies as hs
 
 import stepsim.graph as st
 from stepsim.explain.path import CAUSES, CriticalPath, critical_path, path_of
 from stepsim.graph import Program
 from stepsim.lowering import Network, TimingParams, build_image
 from stepsim.simulation import ImageRun, Limits, prepare
-from stepsim.simulation.image_run import run_image
-from stepsim.simulation.lone_access import lone_access
+from stepsim.simulation.outcome.lone_access import lone_access
+from stepsim.simulation.running.image_run import run_image
 from tests.kernels.test_cases import CASES, EXAMPLES
 from tests.oracle.build import NetBuilder
 from tests.oracle.cases import load_case

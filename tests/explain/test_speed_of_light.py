@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as draw
+from hypothesis import given, strategies as draw
 
 import stepsim as st
 from stepsim.explain.speed_of_light import Resource, speed_of_light

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as draw
+from hypothesis import given, strategies as draw
 
 import stepsim as st
 from stepsim.explain.stalls import OperatorStalls, Place, StallTree, place_of, stall_tree

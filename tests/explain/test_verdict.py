@@ -12,7 +12,7 @@ import pytest
 
 import stepsim as st
 from stepsim.explain import critical_path
-from stepsim.explain.suggestions import Suggestion
+from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.verdict import verdict_of
 from tests.explain.known_answers import parallel_loads, skewed_experts
 from tests.explain.test_what_if import narrow_port

@@ -13,7 +13,7 @@ from stepsim.explain.wait_graph import WaitGraph
 from stepsim.graph import Program
 from stepsim.lowering import Network, TimingParams, build_image
 from stepsim.simulation import ImageRun, prepare
-from stepsim.simulation.image_run import run_image
+from stepsim.simulation.running.image_run import run_image
 from tests.explain.known_answers import KNOWN_ANSWERS
 from tests.explain.test_path import NETWORKS
 from tests.kernels.test_cases import EXAMPLES

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
+from hypothesis import given, strategies as hs
 
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.explain import critical_path, explain
-from stepsim.explain.what_if_changes import balanced
-from stepsim.explain.what_if_runs import WhatIf, what_if
+from stepsim.explain.changes.candidates import balanced
+from stepsim.explain.changes.runs import WhatIf, what_if
 from stepsim.machine import load_machine
 from tests.explain.known_answers import KNOWN_ANSWERS, KnownAnswer, one_product
 from tests.property_profile import profile

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 
 import stepsim as st
+from stepsim.explain.changes.candidates import Change
+from stepsim.explain.changes.prediction import Work, predicted_cycles
+from stepsim.explain.changes.runs import what_if
 from stepsim.explain.path import critical_path
 from stepsim.explain.wait_graph import WaitGraph
-from stepsim.explain.what_if_changes import Change
-from stepsim.explain.what_if_prediction import Work, predicted_cycles
-from stepsim.explain.what_if_runs import what_if
 from stepsim.lowering import TimingParams
 from tests.explain.known_answers import KNOWN_ANSWERS, KnownAnswer
 from tests.explain.test_what_if_published import GRAPHS, PLAIN

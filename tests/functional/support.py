@@ -13,10 +13,10 @@ from stepsim.errors import EvaluationError
 from stepsim.functional import FunctionalResult, Selection, TileValue, evaluate
 from stepsim.functional.values import BufferValue
 from stepsim.graph import Program, Stream, wire
-from stepsim.graph.ops.flat_map import FlatMap
+from stepsim.graph.ops.flat_map.flat_maps import FlatMap
 from stepsim.kernels.layout import Payload, Status
 from stepsim.simulation import prepare
-from stepsim.simulation.decisions import decisions_of
+from stepsim.simulation.recording.decisions import decisions_of
 
 __all__ = ["letters", "numbers", "run_both", "text", "tiles"]
 

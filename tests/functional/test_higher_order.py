@@ -12,7 +12,7 @@ import stepsim.graph as st
 from stepsim.errors import EvaluationError
 from stepsim.functional import Decisions, evaluate
 from stepsim.graph import fn
-from stepsim.graph.limits import MAX_LENGTH
+from stepsim.graph.sizes.limits import MAX_LENGTH
 from stepsim.simulation import simulate
 from tests.functional.support import run_both, tiles
 

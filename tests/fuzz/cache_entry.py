@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from stepsim.errors import StepSimError
-from stepsim.kernels.entries import SUFFIX, Code, EntryFiles, UnusableError
+from stepsim.kernels.build.entries import SUFFIX, Code, EntryFiles, UnusableError
 from tests.fuzz.mutation import damaged_bytes
 from tests.fuzz.reading import outcome, scratch
 

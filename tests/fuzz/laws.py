@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.graph.routing_table import check_bindings
+from stepsim.graph.ops.routing.routing_table import check_bindings
 from stepsim.lowering import lower
 from stepsim.results.writing import neighbor
 from tests.engine_backend import run_engine

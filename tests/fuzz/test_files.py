@@ -10,8 +10,7 @@ import random
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.fuzz import json_files, sweep_parts, traces, yaml_files
 from tests.property_profile import repeatable

@@ -12,7 +12,7 @@ import yaml
 from stepsim import load_machine
 from stepsim.machine import Machine
 from stepsim.sweep import load_spec, plan_sweep
-from stepsim.sweep.sizes import MOST_DRAWN
+from stepsim.sweep.spec.sizes import MOST_DRAWN
 from stepsim.workloads.models import read_model
 from tests.fuzz.mutation import damaged_bytes, damaged_data, damaged_text
 from tests.fuzz.reading import new_path, outcome

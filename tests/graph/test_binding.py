@@ -11,7 +11,7 @@ import sympy
 import stepsim.graph as st
 from stepsim.errors import ArgError
 from stepsim.graph import fn
-from stepsim.graph.binding import number_of, substitution
+from stepsim.graph.programs.binding import number_of, substitution
 from tests.graph.support import flags, numbers, scratch, tiles
 
 

@@ -11,7 +11,7 @@ import sympy
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.graph import Dim
-from stepsim.graph.dims import Kind, Namer
+from stepsim.graph.sizes.dims import Kind, Namer
 from tests.graph.support import scratch, tiles
 
 N = sympy.Symbol("n", integer=True, nonnegative=True)

@@ -9,9 +9,9 @@ import pytest
 import sympy
 
 from stepsim.errors import ArgError, KindError
-from stepsim.graph.dims import Dim, Kind, Namer, total_over
-from stepsim.graph.shapes import cardinality, flatten_dims, format_dims
-from stepsim.graph.sizes import Active, CeilDiv, active, ceil_div, product, text
+from stepsim.graph.sizes.dims import Dim, Kind, Namer, total_over
+from stepsim.graph.sizes.shapes import cardinality, flatten_dims, format_dims
+from stepsim.graph.sizes.sizes import Active, CeilDiv, active, ceil_div, product, text
 
 
 @pytest.fixture

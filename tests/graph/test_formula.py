@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 import sympy
-from hypothesis import given, settings
-from hypothesis import strategies as draw
+from hypothesis import given, settings, strategies as draw
 
-from stepsim.graph.atoms import Active, CeilDiv, Largest, Opaque, Symbol
-from stepsim.graph.dims import Dim
-from stepsim.graph.formula import Formula, added, light, multiplied
-from stepsim.graph.program import Program
-from stepsim.graph.sizes import at_least_one, degree, divided, fraction, may_count, primitive
-from stepsim.graph.sympy_forms import Active as SympyActive
-from stepsim.graph.sympy_forms import CeilDiv as SympyCeilDiv
-from stepsim.graph.sympy_forms import shown, symbol
+from stepsim.graph.programs.program import Program
+from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
+from stepsim.graph.sizes.dims import Dim
+from stepsim.graph.sizes.formula import Formula, added, light, multiplied
+from stepsim.graph.sizes.sizes import at_least_one, degree, divided, fraction, may_count, primitive
+from stepsim.graph.sizes.sympy_forms import (
+    Active as SympyActive,
+    CeilDiv as SympyCeilDiv,
+    shown,
+    symbol,
+)
 
 NAMES = ("n0", "n1", "n10", "n2", "len_total", "m", "S")
 SYMBOLS = [Symbol(name) for name in NAMES]

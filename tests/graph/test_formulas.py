@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from stepsim.graph.formulas import fold_sum, shorten
-from stepsim.graph.sizes import CeilDiv
+from stepsim.graph.sizes.formulas import fold_sum, shorten
+from stepsim.graph.sizes.sizes import CeilDiv
 
 N = sympy.symbols("n0:12", integer=True, nonnegative=True)
 M = sympy.Symbol("m", integer=True, nonnegative=True)

@@ -11,9 +11,9 @@ api = pytest.importorskip("mypy.api")
 CONFIG = Path(__file__).parents[2] / "pyproject.toml"
 CODE = """
 import sympy
-from stepsim.graph.atoms import Symbol
-from stepsim.graph.dims import Dim, DimLike
-from stepsim.graph.sizes import Expression, Size, ceil_div, product
+from stepsim.graph.sizes.atoms import Symbol
+from stepsim.graph.sizes.dims import Dim, DimLike
+from stepsim.graph.sizes.sizes import Expression, Size, ceil_div, product
 
 n, m = sympy.Symbol("n", integer=True, nonnegative=True), Symbol("m")
 good: list[Expression] = [3, n, n + 1, 2 * n, m.sympy(), Dim(n).expr]

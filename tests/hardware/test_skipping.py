@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hypothesis import assume, given, settings
-from hypothesis import strategies as draw
+from hypothesis import assume, given, settings, strategies as draw
 
 import stepsim as st
 from stepsim.hardware import HardwareResult, Machine, Network

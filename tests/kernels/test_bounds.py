@@ -13,16 +13,16 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from stepsim.kernels import driver, recorded
+from stepsim.kernels import driver
 from stepsim.kernels.calendar import pop_unit
 from stepsim.kernels.catalog import KINDS
 from stepsim.kernels.driver import state_of
 from stepsim.kernels.layout import State
 from stepsim.kernels.memory import dispatch, published, table
-from stepsim.kernels.recorded import Journal
+from stepsim.kernels.recording import recorded
+from stepsim.kernels.recording.recorded import Journal
 from stepsim.lowering import Network, TimingParams, build_image
 from tests.engine_backend import run_engine
 from tests.kernels import memory_harness

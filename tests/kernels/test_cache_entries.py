@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from stepsim.kernels import engine, entries, entry_point
-from stepsim.kernels.cache_key import cache_directory
-from stepsim.kernels.entries import Code, EntryFiles, UnusableError, is_whole
-from stepsim.kernels.entry_point import EntryPoint, cached_entry
-from stepsim.kernels.settings import is_jit_disabled
+from stepsim.kernels import engine
+from stepsim.kernels.build import entries, entry_point
+from stepsim.kernels.build.cache_key import cache_directory
+from stepsim.kernels.build.entries import Code, EntryFiles, UnusableError, is_whole
+from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
+from stepsim.kernels.build.settings import is_jit_disabled
 from stepsim.simulation import warm_up
 from tests.faults import Faults, MemoryFaults
 
@@ -349,7 +350,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 from typing import Any, NamedTuple
 import numpy as np
-from stepsim.kernels.entry_point import cached_entry
+from stepsim.kernels.build.entry_point import cached_entry
 
 class Numbers(NamedTuple):
     words: Any
@@ -415,7 +416,7 @@ def test_a_size_beyond_memory_is_refused_unread(tmp_path: Path) -> None:
 MANY_WRITERS = """
 import sys
 from pathlib import Path
-from stepsim.kernels.entries import Code, EntryFiles
+from stepsim.kernels.build.entries import Code, EntryFiles
 
 files = EntryFiles(Path(sys.argv[1]), "name", "stamp")
 for number in range(30):

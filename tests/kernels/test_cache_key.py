@@ -18,10 +18,10 @@ from numba.core import event
 
 import stepsim as st
 import stepsim.kernels
-from stepsim.kernels import settings
-from stepsim.kernels.cache_key import cache_directory, source_digest
-from stepsim.kernels.entry_point import cached_entry
-from stepsim.kernels.settings import compiler_versions, is_jit_disabled
+from stepsim.kernels.build import settings
+from stepsim.kernels.build.cache_key import cache_directory, source_digest
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.settings import compiler_versions, is_jit_disabled
 
 KERNELS = Path(stepsim.kernels.__file__).parent
 SOURCES = sorted(path.relative_to(KERNELS).as_posix() for path in KERNELS.rglob("*.py"))
@@ -94,7 +94,7 @@ def test_versions_change_the_digest(package: str, monkeypatch: pytest.MonkeyPatc
 
 def test_versions_are_those_of_the_packages() -> None:
     code = (
-        "import sys; from stepsim.kernels.settings import compiler_versions as told;"
+        "import sys; from stepsim.kernels.build.settings import compiler_versions as told;"
         "print(told(), 'numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -200,7 +200,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
 import stepsim.kernels
-from stepsim.kernels.entry_point import cached_entry
+from stepsim.kernels.build.entry_point import cached_entry
 
 class Numbers(NamedTuple):
     words: Any

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from stepsim.errors import LoweringError
-from stepsim.kernels import entry_point, loading
-from stepsim.kernels.entries import Code
-from stepsim.kernels.entry_point import EntryPoint, cached_entry
-from stepsim.kernels.jit import apart, spliced
-from stepsim.kernels.loading import in_best_form
-from stepsim.kernels.settings import is_jit_disabled
+from stepsim.kernels.build import entry_point, loading
+from stepsim.kernels.build.entries import Code
+from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
+from stepsim.kernels.build.jit import apart, spliced
+from stepsim.kernels.build.loading import in_best_form
+from stepsim.kernels.build.settings import is_jit_disabled
 
 needs_compiler = pytest.mark.skipif(
     is_jit_disabled(), reason="NUMBA_DISABLE_JIT is set: nothing is compiled"
@@ -223,9 +223,9 @@ import sys
 from typing import Any, NamedTuple
 import numpy as np
 from stepsim.errors import LoweringError
-from stepsim.kernels.by_reference import by_reference
-from stepsim.kernels.entry_point import cached_entry
-from stepsim.kernels.jit import apart, inlined
+from stepsim.kernels.build.by_reference import by_reference
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.jit import apart, inlined
 
 class Numbers(NamedTuple):
     words: Any

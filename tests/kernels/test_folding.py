@@ -9,9 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from stepsim.kernels import reference_type as reference_type  # tells numba of `by_reference`
-from stepsim.kernels.by_reference import by_reference
-from stepsim.kernels.jit import apart, inlined
+from stepsim.kernels.build.by_reference import by_reference
+from stepsim.kernels.build.jit import apart, inlined
 
 pytestmark = pytest.mark.skipif(
     numba.config.DISABLE_JIT, reason="nothing is compiled with NUMBA_DISABLE_JIT=1"

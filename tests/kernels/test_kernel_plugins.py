@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stepsim
-from stepsim.kernels.cache_key import source_digest
+from stepsim.kernels.build.cache_key import source_digest
 from stepsim.plugins import found, usable
 
 FINE = """

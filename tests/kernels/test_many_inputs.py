@@ -7,8 +7,7 @@ from typing import Any
 
 import numba
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.units import merge

@@ -8,8 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory import table

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bench.networks import chain
 from stepsim.errors import LoweringError
-from stepsim.kernels import recorded as recorded_engine
 from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import UNIT_FIELDS, Cause, Status
-from stepsim.kernels.recorded import Journal
+from stepsim.kernels.recording import recorded as recorded_engine
+from stepsim.kernels.recording.recorded import Journal
 from stepsim.lowering import Image, Network, build_image
-from stepsim.simulation.record import Record, record_of
+from stepsim.simulation.recording.record import Record, record_of
 from tests.engine_backend import to_result
 from tests.kernels.test_cases import CASES, EXAMPLES
 from tests.oracle.build import NetBuilder

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from stepsim.errors import LoweringError
-from stepsim.kernels import compiling, shipping
-from stepsim.kernels.entry_point import cached_entry
-from stepsim.kernels.processors import LEVELS, settings_of
-from stepsim.kernels.settings import is_jit_disabled
+from stepsim.kernels.build import compiling, shipping
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.processors import LEVELS, settings_of
+from stepsim.kernels.build.settings import is_jit_disabled
 
 pytestmark = pytest.mark.skipif(
     is_jit_disabled() or not LEVELS,
     reason="nothing is compiled, or for no level of this kind of machine",
 )
 
-TOLD = "from stepsim.kernels.settings import compiler_settings; print(compiler_settings())"
+TOLD = "from stepsim.kernels.build.settings import compiler_settings; print(compiler_settings())"
 
 
 class Numbers(NamedTuple):
@@ -41,7 +41,7 @@ def test_processes_are_told_of_their_level_alone(
 
     def asked(command: list[str], **how: Any) -> Any:
         *_, module, folder, level = command
-        assert (module, folder) == ("stepsim.kernels.shipping", str(tmp_path / "out"))
+        assert (module, folder) == ("stepsim.kernels.build.shipping", str(tmp_path / "out"))
         done = real([sys.executable, "-c", TOLD], capture_output=True, text=True, **how)
         told.append((level, done.stdout))
         return done

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.kernels.entry_point import EntryPoint
+from stepsim.kernels.build.entry_point import EntryPoint
 from stepsim.kernels.layout import State
 from stepsim.kernels.memory import table
 

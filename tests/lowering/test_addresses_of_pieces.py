@@ -7,7 +7,7 @@ import pytest
 
 import stepsim as st
 from stepsim.lowering.addresses import address_map
-from stepsim.lowering.lower import timing_of
+from stepsim.lowering.network_of_program import timing_of
 from stepsim.simulation import prepare, simulate
 from tests.oracle.dram_node import DramPort
 

@@ -19,7 +19,7 @@ from stepsim.lowering import (
     build_image,
     timing_of,
 )
-from stepsim.lowering.registry import REGISTRY
+from stepsim.lowering.rows.registry import REGISTRY
 from stepsim.machine import load_machine
 from tests.lowering.support import TILE, load_store, one_unit, source
 from tests.oracle.build import NetBuilder

@@ -77,7 +77,11 @@ ROOMS: Final = {
     ),
     "ops": Room(("stepsim/graph/ops/*.py",), (_GRAPH, _INFERRED), True),
     "metrics": Room(
-        ("stepsim/graph/metrics.py", "stepsim/graph/dims.py", "stepsim/graph/binding.py"),
+        (
+            "stepsim/graph/metrics.py",
+            "stepsim/graph/sizes/dims.py",
+            "stepsim/graph/programs/binding.py",
+        ),
         (_GRAPH, _INFERRED),
         True,
     ),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import reject
-from hypothesis import strategies as st
+from hypothesis import reject, strategies as st
 
 from stepsim.lowering.network import Network, UnitSpec
 from tests.oracle.interpreter import OracleResult, TooLong, interpret

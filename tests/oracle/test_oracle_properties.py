@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, seed
-from hypothesis import strategies as st
+from hypothesis import given, seed, strategies as st
 
 from stepsim.lowering.network import Network
 from tests.oracle.compare import assert_same

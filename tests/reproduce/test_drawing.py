@@ -10,7 +10,7 @@ import pytest
 from stepsim.report.saving import render
 from stepsim.reproduce import FIGURES, points_of
 from stepsim.reproduce.choice import Chosen
-from stepsim.reproduce.drawing import draw
+from stepsim.reproduce.pages.drawing import draw
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.schema import COMPARED
 from tests.reproduce.conftest import invented

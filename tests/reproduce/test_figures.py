@@ -9,9 +9,9 @@ import pytest
 from stepsim.errors import ArgError
 from stepsim.reproduce import FIGURES, archived_points, points_of
 from stepsim.reproduce.choice import choose_figures
+from stepsim.reproduce.pages.validation import recorded_points
 from stepsim.reproduce.published import published, run_key
 from stepsim.reproduce.settings import KV_TRACES
-from stepsim.reproduce.validation import recorded_points
 from tests.shared import TRACES, needs_traces
 
 SIZES = {

@@ -15,7 +15,7 @@ from stepsim.errors import StepSimError, UserCodeError
 from stepsim.machine import load_machine
 from stepsim.reproduce.choice import choose_figures
 from stepsim.reproduce.reproduction import reproduce
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.workloads import Data
 from tests.cli.conftest import Cli, cli
 

@@ -10,8 +10,8 @@ import pytest
 from stepsim import MODEL_VERSION
 from stepsim.errors import ArgError, TraceError
 from stepsim.reproduce.hardware_errors import models
+from stepsim.reproduce.pages.validation import write_validation
 from stepsim.reproduce.published import published
-from stepsim.reproduce.validation import write_validation
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 

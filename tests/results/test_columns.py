@@ -4,7 +4,7 @@ from typing import Annotated
 
 import stepsim as st
 from stepsim.results import columns
-from stepsim.simulation.case_columns import parameter_columns
+from stepsim.simulation.cases.columns import parameter_columns
 
 
 def test_a_name_is_declared_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 import stepsim as st
 from stepsim import Result
 from stepsim.results import FIFOS_SCHEMA, RUN_SCHEMA, SCHEMA_VERSION, UNITS_SCHEMA
-from stepsim.results.schema import TIMELINE_SCHEMA
+from stepsim.results.schemas import TIMELINE_SCHEMA
 from stepsim.simulation import simulate, simulate_network
 from tests.simulation.programs import centered, long_network, simulate_moe
 

@@ -10,9 +10,9 @@ import sympy
 from stepsim.functional.measure import sizes_of
 from stepsim.graph import Dim, Program, Stream, wire
 from stepsim.graph.accounting import Accounting
-from stepsim.graph.binding import number_of, substitution
-from stepsim.graph.dims import total_over
-from stepsim.graph.sizes import Size
+from stepsim.graph.programs.binding import number_of, substitution
+from stepsim.graph.sizes.dims import total_over
+from stepsim.graph.sizes.sizes import Size
 from stepsim.graph.types import Buffer, Tile
 from stepsim.kernels.layout import Payload
 from stepsim.simulation import prepare

@@ -6,16 +6,15 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
+from hypothesis import given, strategies as hs
 
 import stepsim as st
 from stepsim.errors import ArgError, MachineError
-from stepsim.graph.limits import COMPUTE_BW
-from stepsim.graph.ops.compute import Compute
+from stepsim.graph.ops.higher_order.compute import Compute
+from stepsim.graph.sizes.limits import COMPUTE_BW
 from stepsim.lowering.retimed import compute_bandwidths
 from stepsim.machine import load_machine
-from stepsim.simulation.prepared import Prepared
+from stepsim.simulation.running.prepared import Prepared
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
+from hypothesis import given, strategies as hs
 
 import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.lowering import Image, Network, build_image
 from stepsim.lowering.rings import with_depths
 from stepsim.simulation import Limits, Prepared, prepare
-from stepsim.simulation.depth_runs import run_depths
-from stepsim.simulation.image_run import run_image
+from stepsim.simulation.many.depth_runs import run_depths
+from stepsim.simulation.running.image_run import run_image
 from tests.oracle.random_networks import random_networks
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs

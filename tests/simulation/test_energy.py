@@ -13,7 +13,7 @@ import pytest
 import stepsim as st
 from stepsim.errors import MachineError
 from stepsim.results.columns import ENERGY, ENERGY_OF_UNITS
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 
 TABLE: dict[str, Any] = {
     "energy.sources": "round numbers",

@@ -8,8 +8,8 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.simulation.hardware_disturbances import HARDWARE
-from stepsim.simulation.hardware_level import on_hardware
+from stepsim.simulation.hardware_level.disturbances import HARDWARE
+from stepsim.simulation.hardware_level.programs import on_hardware
 from stepsim.workloads.parameters import Data
 from stepsim.workloads.swiglu import Swiglu
 

@@ -11,7 +11,7 @@ from hypothesis import given
 import stepsim.graph as st
 from stepsim.errors import ArgError
 from stepsim.graph import Program, Stream, fn
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.types import Tile
 from tests.functional.support import tiles
 from tests.property_profile import profile

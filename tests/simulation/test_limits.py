@@ -12,7 +12,7 @@ import stepsim as st
 from stepsim.errors import ArgError
 from stepsim.kernels.driver import execute
 from stepsim.simulation import Limits, Progress, simulate_network
-from stepsim.simulation.image_run import run_image
+from stepsim.simulation.running.image_run import run_image
 from tests.simulation.checks import check_accounts
 from tests.simulation.programs import long_network, simulate_moe
 
@@ -70,7 +70,7 @@ def test_at_a_limit_nobody_asks_who_waits_for_whom(monkeypatch: pytest.MonkeyPat
     def waits(*args: object) -> None:
         raise AssertionError("waits of a unit")
 
-    monkeypatch.setattr("stepsim.simulation.diagnose._State.waits", waits)
+    monkeypatch.setattr("stepsim.simulation.outcome.diagnose._State.waits", waits)
     stopped(Limits(max_steps=100))
 
 

@@ -19,22 +19,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
+from hypothesis import given, strategies as hs
 
 import stepsim as st
 from stepsim.errors import ArgError, LoweringError, MachineError, StepSimError
-from stepsim.kernels import batch_driver
-from stepsim.kernels.batch_driver import execute_batch
+from stepsim.kernels.batch import driver as batch_driver
+from stepsim.kernels.batch.driver import execute_batch
 from stepsim.machine import load_machine
 from stepsim.results import STALLS_SCHEMA
-from stepsim.simulation import many_runs, many_tables
-from stepsim.simulation.many_runs import ManyRuns, run_all, usable_cpus
+from stepsim.simulation.many import batches as many_runs, tables as many_tables
+from stepsim.simulation.many.batches import ManyRuns, run_all, usable_cpus
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered, uneven
 
-simulate_many = importlib.import_module("stepsim.simulation.simulate_many")
+simulate_many = importlib.import_module("stepsim.simulation.many.table")
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = ("sda-1024", "sda-2026", "sda-hdl")
 COLUMNS = (

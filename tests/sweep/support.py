@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from stepsim.sweep import open_table, run_sweep
-from stepsim.sweep.digests import Digests
-from stepsim.sweep.manifest import read_manifest
-from stepsim.sweep.parquet import write_tables
-from stepsim.sweep.plan import Chunk
-from stepsim.sweep.work import ChunkRows, execute_chunk
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
+from stepsim.sweep.storage.digests import Digests
+from stepsim.sweep.storage.manifest import read_manifest
+from stepsim.sweep.storage.parquet import write_tables
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,8 +12,8 @@ import pytest
 from stepsim.errors import SweepError
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend
-from stepsim.sweep.plan import Chunk, versions
-from stepsim.sweep.work import ChunkRows, execute_chunk
+from stepsim.sweep.planning.plan import Chunk, versions
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
 from tests.sweep.support import of_another_version, rows_of, timings, tiny
 
 

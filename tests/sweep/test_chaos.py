@@ -80,7 +80,7 @@ KeyError: '/loky-1-abc'
 
 OURS = """\
 Traceback (most recent call last):
-  File "/lib/stepsim/sweep/store.py", line 1, in save
+  File "/lib/stepsim/sweep/storage/store.py", line 1, in save
     raise OSError(28)
 
 OSError: [Errno 28] resource_tracker.py

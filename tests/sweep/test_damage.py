@@ -29,7 +29,7 @@ from stepsim.sweep import (
     read_runs,
     run_sweep,
 )
-from stepsim.sweep.digests import digest_of
+from stepsim.sweep.storage.digests import digest_of
 from tests.sweep.support import (
     assert_as_undisturbed,
     disturb_after,

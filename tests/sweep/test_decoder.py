@@ -10,8 +10,14 @@ import pytest
 
 from stepsim.errors import SweepError
 from stepsim.sweep import open_table, plan_sweep, run_sweep
-from stepsim.trace_io import ParquetStream, RequestTrace, replay, replay_rows, synthetic_routing
-from stepsim.trace_io import write_routing as write_tables
+from stepsim.trace_io import (
+    ParquetStream,
+    RequestTrace,
+    replay,
+    replay_rows,
+    synthetic_routing,
+    write_routing as write_tables,
+)
 
 MODEL = {
     "name": "tiny",

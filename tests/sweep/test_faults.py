@@ -19,19 +19,11 @@ import pytest
 from stepsim import atomic
 from stepsim.cli.exit_codes import NOT_WRITTEN
 from stepsim.errors import OutputError, StepSimError
-from stepsim.sweep import (
-    digests,
-    disk,
-    lines,
-    manifest,
-    parquet,
-    plan_sweep,
-    run_sweep,
-    store,
-)
+from stepsim.sweep import plan_sweep, run_sweep
 from stepsim.sweep.backends import LocalBackend
-from stepsim.sweep.plan import Chunk, Plan
-from stepsim.sweep.work import ChunkRows, execute_chunk
+from stepsim.sweep.planning.plan import Chunk, Plan
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
+from stepsim.sweep.storage import digests, disk, lines, manifest, parquet, store
 from tests.faults import Faults, MemoryFaults
 from tests.sweep.support import ROOT, rows_of, sweep_command, tiny
 

@@ -6,12 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from stepsim.errors import ArgError
-from stepsim.sweep.filter_types import kinds_of
-from stepsim.sweep.filters import parse_condition
+from stepsim.sweep.spec.filter_types import kinds_of
+from stepsim.sweep.spec.filters import parse_condition
 from tests.property_profile import profile
 
 VALUES: dict[str, Any] = {

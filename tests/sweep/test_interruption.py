@@ -121,7 +121,7 @@ def test_a_scheduler_that_does_not_answer_leaves_no_folder(
     def silent(jobs: int, address: str) -> None:
         raise SweepError(f"no scheduler responds at {address}")
 
-    monkeypatch.setattr("stepsim.sweep.run.DaskBackend", silent)
+    monkeypatch.setattr("stepsim.sweep.running.run.DaskBackend", silent)
     with pytest.raises(SweepError, match="no scheduler responds at tcp://nowhere:1"):
         run_sweep(tiny(), tmp_path / "out", backend="dask", address="tcp://nowhere:1")
     assert not (tmp_path / "out").exists()
@@ -169,7 +169,7 @@ def test_half_a_line_is_taken_back(
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(handle, data)
 
-    monkeypatch.setattr("stepsim.sweep.lines.os.write", write)
+    monkeypatch.setattr("stepsim.sweep.storage.lines.os.write", write)
     with pytest.raises(OutputError, match=r"No space left on device.*continue with --resume"):
         run_sweep(tiny(), folder)
     monkeypatch.undo()

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from stepsim.errors import OutputError, SweepError
-from stepsim.sweep import design_costs, files, open_table, query, read_runs, run_sweep
+from stepsim.sweep import design_costs, open_table, query, read_runs, run_sweep
 from stepsim.sweep.analysis import tables
 from stepsim.sweep.analysis.tables import read_failures
+from stepsim.sweep.storage import files
 from tests.sweep.support import assert_as_undisturbed, disturb_after, rows_of, tiny
 from tests.sweep.test_damage import unreadable
 

@@ -15,8 +15,8 @@ import pytest
 
 from stepsim.errors import SweepError
 from stepsim.machine import Machine
-from stepsim.simulation.case import make_case
-from stepsim.simulation.case_columns import parameter_columns
+from stepsim.simulation.cases.case import make_case
+from stepsim.simulation.cases.columns import parameter_columns
 from stepsim.sweep import (
     FAILURES_SCHEMA,
     UNIT_ROWS_SCHEMA,
@@ -221,7 +221,7 @@ def test_runs_without_a_good_end_are_rows_and_failures(tmp_path: Path) -> None:
 def test_an_error_in_one_run_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepsim.simulation.many_runs import ManyRuns
+    from stepsim.simulation.many.batches import ManyRuns
 
     real, calls = ManyRuns.totals, []
 

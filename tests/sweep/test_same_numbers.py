@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.cli.main import main
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.sweep import open_table, run_sweep
 from stepsim.trace_io import synthetic_routing
 from stepsim.workloads import Data

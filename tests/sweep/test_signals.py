@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from stepsim.sweep import Ended, run, run_sweep
+from stepsim.sweep import Ended, run_sweep
 from stepsim.sweep.backends import LocalBackend
-from stepsim.sweep.signals import ended_by_signals
+from stepsim.sweep.running import run
+from stepsim.sweep.running.signals import ended_by_signals
 from tests.sweep.support import (
     assert_as_undisturbed,
     saved,

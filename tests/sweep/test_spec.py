@@ -15,8 +15,8 @@ import yaml
 from stepsim.errors import SweepError
 from stepsim.machine import load_machine
 from stepsim.sweep import SweepSpec, estimate_seconds, load_spec, plan_sweep
-from stepsim.sweep import run as run_module
-from stepsim.sweep.plan import Chunk
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running import run as run_module
 from tests.sweep.support import tiny
 
 
@@ -341,10 +341,10 @@ def test_absurd_sizes_are_refused_at_once(changes: dict[str, Any], expected: str
 def test_runs_and_pairs_are_counted_before_they_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("stepsim.sweep.plan.MOST_RUNS", 23)
-    monkeypatch.setattr("stepsim.sweep.plan.fit", None)
+    monkeypatch.setattr("stepsim.sweep.planning.plan.MOST_RUNS", 23)
+    monkeypatch.setattr("stepsim.sweep.planning.plan.fit", None)
     assert "grid: 24 runs, expected at most 23; divide it" in message(tiny())
-    monkeypatch.setattr("stepsim.sweep.pairs.MOST_TRACES", 1)
+    monkeypatch.setattr("stepsim.sweep.spec.pairs.MOST_TRACES", 1)
     np.save(tmp_path / "lengths.npy", np.ones(24, dtype=np.int64))
     lengths = {"files": [str(tmp_path / "lengths.npy")], "tokens": 12, "windows": "all"}
     found = message(tiny(workload="decoder", lengths=lengths, grid={}))

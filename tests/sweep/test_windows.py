@@ -16,7 +16,7 @@ import yaml
 
 from stepsim.errors import SweepError
 from stepsim.sweep import Plan, open_table, plan_sweep, run_sweep
-from stepsim.sweep import traces as traces_module
+from stepsim.sweep.planning import traces as traces_module
 from stepsim.trace_io import (
     ParquetStream,
     RequestTrace,

@@ -25,8 +25,8 @@ from stepsim.errors import WorkerError
 from stepsim.processes import WorkerProcesses
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend, local, patience
-from stepsim.sweep.plan import Chunk
-from stepsim.sweep.work import ChunkRows
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running.work import ChunkRows
 from tests.sweep.support import (
     MANY,
     assert_as_undisturbed,
@@ -235,14 +235,14 @@ def test_workers_lost_at_their_start_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each of both in vain three times, so that no chunk may be blamed for the loss.
-    starting(monkeypatch, ["no_such_module_as_this"] * 6 + ["stepsim.sweep.work"])
+    starting(monkeypatch, ["no_such_module_as_this"] * 6 + ["stepsim.sweep.running.work"])
     folder = tmp_path / "out"
     summary = run_sweep(tiny(), folder, jobs=2)
     assert summary.complete
     assert_as_undisturbed(folder)
 
 
-GOOD, BAD = "stepsim.sweep.work", "no_such_module_as_this"
+GOOD, BAD = "stepsim.sweep.running.work", "no_such_module_as_this"
 NO_MEMORY = OSError(errno.ENOMEM, "Cannot allocate memory")
 
 

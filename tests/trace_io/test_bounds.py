@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepsim.trace_io import parts, routing_parts, synthetic_routing
+from stepsim.trace_io import routing_parts, synthetic_routing
 from stepsim.trace_io.formats.lengths import _text_lengths
-from stepsim.trace_io.parts import ArrowParts
+from stepsim.trace_io.routing import parts
+from stepsim.trace_io.routing.parts import ArrowParts
 from stepsim.trace_io.writer import ParquetStream, RowGroups
 
 MADE = [synthetic_routing(40, 16, 4, seed=1, layer=layer) for layer in range(6)]

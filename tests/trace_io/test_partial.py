@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import (
@@ -96,7 +95,7 @@ def short_groups(monkeypatch, rows: int) -> None:
         return writer.ParquetStream(path, row_group_rows=rows, **rest)
 
     monkeypatch.setattr("stepsim.trace_io.importing.ParquetStream", stream)
-    monkeypatch.setattr("stepsim.trace_io.table.ParquetStream", stream)
+    monkeypatch.setattr("stepsim.trace_io.routing.table.ParquetStream", stream)
 
 
 def test_imports_and_writers_make_row_groups_of_one_layer(tmp_path, monkeypatch):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io import RequestTrace, load_requests, replay, replay_rows, replay_schema

@@ -7,11 +7,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError
-from stepsim.trace_io import routing_statistics, synthetic, synthetic_routing
+from stepsim.trace_io import routing_statistics, synthetic_routing
+from stepsim.trace_io.routing import synthetic
 from tests.property_profile import profile
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepsim.errors import ArgError
-from stepsim.trace_io.synthetic_kv import synthetic_kv_lengths
+from stepsim.trace_io.requests.synthetic_kv import synthetic_kv_lengths
 
 
 def test_golden_numbers() -> None:

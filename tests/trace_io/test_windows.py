@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError
 from stepsim.trace_io import (
@@ -20,7 +19,7 @@ from stepsim.trace_io import (
     window_at,
     window_stdevs,
 )
-from stepsim.trace_io.windows import Window
+from stepsim.trace_io.requests.windows import Window
 from tests.property_profile import profile
 
 USED = {

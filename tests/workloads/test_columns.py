@@ -10,7 +10,7 @@ import pytest
 
 from stepsim.errors import WorkloadError
 from stepsim.results.columns import COLUMNS
-from stepsim.simulation.case_columns import parameter_columns
+from stepsim.simulation.cases.columns import parameter_columns
 from stepsim.workloads import Param, Workload
 from stepsim.workloads.loading import BUILT_IN, find_workload
 

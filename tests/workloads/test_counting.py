@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from stepsim.simulation.case import Case, make_case
+from stepsim.simulation.cases.case import Case, make_case
 from stepsim.workloads import Attention, Data, Moe
 from stepsim.workloads.models import AttentionShape, MoEShape
 from tests.workloads.support import exact, run

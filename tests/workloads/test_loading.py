@@ -15,7 +15,7 @@ import pytest
 
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError
 from stepsim.machine import load_machine
-from stepsim.simulation.case import Case
+from stepsim.simulation.cases.case import Case
 from stepsim.workloads import Data, ParameterError, resolve
 from stepsim.workloads.loading import Source, find_workload
 from stepsim.workloads.parameters import fields_of

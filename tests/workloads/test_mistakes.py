@@ -10,7 +10,7 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import StepSimError
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.workloads import Data, Moe
 
 CLASS = """\

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepsim.plugins import found, usable
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.workloads import Data
 from stepsim.workloads.loading import find_workload
 

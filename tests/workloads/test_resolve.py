@@ -10,7 +10,7 @@ import pytest
 
 from stepsim.errors import WorkloadError
 from stepsim.machine import load_machine
-from stepsim.simulation.case import make_case
+from stepsim.simulation.cases.case import make_case
 from stepsim.workloads import (
     Attention,
     Data,

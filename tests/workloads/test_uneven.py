@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError
-from stepsim.lowering import lower
+from stepsim.lowering import network_of_program as lower
 from stepsim.machine import load_machine
 from stepsim.workloads import Attention, Built, Data, Decoder, Model, Moe, Workload
 from stepsim.workloads.models import AttentionShape, MoEShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Token
-from stepsim.graph.ops.dealing import Deinterleave, Interleave, StaticReassemble
+from stepsim.graph import Deinterleave, Interleave, StaticReassemble
 
 __all__: list[str] = []
 

@@ -12,10 +12,7 @@ from stepsim.functional.kernels import first_tile
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Array, Selection, TileValue, Token
-from stepsim.graph.functions.piece_size import piece_size
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.limits import MAX_LENGTH
-from stepsim.graph.ops.flat_map import FlatMap, StreamFunction
+from stepsim.graph import MAX_LENGTH, FlatMap, StreamFunction, piece_size, stop_levels
 
 __all__: list[str] = []
 

@@ -8,9 +8,7 @@ from stepsim.functional.kernels import accumulate, initial, map_tiles, shown
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Payload, TileValue, Token
-from stepsim.graph.ops.higher_order import Map
-from stepsim.graph.ops.reductions import Accum, MapAccum
-from stepsim.graph.ops.scans import Scan
+from stepsim.graph import Accum, Map, MapAccum, Scan
 
 __all__ = ["payload_of", "spread_tiles"]
 

@@ -7,11 +7,7 @@ from itertools import product
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import ACK, TileValue
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.linear_load import LinearLoad
-from stepsim.graph.ops.offchip import LinearStore
-from stepsim.graph.ops.random_access import RandomLoad, RandomStore
-from stepsim.graph.types import Tile
+from stepsim.graph import LinearLoad, LinearStore, RandomLoad, RandomStore, Tile, stop_levels
 
 __all__: list[str] = []
 

@@ -9,8 +9,7 @@ from stepsim.functional.measure import sizes_of
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import BufferValue, Token
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.onchip import Bufferize, Streamify
+from stepsim.graph import Bufferize, Streamify, stop_levels
 
 __all__: list[str] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
-from stepsim.graph.ops.references import RepeatRef, TakeLast
+from stepsim.graph import RepeatRef, TakeLast
 
 __all__: list[str] = []
 

@@ -8,13 +8,12 @@ from stepsim.functional.decisions import has_free_order
 from stepsim.functional.network import Node, Reader, Steps, Wait
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, Token
-from stepsim.graph.ops.merging import EagerMerge, Reassemble
-from stepsim.graph.ops.routing import Parallelize, Partition
+from stepsim.graph import EagerMerge, Parallelize, Partition, Reassemble
 
 __all__: list[str] = []
 
 _RECORD = (
-    "pass decisions= of a timing run (stepsim.simulation.prepare(program).decisions()), or let "
+    "pass decisions= of a timing run (stepsim.prepare(program).decisions()), or let "
     "stepsim.run_functional do both"
 )
 

@@ -12,9 +12,7 @@ from stepsim.functional.network import Node, Steps
 from stepsim.functional.ops.higher_order import payload_of, spread_tiles
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import BufferValue, Payload, Selection, TileValue
-from stepsim.graph.ops.group_results import AccumBuffer, RowStat
-from stepsim.graph.ops.scans import GeneralScan
-from stepsim.graph.ops.selector_maps import SelectorMap
+from stepsim.graph import AccumBuffer, GeneralScan, RowStat, SelectorMap
 
 __all__: list[str] = []
 

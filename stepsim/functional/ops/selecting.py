@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Payload, Selection, TileValue, Token
-from stepsim.graph.ops.selecting import FilterRows, Shuffle
+from stepsim.graph import FilterRows, Shuffle
 
 __all__: list[str] = []
 

@@ -7,11 +7,18 @@ import numpy as np
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Payload, TileValue
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.repeats import ExpandRef, Repeat
-from stepsim.graph.ops.reshape import MaskedReshape, Reshape
-from stepsim.graph.ops.shape import Flatten, Promote, Unsqueeze, Zip
-from stepsim.graph.types import Tile
+from stepsim.graph import (
+    ExpandRef,
+    Flatten,
+    MaskedReshape,
+    Promote,
+    Repeat,
+    Reshape,
+    Tile,
+    Unsqueeze,
+    Zip,
+    stop_levels,
+)
 
 __all__: list[str] = []
 

@@ -6,11 +6,17 @@ from stepsim.errors import EvaluationError
 from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, TileValue
-from stepsim.graph.graph_file.side_arrays import Missing
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.ops.numbers import Counter
-from stepsim.graph.ops.sources import Broadcast, Consume, MetadataSource, Print, SelectorSource
-from stepsim.graph.routing_table import RoutingSource
+from stepsim.graph import (
+    Broadcast,
+    Consume,
+    Counter,
+    MetadataSource,
+    Missing,
+    Print,
+    RoutingSource,
+    SelectorSource,
+    stop_levels,
+)
 
 __all__: list[str] = []
 

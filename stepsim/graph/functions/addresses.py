@@ -10,7 +10,7 @@ from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
 from stepsim.graph.functions.standard import family, standard
-from stepsim.graph.limits import RESERVED
+from stepsim.graph.sizes.limits import RESERVED
 from stepsim.graph.types import DType
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import Shape, broadcast
 from stepsim.graph.functions.table import by_name
-from stepsim.graph.sizes import Size
+from stepsim.graph.sizes.sizes import Size
 from stepsim.graph.types import DType, Tile
 
 __all__ = ["Function", "Record", "Rule", "accumulating"]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stepsim.errors import DimError, DTypeError
-from stepsim.graph.dims import Dim, Namer, total_over
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
-from stepsim.graph.shapes import cardinality
-from stepsim.graph.sizes import Size, product, sum_of
+from stepsim.graph.sizes.dims import Dim, Namer, total_over
+from stepsim.graph.sizes.shapes import cardinality
+from stepsim.graph.sizes.sizes import Size, product, sum_of
 from stepsim.graph.types import DType, ElementType, Tile
 
 __all__ = ["U64_TILE", "Same", "Setting", "evaluated", "operand_tiles", "result_types", "state_of"]

@@ -11,7 +11,7 @@ from stepsim.arguments import scalar
 from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import family, standard
-from stepsim.graph.limits import SIZE
+from stepsim.graph.sizes.limits import SIZE
 
 __all__ = ["causal_mask", "length_mask"]
 

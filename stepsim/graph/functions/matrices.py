@@ -12,7 +12,7 @@ from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
-from stepsim.graph.limits import SIDE, TILE_SIDE
+from stepsim.graph.sizes.limits import SIDE, TILE_SIDE
 
 __all__ = [
     "concat_cols", "concat_rows", "matmul", "matmul_t", "part", "rotary", "slice_cols",

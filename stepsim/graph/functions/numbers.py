@@ -8,7 +8,7 @@ import numpy as np
 
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
-from stepsim.graph.limits import NUMBER, TILE_SIDE
+from stepsim.graph.sizes.limits import NUMBER, TILE_SIDE
 from stepsim.graph.types import DType
 
 __all__ = ["broadcast_rows", "increment", "is_equal", "to_integer"]

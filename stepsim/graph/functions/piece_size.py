@@ -10,7 +10,7 @@ from functools import lru_cache
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import side_of
-from stepsim.graph.sizes import Size, ceil_div, divided
+from stepsim.graph.sizes.sizes import Size, ceil_div, divided
 
 __all__ = ["PIECE_WORDS", "PieceSize", "piece_size", "size_in_words"]
 

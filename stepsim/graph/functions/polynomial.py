@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError
-from stepsim.graph.atoms import Symbol
-from stepsim.graph.formula import Formula, Number, Sum, bases_of, is_expression
-from stepsim.graph.sizes import Size, product, sum_of
+from stepsim.graph.sizes.atoms import Symbol
+from stepsim.graph.sizes.formula import Formula, Number, Sum, bases_of, is_expression
+from stepsim.graph.sizes.sizes import Size, product, sum_of
 
 if TYPE_CHECKING:
     import sympy

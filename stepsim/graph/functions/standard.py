@@ -14,7 +14,7 @@ from stepsim.graph.functions.function import Function, Rule
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import Shape
 from stepsim.graph.functions.table import FAMILIES, FUNCTIONS
-from stepsim.graph.limits import FLOP_WEIGHT
+from stepsim.graph.sizes.limits import FLOP_WEIGHT
 from stepsim.graph.types import DType
 
 __all__ = [

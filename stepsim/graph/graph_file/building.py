@@ -9,7 +9,6 @@ import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import GraphFileError
-from stepsim.graph.dims import Dim
 from stepsim.graph.graph_file.element_types import DTYPES
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.nodes import Node
@@ -24,7 +23,8 @@ from stepsim.graph.graph_file.side_arrays import (
 from stepsim.graph.handle import Counts
 from stepsim.graph.operator import Output, Site
 from stepsim.graph.ops.sources import metadata, selector
-from stepsim.graph.program import Program
+from stepsim.graph.programs.program import Program
+from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import DType, IndexSelector, MultiHot, TensorSpec, Tile
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from stepsim.errors import GraphFileError
-from stepsim.graph.dims import Dim
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.numbers import Numbers
+from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.types import Ack, Buffer, DType, ElementType, IndexSelector, MultiHot, Tile
 
 __all__ = ["DTYPES", "check_type", "put_type", "tile_in"]

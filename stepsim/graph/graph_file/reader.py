@@ -10,8 +10,6 @@ import numpy as np
 
 from stepsim.arguments import flag, shown
 from stepsim.errors import GraphFileError, StepSimError
-from stepsim.graph.dims import Dim
-from stepsim.graph.feedback import Feedback, FeedbackSource, feedback
 from stepsim.graph.graph_file.building import Building, Settings
 from stepsim.graph.graph_file.element_types import check_type, tile_in
 from stepsim.graph.graph_file.messages import Schema, chosen, schema_of
@@ -20,8 +18,10 @@ from stepsim.graph.graph_file.numbers import GENERATIONS, numbers_of
 from stepsim.graph.graph_file.roles import type_roles
 from stepsim.graph.graph_file.rows import ROWS
 from stepsim.graph.graph_file.side_arrays import SideArrays
+from stepsim.graph.ops.feedback import Feedback, FeedbackSource, feedback
 from stepsim.graph.ops.sources import consume
-from stepsim.graph.program import Program
+from stepsim.graph.programs.program import Program
+from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.stream import Stream
 
 __all__ = ["load_graph"]

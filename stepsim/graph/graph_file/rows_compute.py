@@ -17,10 +17,10 @@ from stepsim.graph.graph_file.functions import (
 )
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.row import Row
-from stepsim.graph.ops.flat_map import flat_map
-from stepsim.graph.ops.group_results import accum_buffer
-from stepsim.graph.ops.higher_order import map_
-from stepsim.graph.ops.reductions import accum, map_accum
+from stepsim.graph.ops.flat_map.flat_maps import flat_map
+from stepsim.graph.ops.higher_order.group_results import accum_buffer
+from stepsim.graph.ops.higher_order.maps import map_
+from stepsim.graph.ops.higher_order.reductions import accum, map_accum
 from stepsim.graph.types import Tile
 
 if TYPE_CHECKING:

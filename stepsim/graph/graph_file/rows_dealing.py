@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.row import Row
-from stepsim.graph.ops.dealing import static_reassemble
-from stepsim.graph.ops.references import repeat_ref, take_last
-from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.selecting import filter_rows, shuffle
-from stepsim.graph.ops.shape import unsqueeze
+from stepsim.graph.ops.routing.fixed_order import static_reassemble
+from stepsim.graph.ops.routing.selecting import filter_rows, shuffle
+from stepsim.graph.ops.shape.chunks import reshape
+from stepsim.graph.ops.shape.levels import unsqueeze
+from stepsim.graph.ops.shape.references import repeat_ref, take_last
 
 if TYPE_CHECKING:
     from stepsim.graph.graph_file.building import Building

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.graph_file.row import Row
-from stepsim.graph.ops.linear_load import linear_load
-from stepsim.graph.ops.offchip import LinearStore, linear_store
-from stepsim.graph.ops.random_access import random_load, random_store
+from stepsim.graph.ops.memory.linear_loads import linear_load
+from stepsim.graph.ops.memory.offchip import LinearStore, linear_store
+from stepsim.graph.ops.memory.random_access import random_load, random_store
 from stepsim.graph.ops.sources import consume, printer
 from stepsim.graph.types import DType, TensorSpec, Tile
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.graph_file.row import Row
-from stepsim.graph.ops.merging import eager_merge, reassemble
-from stepsim.graph.ops.onchip import bufferize, streamify
-from stepsim.graph.ops.repeats import expand, repeat
-from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.routing import parallelize, partition
-from stepsim.graph.ops.shape import flatten, unsqueeze
+from stepsim.graph.ops.memory.onchip import bufferize, streamify
+from stepsim.graph.ops.routing.merging import eager_merge, reassemble
+from stepsim.graph.ops.routing.partitioning import parallelize, partition
+from stepsim.graph.ops.shape.chunks import reshape
+from stepsim.graph.ops.shape.levels import flatten, unsqueeze
+from stepsim.graph.ops.shape.repeats import expand, repeat
 from stepsim.graph.ops.sources import broadcast
 from stepsim.graph.types import Buffer
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from stepsim.atomic import replacing
 from stepsim.errors import GraphFileError
-from stepsim.graph.dims import Dim
 from stepsim.graph.graph_file.element_types import put_type
 from stepsim.graph.graph_file.messages import schema_of
 from stepsim.graph.graph_file.numbers import Numbers, numbers_of
 from stepsim.graph.graph_file.roles import MANY, inputs_of, type_roles
 from stepsim.graph.graph_file.rows import ROWS, UNITS
-from stepsim.graph.ops.shape import Zip
-from stepsim.graph.program import Program
+from stepsim.graph.ops.shape.levels import Zip
+from stepsim.graph.programs.program import Program
 from stepsim.graph.rewrites.wiring import WiredUnit, Wiring, wire
+from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.types import MultiHot, TupleType
 
 __all__ = ["Writing", "to_graph"]

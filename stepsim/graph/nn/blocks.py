@@ -10,13 +10,13 @@ import numpy as np
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph.handle import StreamHandle
-from stepsim.graph.limits import TILE_SIDE
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import Sight, grid, position_mask
-from stepsim.graph.ops.flat_map import cache_read_addresses, flat_map
-from stepsim.graph.ops.random_access import random_load
+from stepsim.graph.ops.flat_map.flat_maps import cache_read_addresses, flat_map
+from stepsim.graph.ops.memory.random_access import random_load
 from stepsim.graph.ops.sources import metadata
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.sizes.limits import TILE_SIDE
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, as_spec
 

@@ -10,17 +10,17 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
-from stepsim.graph.limits import TILE_SIDE
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.linear import swiglu
 from stepsim.graph.nn.routing import check_rows
-from stepsim.graph.ops.cutting import unpack_rows
-from stepsim.graph.ops.flat_map import flat_map
-from stepsim.graph.ops.merging import reassemble
-from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.ops.routing import partition
-from stepsim.graph.ops.shape import flatten
-from stepsim.graph.routing_table import Routing
+from stepsim.graph.ops.flat_map.cutting import unpack_rows
+from stepsim.graph.ops.flat_map.flat_maps import flat_map
+from stepsim.graph.ops.routing.merging import reassemble
+from stepsim.graph.ops.routing.partitioning import partition
+from stepsim.graph.ops.routing.routing_table import Routing
+from stepsim.graph.ops.shape.chunks import reshape
+from stepsim.graph.ops.shape.levels import flatten
+from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
 __all__ = ["moe", "packed_rows", "summed_results", "unpacked_rows"]

@@ -10,7 +10,7 @@ from stepsim.graph.nn.blocks import blocks_of, masked
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import sight_of
 from stepsim.graph.nn.online import online_attention, scores_of
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 
 __all__ = ["latent_attention"]

@@ -13,8 +13,9 @@ from stepsim.graph.accumulation import Init
 from stepsim.graph.functions import Function
 from stepsim.graph.handle import StreamHandle
 from stepsim.graph.operator import Site
-from stepsim.graph.ops import higher_order, linear_load, onchip, reductions
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.ops.higher_order import maps as higher_order, reductions
+from stepsim.graph.ops.memory import linear_loads as linear_load, onchip
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, Tile, as_spec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
 from stepsim.graph import fn
-from stepsim.graph.limits import TILE_SIDE
 from stepsim.graph.nn.layer import Layer, Tensor
+from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec
 

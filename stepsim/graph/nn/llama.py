@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from stepsim.errors import ArgError, RankError
 from stepsim.graph import fn
-from stepsim.graph.limits import COUNT
 from stepsim.graph.nn.flash import flash_attention
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.linear import linear, swiglu
 from stepsim.graph.nn.norms import rms_norm
 from stepsim.graph.nn.rotary import rope
-from stepsim.graph.ops.cutting import emit
-from stepsim.graph.ops.flat_map import flat_map
-from stepsim.graph.ops.reshape import reshape
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.ops.flat_map.cutting import emit
+from stepsim.graph.ops.flat_map.flat_maps import flat_map
+from stepsim.graph.ops.shape.chunks import reshape
+from stepsim.graph.sizes.limits import COUNT
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec
 

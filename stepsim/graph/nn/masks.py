@@ -12,9 +12,9 @@ import numpy as np
 
 from stepsim.errors import ArgError, DimError, RankError
 from stepsim.graph.functions import Function, function
-from stepsim.graph.limits import SIZE, TILE_SIDE
 from stepsim.graph.nn.layer import Layer
-from stepsim.graph.shapes import format_dims
+from stepsim.graph.sizes.limits import SIZE, TILE_SIDE
+from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 
 __all__ = ["Sight", "grid", "length_mask", "position_mask", "sight_of"]

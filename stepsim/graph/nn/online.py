@@ -14,8 +14,8 @@ from stepsim.graph import fn
 from stepsim.graph.functions import Function, function
 from stepsim.graph.nn.layer import Layer
 from stepsim.graph.nn.safe_softmax import shift_of
-from stepsim.graph.ops.higher_order import unzip
-from stepsim.graph.ops.shape import zip_
+from stepsim.graph.ops.higher_order.maps import unzip
+from stepsim.graph.ops.shape.levels import zip_
 from stepsim.graph.stream import Stream
 
 __all__ = ["online_attention", "scores_of"]

@@ -8,15 +8,15 @@ import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
-from stepsim.graph.limits import TILE_SIDE
 from stepsim.graph.nn.blocks import block_ranges
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.nn.masks import length_mask
 from stepsim.graph.nn.online import online_attention, scores_of
-from stepsim.graph.ops.flat_map import flat_map, last_tile_filter
-from stepsim.graph.ops.merging import reassemble
-from stepsim.graph.ops.random_access import random_load
+from stepsim.graph.ops.flat_map.flat_maps import flat_map, last_tile_filter
+from stepsim.graph.ops.memory.random_access import random_load
+from stepsim.graph.ops.routing.merging import reassemble
 from stepsim.graph.ops.sources import metadata
+from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
 __all__ = ["paged_attention"]

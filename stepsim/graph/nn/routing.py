@@ -10,9 +10,9 @@ from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, DTypeError
 from stepsim.graph import fn
 from stepsim.graph.nn.layer import Layer, Tensor
-from stepsim.graph.ops.merging import reassemble
-from stepsim.graph.ops.routing import partition
-from stepsim.graph.routing_table import Routing, routing
+from stepsim.graph.ops.routing.merging import reassemble
+from stepsim.graph.ops.routing.partitioning import partition
+from stepsim.graph.ops.routing.routing_table import Routing, routing
 from stepsim.graph.stream import Stream
 
 __all__ = ["check_rows", "picked_scores", "router", "top_k"]

@@ -11,7 +11,7 @@ from stepsim.errors import ArgError
 from stepsim.graph import fn
 from stepsim.graph.functions import Function, function
 from stepsim.graph.nn.layer import Layer
-from stepsim.graph.ops.higher_order import unzip
+from stepsim.graph.ops.higher_order.maps import unzip
 from stepsim.graph.stream import Stream
 
 __all__ = ["shift_of", "softmax"]

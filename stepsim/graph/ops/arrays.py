@@ -9,8 +9,8 @@ import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, DTypeError
-from stepsim.graph.limits import MAX_VALUE
 from stepsim.graph.operator import Site
+from stepsim.graph.sizes.limits import MAX_VALUE
 
 __all__ = ["IntArray", "numeric_array", "whole_numbers"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stepsim.errors import ArgError
-from stepsim.graph.dims import Dim
 from stepsim.graph.handle import FixedCounts
-from stepsim.graph.levels import stop_levels
-from stepsim.graph.limits import STREAMS
 from stepsim.graph.operator import Bindings, Operator, Output, Site
 from stepsim.graph.ops.arrays import IntArray, numeric_array, whole_numbers
+from stepsim.graph.sizes.dims import Dim
+from stepsim.graph.sizes.levels import stop_levels
+from stepsim.graph.sizes.limits import STREAMS
 from stepsim.graph.types import DType, IndexSelector, MultiHot, Tile
 
 if TYPE_CHECKING:

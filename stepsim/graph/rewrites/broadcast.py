@@ -14,7 +14,7 @@ from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
-    from stepsim.graph.program import Program
+    from stepsim.graph.programs.program import Program
 
 __all__ = ["Reader", "readers_by_output", "resolved"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.collection import without_collection
 from stepsim.errors import LoweringError
-from stepsim.graph.feedback import FeedbackSource
-from stepsim.graph.program import Program, check_program
+from stepsim.graph.ops.feedback import FeedbackSource
+from stepsim.graph.ops.routing.routing_table import check_bindings
+from stepsim.graph.programs.program import Program, check_program
 from stepsim.graph.rewrites.broadcast import readers_by_output, resolved
-from stepsim.graph.routing_table import check_bindings
 from stepsim.graph.stream import Stream
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.dram.table import (
     BANK_BITS,
     BANK_MASK,
@@ -23,7 +24,6 @@ from stepsim.kernels.dram.table import (
     ROW_MASK,
     ROW_SHIFT,
 )
-from stepsim.kernels.jit import inlined
 
 __all__ = ["bank_of", "column_of", "locate", "row_of"]
 

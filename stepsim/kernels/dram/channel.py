@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.dram.address import bank_of, row_of
 from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.choice import find_activated, find_candidate, is_activated, will_flip
@@ -79,6 +80,7 @@ from stepsim.kernels.dram.table import (
     COUNTS,
     DUE_REFRESH,
     ENTRIES,
+    FORWARDED as FORWARDED_READS,
     GROUP_BITS,
     HITS,
     INFINITY,
@@ -109,8 +111,6 @@ from stepsim.kernels.dram.table import (
     VALID,
     WRITE,
 )
-from stepsim.kernels.dram.table import FORWARDED as FORWARDED_READS
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = [
     "ACT", "FORWARDED", "NOTHING", "PRE", "QUEUED", "RD", "REF", "REFUSED", "WR", "channel_at",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.places import group_of, pseudo_of
 from stepsim.kernels.dram.table import (
@@ -39,7 +40,6 @@ from stepsim.kernels.dram.table import (
     REQUESTS,
     WRITE,
 )
-from stepsim.kernels.jit import inlined
 
 __all__ = ["find_activated", "find_candidate", "is_activated", "will_flip",]  # fmt: skip
 

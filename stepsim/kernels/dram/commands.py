@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.dram.places import group_of, pseudo_of
 from stepsim.kernels.dram.sets import hits_of
 from stepsim.kernels.dram.table import (
@@ -53,7 +54,6 @@ from stepsim.kernels.dram.table import (
     RING_TAIL,
     WRITE,
 )
-from stepsim.kernels.jit import inlined
 
 __all__ = [
     "ACT", "NOTHING", "PRE", "RD", "REF", "WR", "access", "activate", "precharge", "tell",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.dram.table import (
     BANK_BITS,
     CHANNEL_AT,
@@ -12,7 +13,6 @@ from stepsim.kernels.dram.table import (
     PSEUDO_AT,
     PSEUDO_WORDS,
 )
-from stepsim.kernels.jit import inlined
 
 __all__ = ["channel_at", "group_of", "pseudo_of"]
 

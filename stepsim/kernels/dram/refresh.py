@@ -8,6 +8,7 @@ closes all banks, and none is activated for ``refresh_cycles``.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import cold
 from stepsim.kernels.dram.commands import NOTHING, REF, precharge, tell
 from stepsim.kernels.dram.table import (
     ACTIVATED,
@@ -26,7 +27,6 @@ from stepsim.kernels.dram.table import (
     REFRESH_CYCLES,
     REFRESH_INTERVAL,
 )
-from stepsim.kernels.jit import cold
 
 __all__ = ["refresh",]  # fmt: skip
 

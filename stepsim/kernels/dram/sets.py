@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.dram.bits import lowest
 from stepsim.kernels.dram.places import pseudo_of
 from stepsim.kernels.dram.table import (
@@ -25,7 +26,6 @@ from stepsim.kernels.dram.table import (
     VALID,
     WRITE,
 )
-from stepsim.kernels.jit import cold, inlined
 
 __all__ = ["compact", "hits_of", "is_forwarded", "leave",]  # fmt: skip
 

@@ -19,7 +19,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stepsim.kernels.by_reference import by_reference
+from stepsim.kernels.build.by_reference import by_reference
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.jit import apart, inlined
 from stepsim.kernels.dram.address import locate
 from stepsim.kernels.dram.channel import (
     NOTHING,
@@ -36,8 +38,6 @@ from stepsim.kernels.dram.channel import (
     tick,
 )
 from stepsim.kernels.dram.table import CHANNELS, INFINITY, ISSUED_BANK, ISSUED_ROW
-from stepsim.kernels.entry_point import cached_entry
-from stepsim.kernels.jit import apart, inlined
 
 __all__ = ["LOG_WORDS", "PICKED", "STREAMS", "Traffic", "new_traffic", "run_traffic"]
 

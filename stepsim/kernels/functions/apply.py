@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.arena import allocate, copy_payload
+from stepsim.kernels.build.jit import apart, inlined, kernel
 from stepsim.kernels.functions.records import (
     BY_RULE,
     KEPT_COMPUTE,
@@ -27,7 +28,6 @@ from stepsim.kernels.functions.tiles import (
     shape_key,
     tile_bytes,
 )
-from stepsim.kernels.jit import apart, inlined, kernel
 from stepsim.kernels.layout import INFINITY, MAX_ADDRESS, TUPLE_RD, Abort, Payload
 from stepsim.kernels.queues import abort
 

@@ -1,7 +1,7 @@
 """How a record of a function lies among the parameters, and a unit's memory of its last firing.
 
-:mod:`stepsim.lowering.function_records` writes records, :mod:`stepsim.kernels.functions.shapes` and
-:mod:`stepsim.kernels.functions.apply` read them.
+:mod:`stepsim.lowering.rows.function_records` writes records,
+:mod:`stepsim.kernels.functions.shapes` and :mod:`stepsim.kernels.functions.apply` read them.
 
 A record begins with the numbers of its operands, states and results and a row of firing rules for
 every result. Then come, each a count and that many entries: adopted states, checks over operands,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.functions.records import (
     BY_RULE,
     KEPT_COMPUTE,
@@ -22,7 +23,6 @@ from stepsim.kernels.functions.records import (
     Value,
 )
 from stepsim.kernels.functions.tiles import area, ceil_div, pack, shape_key, tile_bytes
-from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Abort, Payload
 from stepsim.kernels.queues import abort
 

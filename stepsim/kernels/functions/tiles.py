@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepsim.kernels.jit import inlined
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.layout import MAX_TILE_SIDE, TUPLE_RD, Payload
 
 __all__ = [

@@ -6,6 +6,7 @@ its group; for every frame the stop of its tile, and its successor in the group.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.hardware.fifos import has, head, put, room, take
 from stepsim.kernels.hardware.layout import (
     Acted,
@@ -14,7 +15,6 @@ from stepsim.kernels.hardware.layout import (
     reference_release,
     reference_stop,
 )
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = ["buffer_words", "step_buffer"]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from stepsim.kernels.entry_point import cached_entry
+from stepsim.kernels.build.entry_point import cached_entry
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.hardware.buffers import step_buffer
 from stepsim.kernels.hardware.fifos import commit, wake
 from stepsim.kernels.hardware.layout import (
@@ -48,7 +49,6 @@ from stepsim.kernels.hardware.streams import (
     step_sum,
     step_wire,
 )
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = ["LAYOUT", "run_hardware"]
 

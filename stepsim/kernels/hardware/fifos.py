@@ -7,8 +7,8 @@ a cycle can be taken in the next one at the earliest.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.hardware.layout import EVENT_WORDS, Event
-from stepsim.kernels.jit import inlined
 
 __all__ = ["commit", "has", "head", "put", "record", "room", "take", "wake"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stepsim.kernels.jit import inlined
+from stepsim.kernels.build.jit import inlined
 
 __all__ = [
     "ADDRESS_BITS", "EVENT_WORDS", "FIFO", "GLOBAL", "NEVER", "UNIT", "Acted", "Event", "Hardware",

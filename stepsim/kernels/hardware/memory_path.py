@@ -6,6 +6,7 @@ table by its place there, and leaves in that order.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.dram.address import locate
 from stepsim.kernels.dram.channel import REFUSED, next_clock, returned, send, tick
 from stepsim.kernels.hardware.fifos import has, head, put, record, room, take
@@ -22,7 +23,6 @@ from stepsim.kernels.hardware.layout import (
     with_slot,
     without_slot,
 )
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = ["step_admission", "step_arbiter", "step_deal", "step_memory", "step_table"]
 

@@ -6,9 +6,9 @@ at multiples of a request's bytes.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.hardware.fifos import has, head, put, room, take
 from stepsim.kernels.hardware.layout import Acted, request, request_address
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = ["step_printer", "step_reader", "step_writer"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.jit import kernel
 from stepsim.kernels.hardware.fifos import has, head, put, room, take
 from stepsim.kernels.hardware.layout import (
     Acted,
@@ -15,7 +16,6 @@ from stepsim.kernels.hardware.layout import (
     reference_number,
     reference_stop,
 )
-from stepsim.kernels.jit import kernel
 
 __all__ = [
     "step_accumulator", "step_fork", "step_map", "step_promote", "step_repeat", "step_sum",

@@ -10,8 +10,8 @@ Cycles in which no port is active change nothing and are not visited.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import schedule
-from stepsim.kernels.jit import inlined, kernel
 
 __all__ = [
     "begin",

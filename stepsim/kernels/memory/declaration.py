@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.kernels.jit import inlined
+from stepsim.kernels.build.jit import inlined
 
 __all__ = ["MemoryModel", "MemoryTable"]
 

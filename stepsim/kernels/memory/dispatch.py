@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from stepsim.kernels import memory
-from stepsim.kernels.generated import dispatcher
+from stepsim.kernels.build.generated import dispatcher
 from stepsim.kernels.memory.declaration import MemoryModel
 from stepsim.plugins import usable
 

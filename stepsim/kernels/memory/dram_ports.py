@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import schedule
-from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.memory.dram_table import (
     ADDRESS,
     AHEAD,

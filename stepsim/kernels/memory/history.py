@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.table import (
     CLOCKS,

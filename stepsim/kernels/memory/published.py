@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stepsim.kernels.jit import inlined, kernel
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.memory.accesses import (
     begin,
     complete,

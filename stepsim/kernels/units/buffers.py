@@ -7,8 +7,8 @@ outer dims are accepted, and a buffer of one tile is read with its own rank as l
 from __future__ import annotations
 
 from stepsim.kernels.arena import allocate, copy_payload, free_block
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

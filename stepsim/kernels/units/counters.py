@@ -5,8 +5,8 @@ A burst leaves at one clock; only free slots of the output limit its rate.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import MAX_ADDRESS, Abort, Payload, Status
 from stepsim.kernels.queues import abort, await_token, emit, head, room, take
 from stepsim.kernels.walks import walk_level, walk_place

@@ -6,8 +6,8 @@ StaticReassemble, ContextDeinterleave and ContextInterleave of the public simula
 from __future__ import annotations
 
 from stepsim.kernels.arena import allocate
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Status
 from stepsim.kernels.queues import (
     abort,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.shapes import polynomial
 from stepsim.kernels.functions.tiles import ceil_div
-from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY, MAX_ADDRESS, MAX_TILE_SIDE, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

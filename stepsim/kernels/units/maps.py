@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.arena import allocate, copy_payload, retain
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.apply import (
     apply,
@@ -32,7 +33,6 @@ from stepsim.kernels.functions.tiles import (
     token_bytes,
     token_load,
 )
-from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import INFINITY, TUPLE_RD, Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

@@ -12,9 +12,8 @@ input ``i``, node ``k`` the first of nodes ``2 k`` and ``2 k + 1``. A node is a 
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
-from stepsim.kernels.journal import note, note_pace
 from stepsim.kernels.layout import INFINITY, Abort, Cause, Payload, Status
 from stepsim.kernels.queues import (
     abort,
@@ -30,7 +29,8 @@ from stepsim.kernels.queues import (
     take_token,
     work,
 )
-from stepsim.kernels.recording import is_recording
+from stepsim.kernels.recording.flag import is_recording
+from stepsim.kernels.recording.journal import note, note_pace
 
 __all__ = ["EAGER_MERGE"]
 

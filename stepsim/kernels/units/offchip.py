@@ -7,9 +7,9 @@ when all responses are back. ``pc`` says what comes next.
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

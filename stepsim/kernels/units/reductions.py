@@ -8,6 +8,7 @@ published simulator does; Scan charges the store of each state.
 from __future__ import annotations
 
 from stepsim.kernels.arena import copy_payload
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.apply import (
     apply,
@@ -22,7 +23,6 @@ from stepsim.kernels.functions.apply import (
     store_cycles,
 )
 from stepsim.kernels.functions.tiles import token_load, tuple_load
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from stepsim.kernels.arena import release
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, load_cycles, token_bytes, token_load
-from stepsim.kernels.jit import inlined
-from stepsim.kernels.journal import note, note_pace
 from stepsim.kernels.layout import Abort, Cause, Payload, Status
 from stepsim.kernels.queues import (
     abort,
@@ -28,6 +27,7 @@ from stepsim.kernels.queues import (
     wait_for_slot,
     work,
 )
+from stepsim.kernels.recording.journal import note, note_pace
 
 __all__ = ["BROADCAST", "PARALLELIZE", "PARTITION", "REASSEMBLE", "read_selector"]
 

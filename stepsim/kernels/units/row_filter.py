@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.arena import allocate, copy_payload, free_block
+from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.apply import apply, bind, compute_cycles, make_tuple, spread
 from stepsim.kernels.functions.tiles import area, ceil_div, tile_bytes, token_load
-from stepsim.kernels.jit import inlined, kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepsim.kernels.build.jit import kernel
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, fill_tile, token_load
-from stepsim.kernels.jit import kernel
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import abort, emit, head, room, take, work
 from stepsim.kernels.units.maps import ready_all

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from stepsim.kernels.arena import allocate, copy_payload, free_block
+from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.declaration import declare
 from stepsim.kernels.functions.tiles import ceil_div, tile_bytes, token_load
-from stepsim.kernels.jit import inlined
 from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import (
     abort,

@@ -20,7 +20,6 @@ from typing import Final
 
 from stepsim.kernels.arena import copy_payload, retain
 from stepsim.kernels.declaration import declare
-from stepsim.kernels.journal import note_pace
 from stepsim.kernels.layout import Cause, Status
 from stepsim.kernels.queues import (
     await_token,
@@ -30,6 +29,7 @@ from stepsim.kernels.queues import (
     take,
     work,
 )
+from stepsim.kernels.recording.journal import note_pace
 
 __all__ = ["CONSUMER", "COUNT", "JUMP", "PACED", "SOURCE", "STEP", "WORK"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stepsim.results.places import operators_of
+from stepsim.results import operators_of
 
 __all__ = ["Groups"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stepsim.errors import ReportError
-from stepsim.results.writing import OPTIONAL, neighbor, run_of
+from stepsim.results import OPTIONAL, neighbor, run_of
 
 __all__ = ["RunTables", "read_run"]
 

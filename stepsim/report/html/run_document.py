@@ -14,8 +14,7 @@ from stepsim.report.html.bounds import bounds, verdict
 from stepsim.report.html.groups import Groups
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
-from stepsim.results.diagnosis import Diagnosis
-from stepsim.results.places import place_of
+from stepsim.results import Diagnosis, place_of
 
 __all__ = ["column_facts", "plain", "run_document", "table_document"]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results.columns import MEASURES
+from stepsim.results import MEASURES
 from stepsim.sweep.analysis.frame import Failed, Frame, read_failed, read_frame
 from stepsim.sweep.analysis.measured import count_missing
 from stepsim.sweep.analysis.objectives import BETTER, Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics, statistics
-from stepsim.sweep.filter_types import Kind
-from stepsim.sweep.filters import find_name, parse_condition
+from stepsim.sweep.spec.filter_types import Kind
+from stepsim.sweep.spec.filters import find_name, parse_condition
 
 __all__ = ["AgainstBaseline", "BaselineComparison", "compare_baseline", "parse_assignments"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import COUNTED
-from stepsim.simulation.spread import overlap
+from stepsim.results import COUNTED
+from stepsim.simulation import overlap
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
@@ -23,8 +23,8 @@ from stepsim.sweep.analysis.measured import (
 )
 from stepsim.sweep.analysis.objectives import BETTER, Direction
 from stepsim.sweep.analysis.tables import read_failures
-from stepsim.sweep.manifest import read_manifest
-from stepsim.sweep.problems import listing
+from stepsim.sweep.spec.problems import listing
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = ["OF_CYCLES", "Change", "Comparison", "NewFailure", "compare"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stepsim.errors import ArgError
-from stepsim.results.columns import EVERY_MEASURE
+from stepsim.results import EVERY_MEASURE
 from stepsim.sweep.analysis.objectives import COST, parse_objective, run_costs, statistic_names
-from stepsim.sweep.filter_types import Kinds, kinds_of
-from stepsim.sweep.filters import Condition, parse_condition
+from stepsim.sweep.spec.filter_types import Kinds, kinds_of
+from stepsim.sweep.spec.filters import Condition, parse_condition
 
 __all__ = ["Constraints", "statistics_by_name"]
 

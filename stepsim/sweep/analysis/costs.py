@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results.columns import EVERY_MEASURE
+from stepsim.results import EVERY_MEASURE
 from stepsim.sweep.analysis.common_traces import (
     CONTENT_COLUMNS,
     TraceCosts,
@@ -26,8 +26,8 @@ from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
 from stepsim.sweep.analysis.objectives import BETTER, COST, Objective, parse_objective
 from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.analysis.statistics import Statistics, statistics
-from stepsim.sweep.manifest import read_manifest
-from stepsim.sweep.problems import listing
+from stepsim.sweep.spec.problems import listing
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stepsim.sweep.analysis.labels import flat, nested
 from stepsim.sweep.analysis.tables import read_failures, read_runs
-from stepsim.sweep.manifest import read_manifest
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = ["key_differences"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepsim.results.columns import EVERY_MEASURE
+from stepsim.results import EVERY_MEASURE
 from stepsim.sweep.analysis.constraints import Constraints
 from stepsim.sweep.analysis.frame import Frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
-from stepsim.sweep.manifest import read_manifest
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = ["search_constraints", "violated_constraints"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results.columns import EVERY_MEASURE, MEASURES
+from stepsim.results import EVERY_MEASURE, MEASURES
 from stepsim.sweep.analysis.labels import (
     POINT_COLUMNS,
     TRACE_COLUMNS,
@@ -19,9 +19,9 @@ from stepsim.sweep.analysis.labels import (
 from stepsim.sweep.analysis.objectives import COST, Objective, weighted_cost
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.analysis.tables import read_failures, read_runs
-from stepsim.sweep.filter_types import Kinds, kinds_of
-from stepsim.sweep.filters import find_name, names_ending_with, parse_condition
-from stepsim.sweep.manifest import read_manifest
+from stepsim.sweep.spec.filter_types import Kinds, kinds_of
+from stepsim.sweep.spec.filters import find_name, names_ending_with, parse_condition
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = ["Failed", "Frame", "read_failed", "read_frame"]
 

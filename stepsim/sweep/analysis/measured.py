@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import COUNTED, ENERGY, EVERY_MEASURE, MEASURES, SPREAD
+from stepsim.results import COUNTED, ENERGY, EVERY_MEASURE, MEASURES, SPREAD
 from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
-from stepsim.sweep.manifest import read_manifest
+from stepsim.sweep.storage.manifest import read_manifest
 
 __all__ = [
     "count_missing",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.results.columns import ENERGY, EVERY_MEASURE, SPREAD
+from stepsim.results import ENERGY, EVERY_MEASURE, SPREAD
 from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
-from stepsim.sweep.filters import find_name
+from stepsim.sweep.spec.filters import find_name
 
 __all__ = [
     "BETTER",

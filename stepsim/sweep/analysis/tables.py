@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from stepsim.errors import SweepError, did_you_mean
-from stepsim.sweep.digests import Digests, missing
-from stepsim.sweep.files import SUMMARY, TableFiles, table_files
-from stepsim.sweep.manifest import Manifest, read_manifest
-from stepsim.sweep.schema import TABLES
-from stepsim.sweep.store import table_schemas
+from stepsim.sweep.storage.digests import Digests, missing
+from stepsim.sweep.storage.files import SUMMARY, TableFiles, table_files
+from stepsim.sweep.storage.manifest import Manifest, read_manifest
+from stepsim.sweep.storage.schema import TABLES
+from stepsim.sweep.storage.store import table_schemas
 
 __all__ = [
     "open_table",

@@ -1,7 +1,8 @@
 """Where chunks are computed: in this process, in processes of this machine, on dask, on ray.
 
 All of them take chunks and give the rows back later, in any order. What is run, saved, and run
-again is up to the loop in :mod:`stepsim.sweep.dispatch`; which worker runs it, to the backend.
+again is up to the loop in :mod:`stepsim.sweep.running.dispatch`; which worker runs it, to the
+backend.
 """
 
 from stepsim.sweep.backends.base import Backend, WorkerLost, WorkerNotStarted

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from stepsim.errors import SweepError
-from stepsim.sweep.plan import Chunk
-from stepsim.sweep.work import ChunkRows
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running.work import ChunkRows
 
 __all__ = ["Backend", "Work", "WorkerLost", "WorkerNotStarted", "import_extra"]
 

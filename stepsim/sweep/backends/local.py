@@ -12,9 +12,9 @@ from typing import Any
 from stepsim.errors import WorkerError
 from stepsim.processes import ResultLost, WorkerProcesses
 from stepsim.sweep.backends.base import Work, WorkerLost, WorkerNotStarted
-from stepsim.sweep.plan import Chunk
-from stepsim.sweep.signals import signals_held
-from stepsim.sweep.work import ChunkRows, execute_chunk
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running.signals import signals_held
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
 __all__ = ["LocalBackend"]
 
@@ -189,7 +189,7 @@ class _Seat:
 
     def _started(self) -> WorkerProcesses:
         try:
-            return WorkerProcesses(1, "stepsim.sweep.work")
+            return WorkerProcesses(1, "stepsim.sweep.running.work")
         except OSError as error:
             raise WorkerError(
                 f"local: a worker process cannot be started ({error.strerror}); what was finished "

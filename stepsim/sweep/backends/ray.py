@@ -16,8 +16,8 @@ from typing import Any, TextIO
 from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep.backends import patience
 from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
-from stepsim.sweep.plan import Chunk
-from stepsim.sweep.work import ChunkRows, execute_chunk
+from stepsim.sweep.planning.plan import Chunk
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
 __all__ = ["RayBackend"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import ArgError
-from stepsim.results.columns import MEASURES
+from stepsim.results import MEASURES
 from stepsim.sweep.analysis.constraints import Constraints, statistics_by_name
 from stepsim.sweep.analysis.objectives import (
     BETTER,
@@ -17,8 +17,8 @@ from stepsim.sweep.analysis.objectives import (
     priced_weights,
 )
 from stepsim.sweep.analysis.pareto import frontier
-from stepsim.sweep.filter_types import kinds_of
-from stepsim.sweep.filters import find_name
+from stepsim.sweep.spec.filter_types import kinds_of
+from stepsim.sweep.spec.filters import find_name
 
 if TYPE_CHECKING:
     from stepsim.sweep.search.trials import TrialPlanner, Trials

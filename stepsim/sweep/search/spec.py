@@ -9,10 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.errors import ArgError
 from stepsim.sweep.analysis.objectives import parse_objective
-from stepsim.sweep.filters import parse_condition
 from stepsim.sweep.search.proposals import Sampler
-from stepsim.sweep.section import Section
-from stepsim.sweep.spec import SweepSpec
+from stepsim.sweep.spec.filters import parse_condition
+from stepsim.sweep.spec.section import Section
+from stepsim.sweep.spec.specification import SweepSpec
 from stepsim.wording import STATED
 
 __all__ = ["SearchOptions", "TuneSpec"]

@@ -10,25 +10,25 @@ from typing import Any
 
 from stepsim.errors import SweepError
 from stepsim.machine import load_machine
-from stepsim.simulation.case_columns import parameter_columns
+from stepsim.simulation import parameter_columns
 from stepsim.sweep.analysis.labels import flat
 from stepsim.sweep.backends import Backend
-from stepsim.sweep.batches import Experts
-from stepsim.sweep.designs import Design, resolve_points
-from stepsim.sweep.digests import digest_of_json
-from stepsim.sweep.dispatch import dispatch
-from stepsim.sweep.filter_types import Kinds, kinds_of
-from stepsim.sweep.optional_measures import measure_problems, optional_measures
-from stepsim.sweep.plan import CODE, Plan, traces_of
-from stepsim.sweep.points import Point, fit
-from stepsim.sweep.problems import Problems
-from stepsim.sweep.saving import Saving
+from stepsim.sweep.planning.batches import Experts
+from stepsim.sweep.planning.designs import Design, resolve_points
+from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
+from stepsim.sweep.planning.plan import CODE, Plan, traces_of
+from stepsim.sweep.planning.points import Point, fit
+from stepsim.sweep.planning.traces import NO_TRACE, Trace
+from stepsim.sweep.running.dispatch import dispatch
+from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.search.spec import TuneSpec
-from stepsim.sweep.spec import Draft
-from stepsim.sweep.store import Store
-from stepsim.sweep.traces import NO_TRACE, Trace
-from stepsim.sweep.work import ChunkRows
-from stepsim.workloads.loading import Source, find_workload
+from stepsim.sweep.spec.filter_types import Kinds, kinds_of
+from stepsim.sweep.spec.problems import Problems
+from stepsim.sweep.spec.specification import Draft
+from stepsim.sweep.storage.digests import digest_of_json
+from stepsim.sweep.storage.saving import Saving
+from stepsim.sweep.storage.store import Store
+from stepsim.workloads import Source, find_workload
 
 __all__ = ["Refused", "SearchPlan", "TrialPlanner", "Trials"]
 

@@ -17,25 +17,25 @@ from typing import Any
 
 from stepsim.simulation import ensure_compiled
 from stepsim.sweep.backends import Backend
-from stepsim.sweep.digests import MANIFEST
-from stepsim.sweep.manifest import load_manifest
-from stepsim.sweep.problems import listing
-from stepsim.sweep.run import (
+from stepsim.sweep.running.run import (
     check_backend,
     check_jobs,
     close_backend,
     start_backend,
     sum_up,
 )
-from stepsim.sweep.saving import Saving
+from stepsim.sweep.running.signals import ended_by_signals
 from stepsim.sweep.search.judging import Judge, is_violation
 from stepsim.sweep.search.proposals import make_proposals
 from stepsim.sweep.search.space import Place, Space
 from stepsim.sweep.search.spec import TuneSpec
 from stepsim.sweep.search.trials import Refused, TrialPlanner, Trials
-from stepsim.sweep.signals import ended_by_signals
-from stepsim.sweep.spec import read_spec
-from stepsim.sweep.store import Store
+from stepsim.sweep.spec.problems import listing
+from stepsim.sweep.spec.specification import read_spec
+from stepsim.sweep.storage.digests import MANIFEST
+from stepsim.sweep.storage.manifest import load_manifest
+from stepsim.sweep.storage.saving import Saving
+from stepsim.sweep.storage.store import Store
 
 __all__ = ["Trial", "TuneProgress", "Tuning", "tune"]
 

@@ -20,7 +20,7 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.formats.arrivals import Arrivals
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
-from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.requests.trace import RequestTrace
 from stepsim.trace_io.sources.text import Lines, first_fields, read_lines
 
 __all__ = ["FORMAT"]

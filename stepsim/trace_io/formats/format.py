@@ -12,12 +12,12 @@ from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.job import ImportJob
-from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.requests.trace import RequestTrace
+from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.sources.arrow import ARROW_KINDS, read_schema
 from stepsim.trace_io.sources.json_lines import first_records
 from stepsim.trace_io.sources.numpy import archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields
-from stepsim.trace_io.table import RoutingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

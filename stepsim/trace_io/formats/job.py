@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stepsim.errors import ArgError, TraceError
-from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Known, Place
+from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.trace_io.routing.validate import Known, Place
 
 __all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "MAX_GIVEN_EXPERTS", "ImportJob", "id_too_high"]
 

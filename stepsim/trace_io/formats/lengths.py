@@ -17,10 +17,10 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.files import choose_array, detect_format
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
-from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.requests.trace import RequestTrace
+from stepsim.trace_io.routing.validate import check_integer_dtype
 from stepsim.trace_io.sources.numpy import Array, archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields, read_lines
-from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = ["FORMAT", "check_lengths", "no_columns", "open_lengths"]
 

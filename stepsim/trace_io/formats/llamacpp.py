@@ -27,9 +27,9 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
+from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.trace_io.routing.validate import Place
 from stepsim.trace_io.sources.text import first_fields, read_lines
-from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Place
 
 __all__ = ["FORMAT"]
 

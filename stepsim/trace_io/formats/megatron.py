@@ -26,9 +26,9 @@ from stepsim.trace_io.files import unreadable
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.formats.sequences import nested_ids
+from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.trace_io.routing.validate import Place
 from stepsim.trace_io.sources.json_lines import integer, json_records
-from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Place
 
 __all__ = ["FORMAT"]
 

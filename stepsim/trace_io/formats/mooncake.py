@@ -21,7 +21,7 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.formats.arrivals import Arrivals
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
-from stepsim.trace_io.requests import RequestTrace
+from stepsim.trace_io.requests.trace import RequestTrace
 from stepsim.trace_io.sources.json_lines import integer, json_records
 
 __all__ = ["FORMAT"]

@@ -13,8 +13,8 @@ from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.format import Format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
 from stepsim.trace_io.formats.sequences import Sequence
+from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.sources.numpy import open_routing
-from stepsim.trace_io.table import RoutingTable
 
 __all__ = ["FORMAT"]
 

@@ -26,15 +26,15 @@ import numpy.typing as npt
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.columns import is_list, plain
-from stepsim.trace_io.decode_steps import refuse_decode_steps
 from stepsim.trace_io.files import detect_format
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.formats.sequences import Sequence
-from stepsim.trace_io.rows import TokenRows, token_columns
+from stepsim.trace_io.requests.decode_steps import refuse_decode_steps
+from stepsim.trace_io.routing.rows import TokenRows, token_columns
+from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.schema import check_version
 from stepsim.trace_io.sources.arrow import ARROW_KINDS, check_single, read_batches, read_schema
-from stepsim.trace_io.table import RoutingTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
-from stepsim.trace_io.requests import OWN_REQUESTS, RequestTrace, read_requests
+from stepsim.trace_io.requests.trace import OWN_REQUESTS, RequestTrace, read_requests
 
 __all__ = ["FORMAT"]
 

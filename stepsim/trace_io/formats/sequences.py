@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.formats.job import ImportJob
-from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import Place, check_integer_dtype
+from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.trace_io.routing.validate import Place, check_integer_dtype
 
 __all__ = ["Sequence", "check_shape", "nested_ids"]
 

@@ -32,8 +32,8 @@ from stepsim.trace_io.formats.flat_ids import shaped_ids
 from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.formats.sequences import Sequence
+from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.sources.json_lines import json_records
-from stepsim.trace_io.table import RoutingTable
 
 __all__ = ["FORMAT", "first_payload", "is_flat"]
 

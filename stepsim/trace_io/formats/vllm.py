@@ -29,10 +29,10 @@ from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import CHUNK_BYTES, ImportJob
 from stepsim.trace_io.formats.sequences import Sequence, check_shape, nested_ids
 from stepsim.trace_io.formats.sglang import first_payload, is_flat
+from stepsim.trace_io.routing.table import RoutingTable
+from stepsim.trace_io.routing.validate import check_integer_dtype
 from stepsim.trace_io.sources.json_lines import json_records
 from stepsim.trace_io.sources.numpy import archive_names, array_of_bytes, open_array
-from stepsim.trace_io.table import RoutingTable
-from stepsim.trace_io.validate import check_integer_dtype
 
 __all__ = ["FORMAT"]
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 from stepsim.trace_io.files import check_expansion, choose_array, damaged
-from stepsim.trace_io.validate import check_integer_dtype, check_weights_shape
+from stepsim.trace_io.routing.validate import check_integer_dtype, check_weights_shape
 
 __all__ = ["Array", "archive_names", "array_of_bytes", "open_array", "open_routing"]
 

@@ -22,6 +22,7 @@ from stepsim.graph import (
     eager_merge,
     feedback,
     fn,
+    map as map_stream,
     map_accum,
     partition,
     random_load,
@@ -30,7 +31,6 @@ from stepsim.graph import (
     selector,
     spec,
 )
-from stepsim.graph import map as map_stream
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
 

@@ -18,8 +18,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepsim.graph import Stream, fn, linear_load, partition, reassemble, selector, spec
-from stepsim.graph import map as map_stream
+from stepsim.graph import (
+    Stream,
+    fn,
+    linear_load,
+    map as map_stream,
+    partition,
+    reassemble,
+    selector,
+    spec,
+)
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape, LatentHeads
 

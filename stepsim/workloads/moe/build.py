@@ -17,17 +17,18 @@ from stepsim.graph import (
     Program,
     Routing,
     Stream,
+    allocated_compute,
     fn,
     linear_load,
     linear_store,
+    map as map_stream,
     map_accum,
+    measured_bytes,
     partition,
     reassemble,
     routing,
     spec,
 )
-from stepsim.graph import map as map_stream
-from stepsim.graph.metrics import allocated_compute, measured_bytes
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data

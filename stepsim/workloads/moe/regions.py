@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepsim.graph import Stream, eager_merge, fn, map_accum, partition, random_load, spec
-from stepsim.graph import map as map_stream
+from stepsim.graph import (
+    Stream,
+    eager_merge,
+    fn,
+    map as map_stream,
+    map_accum,
+    partition,
+    random_load,
+    spec,
+)
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepsim.graph import Program, fn, linear_load, linear_store, map_accum, spec
-from stepsim.graph import map as map_stream
+from stepsim.graph import Program, fn, linear_load, linear_store, map as map_stream, map_accum, spec
 from stepsim.workloads.parameters import Built, Counted, Data
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import stepsim.graph as st
 from stepsim.functional import evaluate
 from stepsim.simulation import prepare
-from stepsim.simulation.decisions import decisions_of
+from stepsim.simulation.recording.decisions import decisions_of
 
 __all__ = ["checked", "close", "compared", "normal"]
 

@@ -15,9 +15,11 @@ from stepsim.workloads.models import Experts, MoEShape
 from tests.graph.graph_file.support import SELECTED, small, unalike
 from tests.layers import built
 from tests.simulation.programs import INDICES
-from tests.workloads import test_attention as attention
-from tests.workloads import test_decoder as decoder
-from tests.workloads import test_latent_decoder as latent
+from tests.workloads import (
+    test_attention as attention,
+    test_decoder as decoder,
+    test_latent_decoder as latent,
+)
 
 SMALL = MoEShape("small", 8, 2, 128, 256)
 FEW = np.array([[0, 1]] * 6 + [[1, 2]] * 2)

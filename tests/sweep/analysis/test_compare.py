@@ -35,7 +35,7 @@ def test_regressions_come_first(
 ) -> None:
     from dataclasses import replace
 
-    from stepsim.simulation.many_runs import ManyRuns
+    from stepsim.simulation.many.batches import ManyRuns
 
     real, calls = ManyRuns.totals, []
 

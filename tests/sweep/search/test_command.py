@@ -10,7 +10,7 @@ import yaml
 
 from stepsim.cli.console import number
 from stepsim.cli.exit_codes import BAD_INPUT, RUN_FAILED
-from stepsim.cli.tune import show_front
+from stepsim.cli.sweeps.tune import show_front
 from stepsim.sweep import tune
 from stepsim.sweep.search.tune import Trial
 from tests.cli.conftest import Cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepsim.graph.dims import Dim, fixed
+from stepsim.graph.sizes.dims import Dim, fixed
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
 __all__ = ["Block", "Refusal", "Sides"]

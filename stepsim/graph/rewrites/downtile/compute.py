@@ -8,13 +8,17 @@ from typing import Any, Final
 import numpy as np
 
 from stepsim.graph.accumulation import Init
-from stepsim.graph.functions import Function
-from stepsim.graph.functions import transpose as transpose_fn
+from stepsim.graph.functions import Function, transpose as transpose_fn
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.shape import Shape
-from stepsim.graph.ops.group_results import AccumBuffer, RowStat, accum_buffer, row_stat
-from stepsim.graph.ops.higher_order import Map, map_
-from stepsim.graph.ops.reductions import Accum, MapAccum, Reduction, accum
+from stepsim.graph.ops.higher_order.group_results import (
+    AccumBuffer,
+    RowStat,
+    accum_buffer,
+    row_stat,
+)
+from stepsim.graph.ops.higher_order.maps import Map, map_
+from stepsim.graph.ops.higher_order.reductions import Accum, MapAccum, Reduction, accum
 from stepsim.graph.rewrites.downtile import matrices
 from stepsim.graph.rewrites.downtile.blocks import Block, Refusal
 from stepsim.graph.rewrites.downtile.site import Rewrite, buffer_of, rule

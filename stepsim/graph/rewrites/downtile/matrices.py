@@ -6,10 +6,10 @@ from typing import Any
 
 from stepsim.graph.accumulation import Init
 from stepsim.graph.functions import Function
-from stepsim.graph.ops.group_results import accum_buffer
-from stepsim.graph.ops.higher_order import Map
-from stepsim.graph.ops.reductions import MapAccum, map_accum
-from stepsim.graph.ops.shape import zip_
+from stepsim.graph.ops.higher_order.group_results import accum_buffer
+from stepsim.graph.ops.higher_order.maps import Map
+from stepsim.graph.ops.higher_order.reductions import MapAccum, map_accum
+from stepsim.graph.ops.shape.levels import zip_
 from stepsim.graph.rewrites.downtile.blocks import Refusal
 from stepsim.graph.rewrites.downtile.site import Rewrite
 from stepsim.graph.stream import Stream

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from stepsim.graph.ops.flat_map import flat_map
-from stepsim.graph.ops.linear_load import LinearLoad, linear_load
-from stepsim.graph.ops.numbers import view_addresses
-from stepsim.graph.ops.offchip import LinearStore, linear_store
-from stepsim.graph.ops.onchip import Bufferize, Streamify, bufferize, streamify
-from stepsim.graph.ops.random_access import RandomLoad, RandomStore, random_load, random_store
+from stepsim.graph.ops.flat_map.flat_maps import flat_map
+from stepsim.graph.ops.flat_map.numbers import view_addresses
+from stepsim.graph.ops.memory.linear_loads import LinearLoad, linear_load
+from stepsim.graph.ops.memory.offchip import LinearStore, linear_store
+from stepsim.graph.ops.memory.onchip import Bufferize, Streamify, bufferize, streamify
+from stepsim.graph.ops.memory.random_access import (
+    RandomLoad,
+    RandomStore,
+    random_load,
+    random_store,
+)
 from stepsim.graph.rewrites.downtile.blocks import Block, Refusal
 from stepsim.graph.rewrites.downtile.site import Rewrite, buffer_of, rule
 from stepsim.graph.stream import Stream

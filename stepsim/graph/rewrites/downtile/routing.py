@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepsim.graph.ops.dealing import StaticReassemble
-from stepsim.graph.ops.merging import EagerMerge, Reassemble
-from stepsim.graph.ops.routing import Parallelize, Partition
+from stepsim.graph.ops.routing.fixed_order import StaticReassemble
+from stepsim.graph.ops.routing.merging import EagerMerge, Reassemble
+from stepsim.graph.ops.routing.partitioning import Parallelize, Partition
 from stepsim.graph.rewrites.downtile.site import Rewrite, rule
 
 __all__: list[str] = []

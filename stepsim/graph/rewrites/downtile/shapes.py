@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stepsim.graph.functions.addresses import pack_cols, pack_rows
-from stepsim.graph.ops.cutting import unpack_cols, unpack_rows
-from stepsim.graph.ops.flat_map import FlatMap, flat_map
-from stepsim.graph.ops.onchip import streamify
-from stepsim.graph.ops.references import RepeatRef, TakeLast
-from stepsim.graph.ops.repeats import ExpandRef, Repeat
-from stepsim.graph.ops.reshape import MaskedReshape, Reshape, reshape
-from stepsim.graph.ops.shape import Flatten, Promote, Unsqueeze, Zip
+from stepsim.graph.ops.flat_map.cutting import unpack_cols, unpack_rows
+from stepsim.graph.ops.flat_map.flat_maps import FlatMap, flat_map
+from stepsim.graph.ops.memory.onchip import streamify
+from stepsim.graph.ops.shape.chunks import MaskedReshape, Reshape, reshape
+from stepsim.graph.ops.shape.levels import Flatten, Promote, Unsqueeze, Zip
+from stepsim.graph.ops.shape.references import RepeatRef, TakeLast
+from stepsim.graph.ops.shape.repeats import ExpandRef, Repeat
 from stepsim.graph.ops.sources import Broadcast, Consume, Print
 from stepsim.graph.rewrites.downtile.blocks import Block, Refusal
 from stepsim.graph.rewrites.downtile.site import Rewrite, rule

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from stepsim.graph.functions import signal
 from stepsim.graph.operator import Operator, Output
-from stepsim.graph.program import Program
+from stepsim.graph.programs.program import Program
 from stepsim.graph.rewrites.downtile.blocks import Block, Refusal, Sides
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Buffer, Tile

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from stepsim.arguments import flag
 from stepsim.errors import GraphError, StepError
-from stepsim.graph.feedback import FeedbackSource
-from stepsim.graph.limits import TILE_SIDE
 from stepsim.graph.operator import Operator
-from stepsim.graph.program import Program, check_program
+from stepsim.graph.ops.feedback import FeedbackSource
+from stepsim.graph.programs.program import Program, check_program
 from stepsim.graph.rewrites.downtile import (  # noqa: F401  (enter their rules)
     compute,
     memory,
@@ -20,6 +19,7 @@ from stepsim.graph.rewrites.downtile import (  # noqa: F401  (enter their rules)
 )
 from stepsim.graph.rewrites.downtile.blocks import Refusal, Sides
 from stepsim.graph.rewrites.downtile.site import RULES, Rewrite
+from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
 __all__ = ["Downtiled", "downtile"]

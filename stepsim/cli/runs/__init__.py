@@ -1,0 +1,1 @@
+"""Commands about one workload: run, why, size, inspect, compile."""

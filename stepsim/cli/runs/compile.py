@@ -1,0 +1,269 @@
+"""``stepsim compile``: from a model to a sized, simulated design in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stepsim.cli.console import note, number, print_json, show, show_table
+from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.options import Json
+from stepsim.cli.signature import takes
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.design import Compiled
+
+__all__ = ["compile_model"]
+
+
+def _size(help: str) -> Any:
+    return typer.Option(metavar="N", help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Sizes of a built-in model."""
+
+    phase: Annotated[
+        Literal["prefill", "decode"] | None, typer.Option(help="Of a model. (default: prefill)")
+    ] = None
+    tokens: Annotated[int | None, _size("Tokens of each request. (default: 16, in decoding 1)")] = (
+        None
+    )
+    context: Annotated[int | None, _size("Rows of the cache in decoding. (default: 64)")] = None
+    batch: Annotated[int | None, _size("Requests at a time. (default: 1)")] = None
+    hidden: Annotated[int | None, _size("Width, for a smaller copy of a model.")] = None
+    inner: Annotated[int | None, _size("Width of its feed-forward network.")] = None
+    heads: Annotated[int | None, _size("Its heads.")] = None
+    kv_heads: Annotated[int | None, _size("Its key heads.")] = None
+    head_dim: Annotated[int | None, _size("Width of a head.")] = None
+    experts: Annotated[int | None, _size("Experts, of a model that has some.")] = None
+    active: Annotated[int | None, _size("Experts of each token.")] = None
+    max_rows: Annotated[
+        int | None, _size("Most tokens of an expert, which runs keep. (default: all)")
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given."""
+        names = self.__dataclass_fields__
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOptions:
+    """What the passes and the sizing are told."""
+
+    machine: Annotated[
+        str, typer.Option(metavar="MACHINE", help="Name of a machine, or a YAML file.")
+    ] = "u55c"
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change a value of the machine; repeatable."
+        ),
+    ] = None
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES",
+            help="On-chip memory for the converters of a group, as in 41MB. (default: the "
+            "machine's)",
+        ),
+    ] = None
+    tile: Annotated[int, _size("Size of tiles.")] = 16
+    unroll: Annotated[int, _size("Multipliers of all kernels together.")] = 2048
+    order: Annotated[
+        Literal["fastest", "reductions_outermost", "reductions_innermost", "tokens_outermost"],
+        typer.Option(help="Of the loops of all kernels; fastest tries the others by simulation."),
+    ] = "fastest"
+    fusion: Annotated[
+        Literal["merge", "greedy", "exhaustive"],
+        typer.Option(help="How kernels are put into groups."),
+    ] = "merge"
+    vectors: Annotated[
+        Literal["tile", "narrow"],
+        typer.Option(help="What FIFOs carry: whole tiles, or vectors that are just fast enough."),
+    ] = "tile"
+    fifo: Annotated[
+        Literal["lp", "normal", "conservative", "recorded", "unbounded"],
+        typer.Option(help="Where FIFO depths come from, before runs repair and shrink them."),
+    ] = "lp"
+    routing: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of a model with experts: routing traces over which FIFOs are sized; repeatable. "
+            "Every window of as many tokens as the model takes is one, up to --routings.",
+        ),
+    ] = None
+    routings: Annotated[int, _size("Windows of all routing traces together.")] = 8
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit/--no-fit",
+            help="Try smaller groups, tiles and fewer multipliers where a design does not fit.",
+        ),
+    ] = True
+    slowdown: Annotated[
+        float,
+        typer.Option(
+            metavar="FRACTION",
+            help="How much longer than with unbounded FIFOs the run may take; 0.005 is 0.5 %.",
+        ),
+    ] = 0.005
+
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20,
+          "GIB": 1 << 30}  # fmt: skip
+
+
+def bytes_of(text: str) -> int:
+    """Bytes of a text as ``41MB``, ``512KiB`` or ``1000``.
+
+    Raises
+    ------
+    ArgError : it is none.
+    """
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text.strip()[len(digits) :].strip().upper() or "B"
+    try:
+        found = float(digits) * _UNITS[unit]
+    except (KeyError, ValueError):
+        found = -1.0
+    if not 0 <= found < 2**60:
+        raise ArgError(
+            f"--budget: expected bytes, as in 41MB, 512KiB or 1000000, found '{text}'; units are "
+            f"{', '.join(_UNITS)}"
+        )
+    return int(found)
+
+
+@takes(ModelOptions, FlowOptions)
+def compile_model(
+    sizes: ModelOptions,
+    options: FlowOptions,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|FILE.py:NAME|FILE.onnx",
+            help="gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b; a file of ONNX; or what "
+            "a file makes: an operator graph, a PyTorch module with its arguments, or a function "
+            "that returns one of them, whose arguments --phase to --max-rows set by name.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write plan, FIFO depths and picture to this folder."),
+    ] = None,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Print the graph before and after every pass.")
+    ] = False,
+    fifo_table: Annotated[
+        bool,
+        typer.Option("--fifo-table", help="Print other methods of sizing FIFOs beside this one."),
+    ] = False,
+    keep_going: Annotated[
+        bool,
+        typer.Option("--keep-going", help="Take unknown operators of an import as opaque kernels."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        from stepsim.design import compile, find_model, thin_tiles
+        from stepsim.machine import load_machine, parse_overrides
+        from stepsim.simulation import warm_up
+
+        machine = load_machine(options.machine, parse_overrides(options.overrides or []))
+        graph = find_model(model, machine, sizes.given(), keep_going=keep_going)
+        most = options.tile
+        # A size that is none is refused by what compiles.
+        for size, step in (thin_tiles(graph, most) if most > 0 else {}).items():
+            note(
+                f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
+                "nothing is padded, and such a design is slow, to compile as well; as "
+                f"{-(-size // most) * most:,} they would have tiles of {most}"
+            )
+        traces = None
+        if options.routing is not None:
+            from stepsim.design import routing_windows
+
+            traces = routing_windows(graph, options.routing, options.routings)
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
+        heartbeat.phase("compiling")
+        compiled = compile(
+            graph, machine,
+            budget=None if options.budget is None else bytes_of(options.budget),
+            tile=options.tile, unroll=options.unroll, order=options.order, fusion=options.fusion,
+            vectors=options.vectors, fifo=options.fifo, slowdown=options.slowdown, traces=traces,
+            fit=options.fit,
+        )  # fmt: skip
+        written = () if out is None else compiled.save(out)
+        tables = []
+        if fifo_table:
+            heartbeat.phase("comparing FIFO sizes")
+            tables = [compiled.fifo_table(one.group) for one in compiled.plan.groups]
+    if json:
+        rows = [[asdict(row) for row in table] for table in tables]
+        print_json(compiled.to_dict() | ({"fifo_table": rows} if rows else {}))
+    else:
+        if passes:
+            show(compiled.passes_text())
+        _show(compiled)
+        for table in tables:
+            show("")
+            show_table(
+                [name.replace("_", " ") for name in asdict(table[0])],
+                [[_cell(value) for value in asdict(row).values()] for row in table],
+            )
+    for path in written:
+        note(f"wrote {path}")
+    if written:
+        from stepsim.design import graph_files
+
+        for reason in graph_files(compiled)[1]:
+            note(f"{reason}; program.py and the plan rebuild it")
+    if compiled.plan.infeasible is not None:
+        note(f"infeasible: {compiled.plan.infeasible}")
+        raise typer.Exit(RUN_FAILED)
+
+
+def _show(compiled: Compiled) -> None:
+    from stepsim.design import (
+        converter_rows,
+        fifo_rows,
+        group_rows,
+        kernel_rows,
+        memory_rows,
+        order_text,
+        tile_text,
+        times_text,
+    )
+
+    plan = compiled.plan
+    show(f"{plan.name} on {plan.machine.name}", "")
+    for rows in (
+        kernel_rows(plan), group_rows(compiled), converter_rows(plan), fifo_rows(compiled),
+        memory_rows(plan),
+    ):  # fmt: skip
+        if rows:
+            show_table(
+                [name.replace("_", " ") for name in rows[0]],
+                [[_cell(value) for value in row.values()] for row in rows],
+            )
+            show("")
+    show(*order_text(plan), *tile_text(plan), *times_text(plan))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return number(float(value)) if isinstance(value, int | float) else str(value)

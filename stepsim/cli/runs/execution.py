@@ -1,0 +1,342 @@
+"""One simulated run from the command line: checks, progress, output, exit code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
+from stepsim.cli.runs.disturbing import disturbances
+from stepsim.cli.runs.fifo_depths import machine_text, named_depths, with_depths
+from stepsim.cli.runs.recorded import RecordOptions
+from stepsim.errors import ArgError, OutputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepsim.cli.runs.inputs import Traces
+    from stepsim.cli.runs.workload import Choice
+    from stepsim.explain import Why
+    from stepsim.report import BusyUnit
+    from stepsim.results import Result
+    from stepsim.simulation import Case
+    from stepsim.sizing import DeadlockFix
+
+__all__ = [
+    "NO_PATH", "RunOptions", "limits_of", "nested", "record_of", "run_choice", "settings_text",
+]  # fmt: skip
+
+NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
+
+_FIX_SECONDS: Final = 3.0
+"""Time for the least fix of a deadlock."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(RecordOptions):
+    """The options that all runs share, as given."""
+
+    takes_fifo_depths: ClassVar[bool] = True
+
+    counting: Counting = None
+    config: Config = None
+    max_cycles: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after this many cycles.")
+    ] = None
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Stop after this wall time.")
+    ] = None
+    json: Json = False
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.parquet",
+            help="Write what --json prints as one row, and tables of units and FIFOs beside it.",
+        ),
+    ] = None
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why",
+            help="Say what bounds the run and what would help, as `stepsim why` does; with --json "
+            "and --out in `why`.",
+        ),
+    ] = False
+    level: Annotated[
+        Literal["tile", "hardware"],
+        typer.Option(
+            help="tile: operators fire on logical tiles; hardware: the units that they are made of "
+            "pass tiles of 16 x 16, cycle by cycle."
+        ),
+    ] = "tile"
+    hardware: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MACHINE|KEY=VALUE",
+            help="Machine of --level hardware: a name (see `stepsim machines`) or a YAML file; or "
+            "a change of a value of it; repeatable. (default: hdl)",
+        ),
+    ] = None
+
+    ensemble: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Simulate N disturbed runs as well, and say the spread of their cycles.",
+        ),
+    ] = None
+    ensemble_seed: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Seed of the disturbances. (default: 0)")
+    ] = None
+    disturb: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LOW:HIGH",
+            help="Bounds of a disturbance, as fifo.depth=0:2, or 0 for none; repeatable.",
+        ),
+    ] = None
+
+
+def run_choice(choice: Choice, options: RunOptions) -> int:
+    """Build, simulate and print what was chosen; its cycles."""
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+
+    limits = limits_of(options.max_cycles, options.max_seconds)
+    if options.out is not None:
+        check_output(options.out, ".parquet")
+    options.check(options.out)
+    disturbed = disturbances(options)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        machine = choice.load_machine(options.config)
+        traces = choice.read(required=True)
+        heartbeat.phase("building the program")
+        case = choice.case(traces, machine, options.config, options.counting)
+        from stepsim.report import busiest_units
+        from stepsim.results import ENDED
+        from stepsim.simulation import Limits, warm_up
+
+        options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
+        if choice.fifo_depths is not None:
+            heartbeat.phase("sizing FIFOs")
+            case = with_depths(case, choice.fifo_depths, traces.data)
+        heartbeat.phase("simulating")
+        result = case.result(
+            traces.data,
+            limits=Limits(**limits),
+            progress=heartbeat.progress,
+            record=options.is_recorded,
+        )
+        busiest = busiest_units(result.tables.unit_columns)
+        record = record_of(case, traces, result, busiest)
+        found = None
+        if options.why:
+            heartbeat.phase("simulating changes")
+            found = _why(case, traces, limits)
+            record["why"] = found.to_dict()
+        fix = None if found is None else found.fix
+        if fix is None and result.status == "deadlock":
+            heartbeat.phase("searching the least fix of the deadlock")
+            fix = _fix(case, traces, result, limits)
+        record["fix"] = None if fix is None else fix.to_dict()
+        spread = None
+        if disturbed is not None and result.status in ENDED:
+            from stepsim.simulation import ensemble_of
+
+            heartbeat.phase("simulating disturbed runs")
+            spread = ensemble_of(
+                case.prepared, case.bound(traces.data), **disturbed, limits=Limits(**limits)
+            )
+            record |= {**spread.columns(), "ensemble": spread.to_dict()}
+
+        @cache
+        def segments() -> pa.Table | None:
+            return _path(case, traces, limits, result)
+
+        if options.out is not None:
+            heartbeat.phase("writing")
+            from stepsim.report import write_run
+            from stepsim.simulation import parameter_columns
+
+            try:
+                write_run(
+                    options.out,
+                    record,
+                    parameter_columns(choice.workload),
+                    result,
+                    options.timeline_bins,
+                    segments() if options.record else None,
+                )
+            except UnicodeEncodeError as error:
+                # A file name may have bytes that are no text.
+                raise OutputError(
+                    f"{options.out}: cannot be written: {error.object!r} is no text in UTF-8; "
+                    "rename the file"
+                ) from None
+        options.write(result, heartbeat.phase, segments)
+
+    if options.json:
+        note(f"machine {machine_text(case)}")
+        print_json(nested(record))
+    else:
+        _show(case, record, busiest, result, found)
+        if found is None and fix is not None:
+            _show_fix(fix)
+        if spread is not None:
+            show("", str(spread))
+    for sentence in result.notes:
+        note(sentence)
+    if result.status != "ok":
+        told = "infeasible" if result.status == "infeasible" else "run failed"
+        note(f"{told}, {result.diagnosis}")
+        raise typer.Exit(RUN_FAILED)
+    return int(result.cycles)
+
+
+def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
+    """What bounds the run, by running it with changes."""
+    from stepsim.explain import explain
+    from stepsim.simulation import Limits
+
+    return explain(case.prepared, case.bound(traces.data), limits=Limits(**limits))
+
+
+def _fix(case: Case, traces: Traces, result: Result, limits: dict[str, Any]) -> DeadlockFix:
+    """The least fix of a deadlock, as far as it can be found in a short time."""
+    from stepsim.simulation import Limits
+    from stepsim.sizing import DeadlockFix, fix_deadlock
+
+    if result.wall_seconds > _FIX_SECONDS / 2:
+        seconds = f"one run takes {result.wall_seconds:.1f} s"
+        return DeadlockFix(result.program, "not found", result.diagnosis, reason=seconds)
+    # The limit of time is not kept: this deadlock took less, and must be reached again.
+    return fix_deadlock(
+        case.prepared,
+        bindings=case.bound(traces.data),
+        limits=Limits(max_cycles=limits.get("max_cycles")),
+        max_seconds=_FIX_SECONDS,
+    )
+
+
+def _show_fix(fix: DeadlockFix) -> None:
+    show("", *fix.sentences)
+    if fix.status == "not found" or (fix.status == "fixed" and not fix.is_least):
+        show("`stepsim why` and st.fix_deadlock search for longer")
+
+
+def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) -> pa.Table | None:
+    """The critical path of a run, by recording it once more with paces.
+
+    None, with a note, where a limit of wall time stopped that run elsewhere.
+    """
+    from stepsim.explain import critical_path
+    from stepsim.simulation import Limits
+
+    indices = case.bound(traces.data)
+    found = critical_path(case.prepared, bindings=indices, limits=Limits(**limits))
+    if (found.status, found.cycles) != (result.status, result.cycles):
+        note(NO_PATH)
+        return None
+    return found.segments
+
+
+def record_of(
+    case: Case, traces: Traces, result: Result, busiest: tuple[BusyUnit, ...]
+) -> dict[str, Any]:
+    """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""
+    from stepsim._version import MODEL_VERSION, __version__
+
+    return {
+        "status": result.status,
+        **case.measures(result, traces.data),
+        "onchip_peak_bytes": result.onchip_peak_bytes,
+        "undelivered_tokens": result.undelivered_tokens,
+        **named_depths(case),
+        "wall_seconds": result.wall_seconds,
+        **case.describe(traces.data),
+        **traces.columns,
+        **traces.facts,
+        "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
+        "program_hash": result.provenance["program_hash"],
+        "image_hash": result.provenance["image_hash"],
+        "stepsim_version": __version__,
+        "model_version": str(MODEL_VERSION),
+        "provenance": dict(result.provenance),
+        "busiest_units": [asdict(unit) for unit in busiest],
+    }
+
+
+def nested(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with what is JSON text in tables as objects."""
+    import json
+
+    nested = ("parameters", "origins", "machine_json", "model_json")
+    return {**record, **{name: json.loads(record[name] or "null") for name in nested}}
+
+
+def settings_text(case: Case) -> str:
+    """The parameters in words; those that were not given say where they come from."""
+    from stepsim.workloads import fields_of
+
+    parts = []
+    workload, origins = case.resolved.workload, case.resolved.origins
+    for name, field in fields_of(type(workload)).items():
+        value = case.built.parameters.get(name, getattr(workload, name))
+        if value is None:
+            continue
+        origin = origins[name]
+        unit = field.param.unit if "/" in field.param.unit else ""
+        shown = " ".join(filter(None, (field.option[2:], str(field.column_value(value)), unit)))
+        told = origin.replace("_", "-")
+        parts.append(shown if origin in ("given", "default") else f"{shown} ({told})")
+    return ", ".join(parts)
+
+
+def limits_of(max_cycles: int | None, max_seconds: float | None) -> dict[str, Any]:
+    """The limits of a run that were given, as arguments of `Limits`.
+
+    Raises
+    ------
+    ArgError : a number is out of range.
+    """
+    check_counts(max_cycles=max_cycles)
+    if max_seconds is not None and not 0 < max_seconds < math.inf:
+        raise ArgError(f"--max-seconds: expected a number above 0, found {max_seconds:g}")
+    given = {"max_cycles": max_cycles, "max_wall_seconds": max_seconds}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _show(
+    case: Case,
+    record: dict[str, Any],
+    busiest: tuple[BusyUnit, ...],
+    result: Result,
+    found: Why | None,
+) -> None:
+    from stepsim.report import busiest_resource, run_table, units_table
+    from stepsim.workloads import KV_LENGTHS
+
+    title, inputs = case.source.text, case.resolved.workload.inputs
+    if inputs:
+        title += f", {record['batch']:,} {'requests' if KV_LENGTHS in inputs else 'tokens'}"
+    show(
+        f"machine {machine_text(case)}",
+        f"{settings_text(case)}\n",
+        run_table(record, title),
+        "",
+        units_table(busiest, record["cycles"]),
+    )
+    if found is not None:
+        show("", str(found))
+    elif result.status == "ok" and result.cycles:
+        resource = busiest_resource(busiest, result.cycles, result.bus_bytes, result.peak_bytes)
+        show("", resource, "`stepsim why` says what bounds the run and what would help")

@@ -1,0 +1,98 @@
+"""The option ``--fifo-depth`` of runs: one depth for all FIFOs, ``auto``, or a file of depths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepsim.arguments import AUTO_DEPTH, counted, is_depth_plan
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.simulation import Case
+    from stepsim.workloads import Data, Field
+
+__all__ = [
+    "depth_field", "depth_parameter", "machine_text", "named_depths", "taken_depths",
+    "with_depths",
+]  # fmt: skip
+
+_METAVAR = "N|auto|FILE.yaml"
+_ALSO = "auto finds the least bytes, FILE.yaml has depths by name, as `stepsim size` writes it"
+
+
+def depth_parameter(known: Mapping[str, Field]) -> str:
+    """The parameter of a workload that is the depth of its FIFOs; else what the option is called.
+
+    Empty where a workload has a parameter of that name which is something else.
+    """
+    own = next((name for name, field in known.items() if field.param.machine == "fifo.depth"), "")
+    return own or ("" if "fifo_depth" in known else "fifo_depth")
+
+
+def depth_field(known: Mapping[str, Field], name: str) -> tuple[str, Any, None]:
+    """The option, as a field of a dataclass."""
+    if name in known:
+        about = known[name]
+        text = about.param.help[:1].upper() + about.param.help[1:]
+        option = typer.Option(
+            about.option,
+            metavar=_METAVAR,
+            help=f"{text}; {_ALSO}. (default: {about.default_text()})",
+        )
+    else:
+        also = _ALSO[:1].upper() + _ALSO[1:]
+        option = typer.Option("--fifo-depth", metavar=_METAVAR.partition("|")[2], help=f"{also}.")
+    return name, Annotated[str | None, option], None
+
+
+def taken_depths(name: str, known: Mapping[str, Field], given: Any) -> tuple[str | None, Any]:
+    """``auto`` or a file, if the option has it, and the parameters without it."""
+    text = getattr(given, name) if name else None
+    if text is None or (name in known and not is_depth_plan(text)):
+        return None, given
+    if not is_depth_plan(text):
+        raise ArgError(
+            f"--fifo-depth: expected auto or FILE.yaml, found '{text}'; this workload has no "
+            "parameter for one depth of all FIFOs, --set fifo.depth=N gives the machine's"
+        )
+    return text, replace(given, **{name: None})
+
+
+def with_depths(case: Case, depths: str | None, data: Data) -> Case:
+    """The case with the depths of a file, or those that are the least for these data."""
+    if depths is None:
+        return case
+    if depths != AUTO_DEPTH:
+        return case.with_fifo_depths(depths)
+    from stepsim.sizing import sized
+
+    found = sized(case.unsized, case.bound(data), stated=case.sizes_stated)
+    return case.with_fifo_depths(found.depths)
+
+
+_ORIGINS = {
+    "machine": "of the machine",
+    "program": "of the program",
+    "default": "by default",
+    "call": "as given",
+}
+"""Who states the depth of FIFOs without one of their own, for readers."""
+
+
+def machine_text(case: Case) -> str:
+    """The machine in a line, with the depth of FIFOs of this run and who states it."""
+    prepared = case.prepared
+    depth = f"{prepared.fifo_depth} {_ORIGINS[prepared.fifo_depth_from]}"
+    if prepared.fifo_depths:
+        depth += f", and of {counted(len(prepared.fifo_depths), 'FIFO')} by name"
+    return case.machine.summary(depth)
+
+
+def named_depths(case: Case) -> dict[str, Any]:
+    """The column of depths that were given by name, where there are any."""
+    depths = case.prepared.fifo_depths
+    return {"fifo_depths": dict(depths)} if depths else {}

@@ -1,0 +1,46 @@
+"""Plans of several groups, which run one after another: each is run, and their cycles add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stepsim.cli.console import show
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.cli.runs.execution import RunOptions
+    from stepsim.cli.runs.workload import Choice
+
+__all__ = ["run_groups"]
+
+
+def run_groups(run: Callable[[Choice, RunOptions], int]) -> Callable[[Choice, RunOptions], None]:
+    """``run`` for what was chosen, and for each group of a plan that has several.
+
+    What is written or printed as JSON is of one run, so that a group must be named then.
+    """
+
+    def perform(choice: Choice, options: RunOptions) -> None:
+        plan = getattr(choice.workload, "plan", None)
+        groups = [] if plan is None else [kernels[0].group for kernels in plan.graph.groups]
+        if len(groups) < 2 or choice.given.get("group") is not None:
+            run(choice, options)
+            return
+        if options.json or options.out is not None or options.is_recorded:
+            raise ArgError(
+                f"--group: the plan has groups {', '.join(map(str, groups))}, of which one must be "
+                "named for --json, --out and recordings"
+            )
+        cycles = 0
+        for group in groups:
+            show(f"group {group} of {len(groups)}")
+            cycles += run(replace(choice, given={**choice.given, "group": group}), options)
+            show("")
+        machine = choice.load_machine(options.config)
+        time = machine.milliseconds(cycles)
+        told = "" if time is None else f" = {time:.4f} ms"
+        show(f"all {len(groups)} groups, one after another: {cycles:,} cycles{told}")
+
+    return perform

@@ -1,0 +1,137 @@
+"""``--level hardware``: the units that the operators of a program are made of, cycle by cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.options import check_output
+from stepsim.cli.runs.disturbing import disturbances
+from stepsim.cli.runs.execution import nested, record_of, settings_text
+from stepsim.cli.runs.recorded import RecordOptions
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from stepsim.cli.runs.execution import RunOptions
+    from stepsim.cli.runs.workload import Choice
+    from stepsim.results import Result
+    from stepsim.simulation import Case
+
+__all__ = ["run_on_hardware"]
+
+_OF_TILES = ("compute_bw", "fifo_depth", "pack_bw", "par_dispatch")
+"""Parameters of workloads that say how operators on logical tiles are timed."""
+
+
+def run_on_hardware(choice: Choice, options: RunOptions) -> int:
+    """Build, simulate and print what was chosen at the hardware level; its cycles.
+
+    Raises
+    ------
+    ArgError : an option or parameter that has no effect at this level.
+    LoweringError : operators without a hardware unit.
+    """
+    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.hardware import choose_machine
+    from stepsim.simulation import HardwareCase
+
+    _refuse_options(choice, options)
+    disturbed = disturbances(options)
+    if options.out is not None:
+        check_output(options.out, ".parquet")
+    machine = choose_machine(options.hardware or ())
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("building the program")
+        traces = choice.read(required=True)
+        case = choice.case(
+            traces, choice.load_machine(options.config), options.config, options.counting
+        )
+        _refuse_parameters(case)
+        heartbeat.phase("simulating")
+        units = HardwareCase(case, machine)
+        result = units.result(max_cycles=options.max_cycles)
+        record = {
+            **record_of(case, traces, result, ()),
+            **units.measures(result, traces.data),
+            **units.describe(traces.data),
+            "fix": None,
+        }
+        spread = None
+        if disturbed is not None and result.status == "ok":
+            from stepsim.simulation import hardware_ensemble
+
+            heartbeat.phase("simulating disturbed runs")
+            spread = hardware_ensemble(
+                case.built.program, machine, max_cycles=options.max_cycles, **disturbed
+            )
+            record |= {**spread.columns(), "ensemble": spread.to_dict()}
+        if options.out is not None:
+            heartbeat.phase("writing")
+            from stepsim.report import write_run
+            from stepsim.simulation import parameter_columns
+
+            write_run(options.out, record, parameter_columns(choice.workload), result)
+    if options.json:
+        commands = dict(result.hardware.dram_commands)
+        print_json(nested(record) | {"level": "hardware", "dram_commands": commands})
+    else:
+        _show(case, record, result)
+        if spread is not None:
+            show("", str(spread))
+    if result.status != "ok":
+        note(f"run failed, {result.diagnosis}")
+        raise typer.Exit(RUN_FAILED)
+    return int(result.cycles)
+
+
+def _refuse_options(choice: Choice, options: RunOptions) -> None:
+    """Refuse what has no effect at this level."""
+    given: list[str] = [
+        f"--{one.name}" for one in fields(RecordOptions) if getattr(options, one.name)
+    ]
+    if options.why:
+        raise ArgError(
+            "--why explains runs at the tile level; leave --level hardware out, and give --machine "
+            "hdl-arbiter for the last step before it"
+        )
+    given += ["--max-seconds"] * (options.max_seconds is not None)
+    given += ["--machine"] * (choice.machine.machine is not None)
+    given += ["--set"] * bool(choice.machine.overrides)
+    given += ["--fifo-depth"] * (choice.fifo_depths is not None)
+    _refuse(given)
+
+
+def _refuse_parameters(case: Case) -> None:
+    origins: Mapping[str, str] = case.resolved.origins
+    _refuse([f"--{name.replace('_', '-')}" for name in _OF_TILES if origins.get(name) == "given"])
+
+
+def _refuse(given: Sequence[str]) -> None:
+    if given:
+        noun = "has" if len(given) == 1 else "have"
+        raise ArgError(
+            f"{', '.join(given)} {noun} no effect with --level hardware; its machine is chosen "
+            "and changed with --hardware, as --hardware hdl-fair --hardware fifo_depth=4"
+        )
+
+
+def _show(case: Case, record: dict[str, Any], result: Result) -> None:
+    from stepsim.report import run_table
+
+    run = result.hardware
+    commands = ", ".join(
+        f"{count:,} {name.upper()}" for name, count in run.dram_commands.items() if count
+    )
+    show(
+        f"machine {record['machine']} (hardware level)",
+        f"{settings_text(case)}\n",
+        run_table(record, case.source.text),
+        "",
+        f"{run.reads:,} reads and {run.writes:,} writes of "
+        f"{run.machine.memory.request_bytes} bytes; DRAM commands: {commands or 'none'}",
+    )

@@ -1,0 +1,281 @@
+"""What a workload is fed with: tokens of a routing trace, cached tokens of requests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepsim.cli.options import Layer, Step, check_counts
+from stepsim.errors import ArgError
+from stepsim.workloads import Data
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from stepsim.trace_io import RoutingTable
+
+__all__ = ["RequestSource", "Requests", "TokenSource", "Traces", "read_traces"]
+
+Batch = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Use only N tokens or requests, by default the first N."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSource:
+    """Options that choose tokens of a routing trace."""
+
+    routing: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Routing trace of the batch: a file or a data set."),
+    ] = None
+    batch: Batch = None
+    window: Annotated[
+        int | None,
+        typer.Option(
+            metavar="I",
+            help="Window of N consecutive tokens of the trace, from 0; needs --batch N.",
+        ),
+    ] = None
+    layer: Layer = None
+    step: Step = None
+
+    def read(self, shape: tuple[int, int] | None, model: str | None) -> RoutingTable | None:
+        """The tokens: of one layer and step, all, or ``batch`` of them. None without a trace.
+
+        ``shape`` is the number of experts and those of a token, where they are known, and
+        ``model`` the name of the model that has them.
+
+        Raises
+        ------
+        ArgError : ``window`` without ``batch``, one of them is out of range, or an option chooses
+            from a trace that is not given.
+        TraceError : the trace is unreadable, or has no such part.
+        """
+        experts, k = (None, None) if shape is None else shape
+        if self.routing is None:
+            chosen = {"window": self.window, "layer": self.layer, "step": self.step}
+            _check_unused("--routing", **chosen)
+        _check_window(self.window, self.batch, "--window", "tokens")
+        if self.routing is None:
+            return None
+        from stepsim.trace_io import read_routing
+
+        return read_routing(
+            self.routing,
+            experts=experts,
+            k=k,
+            owner=model,
+            layer=self.layer,
+            step=self.step,
+            tokens=self.batch,
+            window=None if self.batch is None else self.window or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Cached tokens of the requests of a decode step.
+
+    Attributes
+    ----------
+    in_file : requests that the file has; a run may serve the first of them only. Of one window
+        those of the window.
+    source : the file.
+    """
+
+    lengths: np.ndarray[Any, Any]
+    in_file: int
+    source: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSource:
+    """Options that choose requests of a file of lengths."""
+
+    kv_lengths: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Cached tokens of each request: a file or a data set."),
+    ] = None
+    batch: Batch = None
+    kv_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Column of a CSV file that holds the lengths."),
+    ] = None
+    kv_step: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", help="Decode step of a file written by `trace replay`."),
+    ] = None
+    kv_window: Annotated[
+        int | None,
+        typer.Option(
+            metavar="I",
+            help="Window of N consecutive requests of the file, from 0; needs --batch N.",
+        ),
+    ] = None
+
+    def read(self) -> Requests | None:
+        """The requests of the file, or ``batch`` of them. None without a file.
+
+        Raises
+        ------
+        ArgError : the file has fewer than ``batch``, ``kv_window`` is given without it, or an
+            option chooses from a file that is not given.
+        TraceError : the file does not hold one length for each request, or has no such step or
+            window.
+        """
+        if self.kv_lengths is None:
+            chosen = {"kv_column": self.kv_column, "kv_step": self.kv_step}
+            _check_unused("--kv-lengths", **chosen, kv_window=self.kv_window)
+        _check_window(self.kv_window, self.batch, "--kv-window", "requests")
+        if self.kv_lengths is None:
+            return None
+        from stepsim.trace_io import read_kv_lengths
+
+        file, windowed = self.kv_lengths, self.kv_window is not None
+        lengths = read_kv_lengths(
+            file,
+            column=self.kv_column,
+            step=self.kv_step,
+            requests=self.batch if windowed else None,
+            window=self.kv_window,
+        )
+        if self.batch is not None and self.batch > len(lengths):
+            raise ArgError(
+                f"--batch: expected at most the {len(lengths)} requests of {file}, "
+                f"found {self.batch}"
+            )
+        return Requests(lengths[: self.batch], len(lengths), file)
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What was read: the data, and what results say of it.
+
+    Attributes
+    ----------
+    columns : labels and identities, by column.
+    facts : source and statistics of each trace, by name; None where none was given.
+    """
+
+    data: Data
+    columns: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
+def read_traces(
+    shape: tuple[int, int] | None,
+    model: str | None,
+    tokens: TokenSource | None,
+    requests: RequestSource | None,
+) -> Traces:
+    """Read what the options choose; for ``shape`` and ``model`` see `TokenSource.read`.
+
+    Raises
+    ------
+    ArgError : the options do not go together, or there are more tokens than requests.
+    TraceError : a trace cannot be read.
+    """
+    table, served = None, None
+    facts: dict[str, Any] = {}
+    if tokens is not None:
+        table = tokens.read(shape, model)
+        facts["routing"] = None if table is None else _routing_facts(table)
+    if requests is not None:
+        served = requests.read()
+        facts["kv_lengths"] = None if served is None else _request_facts(served)
+    if table is not None and served is not None and len(table.experts) != len(served.lengths):
+        raise ArgError(
+            f"--routing: expected one token for each of the {len(served.lengths)} requests of "
+            f"{served.source}, found {len(table.experts)} in {tokens and tokens.routing}; --batch "
+            "takes the first of both"
+        )
+    batch = next((source.batch for source in (tokens, requests) if source is not None), None)
+    data = Data.of(
+        routing=None if table is None else table.experts,
+        kv_lengths=None if served is None else served.lengths,
+        rows=batch,
+        whole=None if served is None else served.in_file,
+    )
+    return Traces(data, _columns(tokens, table, requests, served), facts)
+
+
+def _columns(
+    tokens: TokenSource | None,
+    table: RoutingTable | None,
+    requests: RequestSource | None,
+    served: Requests | None,
+) -> dict[str, Any]:
+    """Labels of the trace; cache lengths of a workload with a routing have columns of their own."""
+    found: dict[str, Any] = {}
+    if tokens is not None and table is not None and tokens.routing is not None:
+        found = {
+            "trace": tokens.routing.name,
+            "trace_id": table.identity(),
+            "layer": table.layer,
+            "step": table.step,
+            "window": tokens.window,
+        }
+    if requests is not None and served is not None:
+        alone = tokens is None
+        prefix = "trace" if alone else "lengths"
+        found |= {
+            prefix: served.source.name,
+            f"{prefix}_id": _identity(served),
+            "step" if alone else "lengths_step": requests.kv_step,
+            "window" if alone else "lengths_window": requests.kv_window,
+        }
+    return found
+
+
+def _routing_facts(routing: RoutingTable) -> dict[str, Any]:
+    from stepsim.trace_io import routing_statistics
+
+    found = routing_statistics(routing, int(routing.experts.max()) + 1)
+    return {
+        "source": routing.source,
+        "first_token": routing.first_token,
+        "tokens": found.tokens,
+        "k": found.k,
+        "imbalance": found.imbalance,
+    }
+
+
+def _request_facts(requests: Requests) -> dict[str, Any]:
+    lengths = requests.lengths
+    return {
+        "source": str(requests.source),
+        "requests": len(lengths),
+        "requests_in_file": requests.in_file,
+        "min_length": int(lengths.min()),
+        "mean_length": float(lengths.mean()),
+        "max_length": int(lengths.max()),
+        "std_length": float(lengths.std()),
+    }
+
+
+def _identity(requests: Requests) -> str:
+    return hashlib.sha256(requests.lengths.tobytes()).hexdigest()
+
+
+def _check_window(window: int | None, batch: int | None, option: str, what: str) -> None:
+    """Refuse the number of a batch without its size, and numbers out of range."""
+    check_counts(batch=batch)
+    if window is not None and window < 0:
+        raise ArgError(f"{option}: expected a whole number from 0, found {window}")
+    if window is not None and batch is None:
+        raise ArgError(f"{option}: of how many {what} each is not known; give --batch too")
+
+
+def _check_unused(source: str, **choices: Any) -> None:
+    """Refuse options that choose from a file that is not given."""
+    for name, value in choices.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise ArgError(f"--{option}: chooses from {source} FILE; give the file too")

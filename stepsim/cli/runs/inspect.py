@@ -1,0 +1,15 @@
+"""``stepsim inspect``: look at a workload without simulating it."""
+
+from __future__ import annotations
+
+from stepsim.cli.runs.listing import ListOptions, list_choice
+from stepsim.cli.runs.workload_group import workload_app
+
+__all__ = ["app"]
+
+app = workload_app(
+    "Show the graph, shapes and metrics of a workload, of FILE.py[:NAME] or of graph.pb, without "
+    "simulating it. Without traces the metrics are formulas, for 64 tokens or requests or --batch.",
+    ListOptions,
+    list_choice,
+)

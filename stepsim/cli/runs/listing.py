@@ -1,0 +1,201 @@
+"""A workload as text, drawing or JSON, without a run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Config, Counting, Json
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stepsim.cli.runs.inputs import Traces
+    from stepsim.cli.runs.workload import Choice
+    from stepsim.graph import Program
+    from stepsim.machine import Machine
+    from stepsim.simulation import Case
+
+__all__ = ["ListOptions", "list_choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """What to print of a workload, and how its bytes are counted."""
+
+    counting: Counting = None
+    config: Config = None
+    graph: Annotated[
+        Literal["dot", "mermaid"] | None,
+        typer.Option(help="Print the graph in this language."),
+    ] = None
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="List the operators of all experts and regions, not only the first."
+        ),
+    ] = False
+    addresses: Annotated[
+        bool,
+        typer.Option(
+            "--addresses", help="Show where the tensors lie off chip, on a machine with a DRAM."
+        ),
+    ] = False
+    json: Json = False
+
+    def __post_init__(self) -> None:
+        if self.graph is not None and self.addresses:
+            raise ArgError("--graph and --addresses both choose what is printed; leave one out")
+        if self.graph is not None and self.json:
+            raise ArgError("--graph and --json both choose what is printed; leave one out")
+
+
+def list_choice(choice: Choice, options: ListOptions) -> None:
+    """Print operators, symbolic shapes and metrics, or a drawing, of what was chosen."""
+    machine, traces = choice.load_machine(options.config), choice.read(required=False)
+    case = choice.case(traces, machine, options.config, options.counting)
+    program = case.built.program
+    if options.graph is not None:
+        typer.echo(program.to_dot() if options.graph == "dot" else program.to_mermaid())
+        return
+    if options.addresses:
+        _show_addresses(program, machine, options.json)
+        return
+    formulas, numbers = _formulas(case), _numbers(case, choice, traces)
+    if options.json:
+        from stepsim.cli.runs.execution import nested
+
+        print_json(
+            {
+                **nested(case.describe(traces.data)),
+                **traces.columns,
+                **traces.facts,
+                "operators": _operators(program),
+                "formulas": formulas,
+                "numbers": numbers,
+            }
+        )
+    else:
+        _show(case, formulas, numbers, options.every)
+    for sentence in (*case.built.notes, *machine.notes):
+        note(sentence)
+
+
+def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
+    """Print the region of every tensor, and over how many channels its requests go."""
+    from stepsim.simulation import prepare
+
+    prepared = prepare(program, machine)
+    placed = prepared.address_map
+    rows = prepared.address_rows()
+    if as_json:
+        print_json({"capacity_bytes": placed.capacity, "tensors": rows})
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        used = sum(row["bytes"] for row in rows)
+        title = f"{program.name} on {machine.name}: {used:,} of {placed.capacity:,} bytes"
+        table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+        for name in ("tensor", "operators", "layout"):
+            table.add_column(name, overflow="fold")
+        for name in ("base", "bytes", "channels", "most loaded"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            table.add_row(
+                Text(row["tensor"]), Text(", ".join(row["operators"])), row["layout"],
+                f"{row['base']:#x}", f"{row['bytes']:,}", f"{row['channels']} of {row['of']}",
+                f"{row['most_loaded']:.1%}",
+            )  # fmt: skip
+        show(table)
+    for sentence in placed.assumptions:
+        note(sentence)
+
+
+def _formulas(case: Case) -> dict[str, str]:
+    """The symbolic totals as text."""
+    from stepsim.graph import fold_sum
+
+    metrics = case.metrics
+    return {
+        "offchip_bytes": fold_sum(metrics.off_chip_traffic),
+        "onchip_bytes": fold_sum(metrics.on_chip_memory),
+        "flops": fold_sum(metrics.flops),
+    }
+
+
+def _numbers(case: Case, choice: Choice, traces: Traces) -> dict[str, Any] | None:
+    """The totals for the traces; None while one is missing, or the run decides a size."""
+    if traces.data.missing(choice.workload.inputs):
+        return None
+    counted = case.counted(traces.data)
+    return None if counted is None else asdict(counted)
+
+
+def _operators(program: Program) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": op.id,
+            "name": op.title(),
+            "kind": op.unit_kind,
+            "inputs": [stream.producer.id for stream in op.inputs],
+            "outputs": [stream.describe() for stream in op.outputs],
+        }
+        for op in program.operators
+    ]
+
+
+def _show(
+    case: Case, formulas: dict[str, str], numbers: dict[str, Any] | None, every: bool
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if every:
+        from stepsim.graph import listing
+
+        typer.echo(listing(case.metrics))
+    else:
+        show(_folded_operators(case.built.program))
+    title = f"\nmetrics, counted as {case.counting}"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("metric", style="bold")
+    table.add_column("formula", overflow="fold")
+    if numbers is None:
+        for name, formula in formulas.items():
+            table.add_row(name, Text(formula))
+    else:
+        table.add_column("number", justify="right")
+        for name in dict.fromkeys((*formulas, *numbers)):
+            number = numbers[name]
+            shown = "not known" if number is None else f"{number:,}"
+            table.add_row(name, Text(formulas.get(name, "")), shown)
+    show(table)
+
+
+def _folded_operators(program: Program) -> Table:
+    """The operators in program order; those that all experts or regions have, once and counted."""
+    from rich.table import Table
+    from rich.text import Text
+
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for op in program.operators:
+        label = op.label or ""
+        groups.setdefault((op.name, label.rpartition(".")[0] or label), []).append(op)
+    title = f"{program.name}: {len(program.operators)} operators"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("operator")
+    table.add_column("label")
+    table.add_column("count", justify="right")
+    table.add_column("output (of the first)")
+    for (name, label), members in groups.items():
+        outputs = members[0].outputs
+        more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
+        # The brackets are shapes, not markup.
+        first = Text(outputs[0].describe() + more if outputs else "-")
+        table.add_row(name, Text(label), str(len(members)), first)
+    return table

@@ -1,0 +1,172 @@
+"""What a run is recorded for: occupancy and timeline tables, a Perfetto trace, raw events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepsim.cli.console import note
+from stepsim.cli.options import check_output
+from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepsim.results import Result
+
+__all__ = ["RecordOptions"]
+
+_BINS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The options of recorded runs, as given."""
+
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Measure occupancy: on-chip memory in use, and with --out that of FIFOs and "
+            "buffers, the run over time in FILE.timeline.parquet, and its critical path in "
+            "FILE.path.parquet.",
+        ),
+    ] = False
+    bins: Annotated[
+        int | None,
+        typer.Option(metavar="N", help=f"Rows of FILE.timeline.parquet. (default: {_BINS})"),
+    ] = None
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the timeline of the run, for https://ui.perfetto.dev."
+        ),
+    ] = None
+    span: Annotated[
+        str | None,
+        typer.Option(metavar="FIRST:AFTER", help="Cycles that the --perfetto file shows."),
+    ] = None
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIFO", help="Draw arrows for the tokens of a FIFO into it; repeatable."
+        ),
+    ] = None
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.parquet",
+            help="Write the raw events: work, waits, off-chip accesses, tokens, buffers.",
+        ),
+    ] = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run is to be recorded."""
+        return self.record or self.perfetto is not None or self.events is not None
+
+    @property
+    def timeline_bins(self) -> int | None:
+        """Rows of the table over time; None for no table."""
+        return (self.bins or _BINS) if self.record else None
+
+    def check(self, out: Path | None) -> None:
+        """Refuse what has no effect or surely fails, before time is spent on the run.
+
+        Raises
+        ------
+        ArgError : an option lacks the one that it belongs to, or has no such value.
+        OutputError : a file surely cannot be written.
+        """
+        if self.bins is not None and (not self.record or out is None):
+            raise ArgError("--bins: add --record and --out FILE.parquet, which gets the table")
+        if self.bins is not None and self.bins < 1:
+            raise ArgError(f"--bins: expected a number from 1 to 1,000,000, found {self.bins}")
+        for name, given in (("span", self.span), ("stream", self.stream)):
+            if given and self.perfetto is None:
+                raise ArgError(f"--{name}: add --perfetto FILE, which shows it")
+        self._cycles()
+        self._check_distinct(out)
+        if self.perfetto is not None:
+            from stepsim.report import require_perfetto
+
+            check_output(self.perfetto)
+            require_perfetto()
+        if self.events is not None:
+            check_output(self.events, ".parquet")
+
+    def check_streams(self, fifos: Sequence[str]) -> None:
+        """Refuse streams that the program does not have, of whose FIFOs these are the names.
+
+        Raises
+        ------
+        ArgError : there is no such FIFO.
+        """
+        if self.stream:
+            from stepsim.report import fifos_of
+
+            for name in self.stream:
+                fifos_of(name, fifos, "--stream")
+
+    def _check_distinct(self, out: Path | None) -> None:
+        """Every file has a name of its own, those beside ``out`` too."""
+        files = [("--perfetto", self.perfetto), ("--events", self.events)]
+        if out is not None:
+            from stepsim.results import NEEDED, OPTIONAL, neighbor
+
+            beside = [(f"the {name} of --out", neighbor(out, name)) for name in NEEDED + OPTIONAL]
+            files = [("--out", out), *beside, *files]
+        taken: dict[Path, str] = {}
+        for what, file in files:
+            if file is None:
+                continue
+            other = taken.setdefault(file.resolve(), what)
+            if other != what:
+                raise ArgError(f"{what}: {file} is also the file of {other}; choose another name")
+
+    def write(
+        self,
+        result: Result,
+        phase: Callable[[str], None],
+        segments: Callable[[], pa.Table | None],
+    ) -> None:
+        """Write the files that were asked for.
+
+        Parameters
+        ----------
+        result : of the recorded run.
+        phase : is told what is being done.
+        segments : finds the critical path.
+        """
+        if self.perfetto is not None:
+            phase("writing the timeline")
+            from stepsim.report import write_perfetto
+
+            written = write_perfetto(
+                result,
+                self.perfetto,
+                span=self._cycles(),
+                streams=self.stream or (),
+                segments=segments(),
+            )
+            if written.remark:
+                note(f"{self.perfetto}: {written.remark}")
+        if self.events is not None:
+            phase("writing events")
+            from stepsim.results import write_events
+
+            write_events(result, self.events)
+
+    def _cycles(self) -> tuple[int, int] | None:
+        if self.span is None:
+            return None
+        first, colon, after = self.span.partition(":")
+        if not (colon and first.isdecimal() and after.isdecimal() and int(first) < int(after)):
+            raise ArgError(
+                f"--span: expected two ascending cycles as in 1000:2000, found '{self.span}'"
+            )
+        return int(first), int(after)

@@ -1,0 +1,173 @@
+"""``stepsim size``: the least FIFOs of a workload that keep the speed of unbounded ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from stepsim.cli.console import note, print_json, show, show_table
+from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
+from stepsim.cli.runs.workload_group import workload_app
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stepsim.cli.runs.workload import Choice
+    from stepsim.sizing import FifoSizes
+
+__all__ = ["app"]
+
+_DEEPEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOptions:
+    """What is asked of the depths, as given."""
+
+    takes_fifo_depths: ClassVar[bool] = False
+
+    counting: Counting = None
+    config: Config = None
+    slowdown: Annotated[
+        float,
+        typer.Option(
+            metavar="FRACTION",
+            help="How much longer than with unbounded FIFOs the run may take; 0.01 is 1 %.",
+        ),
+    ] = 0.01
+    stated: Annotated[
+        bool, typer.Option("--stated", help="Also size FIFOs whose depth the program states.")
+    ] = False
+    pareto: Annotated[
+        bool, typer.Option("--pareto", help="Also find the bytes for other slowdowns.")
+    ] = False
+    max_cycles: Annotated[
+        int | None, typer.Option(metavar="N", help="Give up a run after this many cycles.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml",
+            help="Write the depths, for --fifo-depth; the tables of FIFOs, of uniform depths and "
+            "of --pareto as Parquet beside it.",
+        ),
+    ] = None
+    json: Json = False
+
+
+def size_choice(choice: Choice, options: SizeOptions) -> None:
+    """Find depths for what was chosen, write and print them."""
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+
+    check_counts(max_cycles=options.max_cycles)
+    if options.out is not None:
+        check_output(options.out, ".yaml")
+    curve = None
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        machine = choice.load_machine(options.config)
+        traces = choice.read(required=True)
+        heartbeat.phase("building the program")
+        case = choice.case(traces, machine, options.config, options.counting)
+        from stepsim.simulation import Limits, warm_up
+        from stepsim.sizing import sized
+
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
+        heartbeat.phase("sizing FIFOs")
+        sizes = sized(
+            case.unsized,
+            case.bound(traces.data),
+            slowdown=options.slowdown,
+            stated=options.stated or case.sizes_stated,
+            limits=Limits(max_cycles=options.max_cycles),
+        )
+        uniform = sizes.uniform()
+        if options.pareto:
+            heartbeat.phase("finding the Pareto curve")
+            curve = sizes.pareto()
+        if options.out is not None:
+            _write(options.out, sizes, uniform, curve)
+    if options.json:
+        tables = {"uniform": uniform, **({} if curve is None else {"pareto": curve})}
+        print_json(sizes.to_dict() | {name: _plain(table) for name, table in tables.items()})
+    else:
+        _show(sizes, uniform, curve)
+    for sentence in case.built.notes:
+        note(sentence)
+
+
+def _write(out: Path, sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | None) -> None:
+    from stepsim.results import write_tables
+
+    beside = {"fifos": sizes.table, "uniform": uniform}
+    if curve is not None:
+        beside["pareto"] = curve
+    write_tables(out.with_suffix(".parquet"), beside, optional=["pareto"])
+    sizes.save(out)
+
+
+def _plain(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as JSON can say them."""
+    import json
+
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for row in rows:
+        if "fifo_depths" in row:
+            row["fifo_depths"] = json.loads(row["fifo_depths"])
+        if math.isinf(row.get("slowdown_bound", 0.0)):
+            row["slowdown_bound"] = None
+    return rows
+
+
+def _show(sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | None) -> None:
+    show(str(sizes), "")
+    deepest = sorted(sizes.table.to_pylist(), key=lambda row: -row["fifo_bytes"])[:_DEEPEST]
+    show_table(
+        ["largest FIFOs", "depth", "bytes of a token", "bytes"],
+        [[r["name"], r["depth"], r["token_bytes"], f"{r['fifo_bytes']:,}"] for r in deepest],
+    )
+    show("")
+    show_table(
+        ["depth of all", "status", "cycles", "slowdown", "bytes", "bytes saved"],
+        [
+            [
+                row["uniform_depth"], row["status"], _number(row["cycles"]),
+                _share(row["slowdown"]), _number(row["fifo_bytes"]), _number(row["bytes_saved"]),
+            ]
+            for row in uniform.to_pylist()
+        ],
+    )  # fmt: skip
+    if curve is not None:
+        show("")
+        show_table(
+            ["slowdown allowed", "slowdown", "cycles", "slots", "bytes"],
+            [
+                [
+                    "any" if math.isinf(row["slowdown_bound"]) else _share(row["slowdown_bound"]),
+                    _share(row["slowdown"]), _number(row["cycles"]), _number(row["fifo_slots"]),
+                    _number(row["fifo_bytes"]),
+                ]
+                for row in curve.to_pylist()
+            ],
+        )  # fmt: skip
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.2%}"
+
+
+app = workload_app(
+    "Find the depth of every FIFO of a workload, of FILE.py[:NAME] or of graph.pb: the least bytes "
+    "in all that keep it about as fast as unbounded FIFOs.",
+    SizeOptions,
+    size_choice,
+)

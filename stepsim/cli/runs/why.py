@@ -1,0 +1,119 @@
+"""``stepsim why``: what bounds a workload, where its cycles go, and what would help."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.options import Config, Json, check_output
+from stepsim.cli.runs.execution import NO_PATH, limits_of, settings_text
+from stepsim.cli.runs.fifo_depths import machine_text, with_depths
+from stepsim.cli.runs.workload_group import workload_app
+
+if TYPE_CHECKING:
+    from stepsim.cli.runs.workload import Choice
+
+__all__ = ["WhyOptions", "app", "why_choice"]
+
+
+_WIDTH: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class WhyOptions:
+    """The options of an explanation."""
+
+    takes_fifo_depths: ClassVar[bool] = True
+
+    config: Config = None
+    max_cycles: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop every run after this many cycles.")
+    ] = None
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Stop every run after this wall time."),
+    ] = None
+    path: Annotated[
+        bool, typer.Option("--path", help="Print the critical path, repeated laps folded.")
+    ] = False
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Print every change that was tried, and what it brought."),
+    ] = False
+    json: Json = False
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Write the JSON object that --json prints."),
+    ] = None
+
+
+def why_choice(choice: Choice, options: WhyOptions) -> None:
+    """Build and simulate what was chosen, and tell what bounds it."""
+    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
+
+    limits = limits_of(options.max_cycles, options.max_seconds)
+    if options.out is not None:
+        check_output(options.out, ".json")
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("loading")
+        machine = choice.load_machine(options.config)
+        traces = choice.read(required=True)
+        heartbeat.phase("building the program")
+        # Times do not depend on how bytes and FLOPs are counted.
+        case = choice.case(traces, machine, options.config, None)
+        from stepsim.explain import explain
+        from stepsim.simulation import Limits, warm_up
+
+        heartbeat.phase(LOADING_ENGINE)
+        warm_up()
+        if choice.fifo_depths is not None:
+            heartbeat.phase("sizing FIFOs")
+            case = with_depths(case, choice.fifo_depths, traces.data)
+        heartbeat.phase("simulating changes")
+        found = explain(
+            case.prepared, case.bound(traces.data), limits=Limits(**limits), path=options.path
+        )
+        document = {"machine": machine_text(case), **found.to_dict()}
+        if options.path:
+            lines = None if found.path is None else found.path.folded().splitlines()
+            document["folded_path"] = lines
+        if options.out is not None:
+            _write(options.out, document)
+
+    if options.json:
+        print_json(document)
+    else:
+        show(str(found))
+        if options.path:
+            show("", NO_PATH if found.path is None else found.path.folded())
+        if options.what_if and found.what_if is not None:
+            show("", found.what_if.text(every=True))
+        about = f"machine {machine_text(case)}", settings_text(case)
+        show("", *(textwrap.fill(one, _WIDTH) for one in about))
+    if found.status != "ok":
+        note(f"run failed, status {found.status}")
+        raise typer.Exit(RUN_FAILED)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    """The file, complete or not at all."""
+    from stepsim.atomic import replacing
+
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    with replacing(path) as (part,):
+        part.write_text(text, encoding="utf-8")
+
+
+app = workload_app(
+    "Say what bounds a workload, where its cycles go, and what would help, as measured by runs "
+    "with changes. WORKLOAD and its options are those of `stepsim run`.",
+    WhyOptions,
+    why_choice,
+)

@@ -1,0 +1,48 @@
+"""Groups of commands, one for every workload; workloads are imported when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from stepsim.cli.runs.workload import Choice
+
+__all__ = ["WorkloadGroup", "workload_app"]
+
+
+class WorkloadGroup(TyperGroup):
+    """A group with a command for every workload: ready-made, of a plugin, or of a user's file.
+
+    Subclasses say what a command does with the choice, and which other options it has.
+    """
+
+    options: type
+    perform: Callable[[Choice, Any], None]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from stepsim.workloads import workload_names
+
+        return workload_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from stepsim.cli.runs.workload import command_of
+
+        return command_of(cmd_name, type(self).options, type(self).perform)
+
+
+def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None]) -> typer.Typer:
+    """The command that takes a workload and its parameters; ``text`` is its help."""
+    group = type("Group", (WorkloadGroup,), {"options": options, "perform": staticmethod(perform)})
+    app = typer.Typer(
+        cls=group,
+        help=text,
+        no_args_is_help=True,
+        subcommand_metavar="WORKLOAD|FILE.py[:NAME]|FILE.pb [ARGS]...",
+    )
+    # Without a callback typer would take a group for a single command.
+    app.callback()(lambda: None)
+    return app

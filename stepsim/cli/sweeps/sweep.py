@@ -1,0 +1,180 @@
+"""``stepsim sweep``."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
+from stepsim.cli.options import Address, Backend, Jobs, Json
+
+if TYPE_CHECKING:
+    from stepsim.sweep import Plan, SweepProgress, SweepSummary
+
+__all__ = ["end_told", "sweep"]
+
+_SHOWN_FAILURES = 5
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the sweep.")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
+    jobs: Jobs = 1,
+    backend: Backend = "local",
+    address: Address = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check, count the runs and estimate the time.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run every design point of a specification on every trace."""
+    from stepsim.errors import ArgError
+    from stepsim.sweep import check_backend
+
+    if out is None and not dry_run:
+        raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
+    check_backend(backend, address)
+    with end_told(out):
+        _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+
+
+@contextmanager
+def end_told(out: Path | None) -> Iterator[None]:
+    """Say on stderr that a signal ended what writes into ``out``, with its exit code.
+
+    Raises
+    ------
+    typer.Exit : a signal ended it.
+    """
+    from stepsim.sweep import Ended, ended_by_signals
+
+    # What is told of the first signal is not interrupted by a second one.
+    with ended_by_signals() as ending:
+        try:
+            yield
+        except KeyboardInterrupt:
+            ending.process_ends = True
+            _tell_end("interrupted", out)
+            raise typer.Exit(SIGNAL + signal.SIGINT) from None
+        except Ended as ended:
+            ending.process_ends = True
+            _tell_end(f"ended by {ended.signal.name}", out)
+            raise typer.Exit(SIGNAL + ended.signal) from None
+
+
+def _tell_end(how: str, out: Path | None) -> None:
+    """Say on stderr that a sweep ended early, and what is kept."""
+    kept = ""
+    if out is not None and (out / "sweep.json").exists():
+        kept = f"; what was finished is kept, continue with --resume --out {out}"
+    # The terminal is gone after a hangup.
+    with suppress(OSError):
+        note(how + kept)
+
+
+def _sweep(
+    spec: Path,
+    out: Path | None,
+    jobs: int,
+    backend: Backend,
+    address: str | None,
+    *,
+    resume: bool,
+    json: bool,
+) -> None:
+    """What the command does, into ``out``; without it only the plan and the estimate."""
+    from stepsim.cli.heartbeat import Heartbeat
+    from stepsim.sweep import estimate_seconds, plan_sweep, run_sweep, runs_left
+
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("reading the specification and the traces")
+        plan = plan_sweep(spec)
+        left = plan.runs if out is None else runs_left(plan, out, resume=resume)
+        heartbeat.phase("trying a few runs to estimate the time")
+        estimate = estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
+    _note_plan(plan, left, estimate, jobs if address is None else None)
+    if out is None:
+        if json:
+            print_json(_plan_record(plan, estimate))
+        return
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("starting")
+
+        def report(progress: SweepProgress) -> None:
+            heartbeat.phase("running")
+            heartbeat.progress(_how_far(progress))
+
+        summary = run_sweep(
+            plan, out, jobs=jobs, backend=backend, address=address, resume=resume, progress=report
+        )
+    if json:
+        print_json({**_plan_record(plan, estimate), **summary.to_dict(), "out": str(out)})
+    else:
+        _show_summary(summary, out, runs_left(plan, out, resume=True))
+    if summary.failures or not summary.complete:
+        raise typer.Exit(RUN_FAILED)
+
+
+def _how_far(progress: SweepProgress) -> str:
+    share = f"{progress.done:,} of {progress.total:,} runs, {progress.seconds:.0f} s"
+    left = progress.eta_seconds
+    return share if left is None else f"{share}, about {left:.0f} s left"
+
+
+def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None:
+    from stepsim.sweep import listing
+
+    bad = plan.unreadable
+    unusable = f" ({len(bad):,} of them cannot be used)" if bad else ""
+    done = "" if left == plan.runs else f"{left:,} of them left to do, "
+    workers = "of computing" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
+    note(
+        f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
+        f"{listing(bad, _SHOWN_FAILURES)}"
+    )
+    for sentence in dict.fromkeys(text for point in plan.points for text in point.machine.notes):
+        note(sentence)
+    if plan.misfits:
+        note(f"runs that become failures:{listing(plan.misfits, _SHOWN_FAILURES)}")
+
+
+def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
+    return {
+        "name": plan.spec.name,
+        "runs": plan.runs,
+        "design_points": [point.label for point in plan.points],
+        "traces": len(plan.traces),
+        "estimated_seconds": estimate,
+    }
+
+
+def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
+    from stepsim.sweep import listing
+
+    kinds = "".join(f"\n  {count:,} x {error}" for error, count in summary.errors.items())
+    lost = list(summary.unfinished.items())
+    unfinished = "".join(f"\n  chunk {key}: {why}" for key, why in lost[:_SHOWN_FAILURES])
+    well = summary.runs - left - summary.failures
+    ends = f"{well:,} succeeded, {summary.failures:,} failed" + (f", {left:,} left" if left else "")
+    before = "" if summary.computed == summary.runs else ", the others earlier"
+    show(
+        f"{summary.runs:,} runs: {ends}" + (f" (table failures):{kinds}" if kinds else ""),
+        f"{summary.computed:,} runs computed in {summary.seconds:.1f} s{before}",
+        f"results in {out}",
+    )
+    if summary.failures:
+        note(f'to see the reasons: stepsim query {out} "SELECT design, message FROM failures"')
+    if summary.damaged:
+        note(
+            f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "
+            f"check the disk:{listing(summary.damaged, _SHOWN_FAILURES)}"
+        )
+    if lost:
+        note(f"{len(lost)} chunks killed their worker every time; try --resume:{unfinished}")

@@ -1,0 +1,171 @@
+"""Reading what ``stepsim trace info`` and ``plot`` show: a trace of any format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepsim.cli.options import Layer, OptionalModel, Step
+from stepsim.cli.traces.importing import (
+    Column,
+    DropMissing,
+    Experts,
+    FormatName,
+    Layers,
+    Ranks,
+    TopK,
+    progress,
+    router_of,
+)
+
+if TYPE_CHECKING:
+    from stepsim.trace_io import RequestTrace, RoutingSummary, RoutingTable
+
+__all__ = ["TraceReading"]
+
+_MAX_BYTES = 16 << 20
+_MAX_ROWS = 1 << 18
+_MAX_TABLES = 1 << 12
+_MAX_LOADS = 1 << 22
+
+
+@dataclass(frozen=True)
+class TraceReading:
+    """What to read, and what the caller knows about it; the fields are the options."""
+
+    file: Annotated[
+        Path, typer.Argument(help="A trace of any format that import reads, or a data set.")
+    ]
+    format: FormatName = None
+    model: OptionalModel = None
+    experts: Experts = None
+    k: TopK = None
+    layers: Layers = None
+    layer: Layer = None
+    step: Step = None
+    column: Column = None
+    drop_missing: DropMissing = False
+    ranks: Ranks = None
+
+    @cached_property
+    def kind(self) -> str:
+        """Name of the format."""
+        from stepsim.trace_io import detect_trace_format
+
+        return detect_trace_format(self.file) if self.format is None else self.format
+
+    @cached_property
+    def holds_requests(self) -> bool:
+        """Whether it is a trace of requests; else it is one of expert routing.
+
+        Raises
+        ------
+        ArgError : an option does not go with the format.
+        """
+        from stepsim.trace_io import check_options, trace_formats
+
+        found = trace_formats().get(self.kind)
+        if found is None:  # the reading says so
+            return False
+        check_options(found, self.file, vars(self))
+        return found.holds == "requests"
+
+    def requests(self) -> RequestTrace:
+        """The requests."""
+        from stepsim.trace_io import load_requests
+
+        return load_requests(self.file, format=self.format, column=self.column)
+
+    @cached_property
+    def known_experts(self) -> int | None:
+        """Experts of the model: as given, or as the file says."""
+        from stepsim.trace_io import read_origin
+
+        experts, _ = router_of(self.model, self.experts, self.k)
+        noted = read_origin(self.file).get("experts")
+        return noted if experts is None and isinstance(noted, int) and noted > 0 else experts
+
+    def tables(self) -> list[RoutingTable] | None:
+        """The tables of a short trace; None if it is long or has to be imported."""
+        from stepsim.data import locate
+        from stepsim.trace_io import detect_trace_format, is_routing_table, routing_parts
+
+        options = (self.layers, self.column, self.ranks)
+        if self.drop_missing or any(value is not None for value in options):
+            return None
+        if self.format is not None and (
+            self.format not in ("numpy", "parquet") or self.format != detect_trace_format(self.file)
+        ):
+            return None
+        narrowed = self.layer is not None or self.step is not None
+        if not is_routing_table(self.file) or (
+            locate(self.file).stat().st_size > _MAX_BYTES and not narrowed
+        ):
+            return None
+        _, k = router_of(self.model, self.experts, self.k)
+        parts = routing_parts(
+            self.file,
+            experts=self.known_experts,
+            k=k,
+            layers=None if self.layer is None else [self.layer],
+            steps=None if self.step is None else [self.step],
+        )
+        rows = sum(part.tokens for part in parts)
+        # Of none, the summary says what there is instead.
+        if not parts or len(parts) > _MAX_TABLES or rows > _MAX_ROWS:
+            return None
+        tables = [part.read() for part in parts]
+        experts = self.known_experts or max(int(table.experts.max()) + 1 for table in tables)
+        return tables if len(tables) * experts <= _MAX_LOADS else None
+
+    def summary(self, tables: list[RoutingTable] | None = None) -> RoutingSummary:
+        """The loads of the experts, of ``tables`` if they were read already."""
+        from stepsim.trace_io import RoutingCounter, summarize_routing
+
+        experts, k = self.known_experts, router_of(self.model, self.experts, self.k)[1]
+        if tables is not None:
+            counter = RoutingCounter(experts)
+            for table in tables:
+                counter.add(table)
+            found = counter.summary()
+        else:
+            with progress("reading") as report:
+                found = summarize_routing(
+                    self.file,
+                    format=self.format,
+                    experts=experts,
+                    k=k,
+                    layers=self.layers,
+                    column=self.column,
+                    drop_missing=self.drop_missing,
+                    ranks=self.ranks,
+                    layer=self.layer,
+                    step=self.step,
+                    progress=report,
+                )
+        return found if experts is not None else _with_idle_experts(found)
+
+    def experts_are_guessed(self, summary: RoutingSummary) -> bool:
+        """Whether nothing but the highest id tells the number of experts."""
+        return self.known_experts is None and _experts_of_rows(summary) is None
+
+
+def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
+    """With as many experts as the model has that the rows name."""
+    experts = _experts_of_rows(summary)
+    return summary if experts is None else summary.with_experts(experts)
+
+
+def _experts_of_rows(summary: RoutingSummary) -> int | None:
+    if len(summary.models) != 1:
+        return None
+    from stepsim.workloads import MODELS
+
+    model = MODELS.get(summary.models[0])
+    if model is None or model.experts is None or model.experts.count < summary.experts:
+        return None
+    return model.experts.count

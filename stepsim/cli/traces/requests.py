@@ -1,0 +1,287 @@
+"""``stepsim trace select`` and ``replay``: batches of decode requests from a request trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from stepsim.cli.console import note, print_json, show
+from stepsim.cli.options import Json, check_output
+from stepsim.cli.traces.importing import Column, FormatName
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stepsim.trace_io import Window
+
+__all__ = ["replay", "select"]
+
+_BLOCK_STEPS = 4096
+
+
+def select(
+    file: Annotated[Path, typer.Argument(help="A request trace of any format, or a data set.")],
+    size: Annotated[int, typer.Option(help="Requests per window.")],
+    by: Annotated[
+        Literal["stdev"] | None, typer.Option(help="Measure of the classes. (default: stdev)")
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Windows per class or deviation; no two share a request. (default: 3)"
+        ),
+    ] = None,
+    requests: Annotated[
+        int, typer.Option(help="Requests to use from the start; 0 uses all.")
+    ] = 5000,
+    stride: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Requests between the starts of two windows. (default: 2)"),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Fraction of the windows in each class. (default: 0.1)"),
+    ] = None,
+    at: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="FIRST",
+            help="Select the window that begins with this request, counted from 1, and no classes; "
+            "repeatable.",
+        ),
+    ] = None,
+    near: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="STDEV",
+            help="Select the --count windows of the nearest deviation, and no classes; repeatable.",
+        ),
+    ] = None,
+    format: FormatName = None,
+    column: Column = None,
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the window files.")] = "conv",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write each window as a .npy file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Select windows of a request trace by the standard deviation of their lengths."""
+    from stepsim.errors import ArgError
+    from stepsim.trace_io import load_requests
+
+    if set(prefix) & set("/\\"):
+        raise ArgError(
+            f"--prefix: expected the beginning of a name, found '{prefix}' with a folder in it; "
+            "name the folder with --out"
+        )
+    _check_count(requests)
+    if at or near:
+        _refuse("--at and --near select no classes", by=by, share=share)
+    if at and not near:
+        _refuse("--at selects one window for each request", count=count, stride=stride)
+    steps, several = 2 if stride is None else stride, 3 if count is None else count
+    lengths = load_requests(file, format=format, column=column).context_tokens
+    if at or near:
+        chosen = _asked_for(lengths, size, at or [], near or [], requests or None, steps, several)
+    else:
+        chosen = _of_classes(
+            lengths, size, by or "stdev", requests or None, steps,
+            0.1 if share is None else share, several,
+        )  # fmt: skip
+    if out is not None:
+        _write_windows(lengths, [window for _, window in chosen], prefix, out)
+    if json:
+        windows = [_record(kind, window, lengths, prefix) for kind, window in chosen]
+        print_json({"file": str(file), "windows": windows})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("class")
+    for heading in ("first", "last", "stdev", "mean", "sum"):
+        table.add_column(heading, justify="right")
+    table.add_column("name")
+    for kind, window in chosen:
+        found = _record(kind, window, lengths, prefix)
+        table.add_row(
+            kind,
+            *(str(found[key]) for key in ("first", "last")),
+            *(f"{found[key]:.2f}" for key in ("stdev", "mean")),
+            str(found["sum"]),
+            found["name"],
+        )
+    show(table)
+
+
+def replay(
+    file: Annotated[
+        Path, typer.Argument(help="A request trace with generated tokens, or a data set.")
+    ],
+    batch: Annotated[int, typer.Option(help="Maximum batch size in requests.")],
+    step_seconds: Annotated[
+        float | None,
+        typer.Option(help="Duration of a step; without it, all requests wait from the start."),
+    ] = None,
+    requests: Annotated[int, typer.Option(help="Requests to use from the start; 0 uses all.")] = 0,
+    every: Annotated[int, typer.Option(help="Keep one of every N steps.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Parquet file to write the steps to.")] = None,
+    json: Json = False,
+) -> None:
+    """Serve a request trace with continuous batching, and list the KV lengths of each step."""
+    from stepsim.errors import ArgError, TraceError
+    from stepsim.trace_io import ParquetStream, load_requests, replay as steps_of, replay_rows
+
+    if every < 1:
+        raise ArgError(f"--every {every}: expected at least 1")
+    if out is not None:
+        check_output(out)
+    _check_count(requests)
+    trace = load_requests(file)
+    if requests:
+        trace = trace.window(1, min(requests, len(trace)))
+    totals = {"steps": 0, "tokens": 0, "kv_tokens": 0, "most_kv_tokens": 0}
+
+    def kept() -> Any:
+        for step in steps_of(trace, batch, step_seconds=step_seconds):
+            length = int(step.kv_lengths.sum())
+            totals["steps"] += 1
+            totals["tokens"] += len(step.requests)
+            totals["kv_tokens"] += length
+            totals["most_kv_tokens"] = max(totals["most_kv_tokens"], length)
+            if step.step % every == 0:
+                yield step
+
+    steps = kept()
+    if out is None:
+        for _ in steps:
+            pass
+    else:
+        with ParquetStream(out) as stream:
+            block = []
+            for step in steps:
+                block.append(step)
+                if len(block) == _BLOCK_STEPS:
+                    stream.write(replay_rows(block))
+                    block = []
+            stream.write(replay_rows(block))
+            if not totals["steps"]:
+                raise TraceError(
+                    f"{file}: no request generates a token, expected some that do; there are no "
+                    "steps to write"
+                )
+    count = max(1, totals["steps"])
+    record = {
+        "file": str(file),
+        "requests": len(trace),
+        **totals,
+        "mean_batch": totals["tokens"] / count,
+        "mean_kv_tokens": totals["kv_tokens"] / count,
+    }
+    if json:
+        print_json(record)
+        return
+    show(
+        f"{record['steps']} steps for {record['requests']} requests, "
+        f"{record['mean_batch']:.2f} requests and {record['mean_kv_tokens']:.0f} KV tokens per "
+        f"step, at most {record['most_kv_tokens']}"
+    )
+    if out is not None:
+        note(f"wrote {out}")
+
+
+def _of_classes(
+    lengths: npt.NDArray[np.int64],
+    size: int,
+    by: str,
+    requests: int | None,
+    stride: int,
+    share: float,
+    count: int,
+) -> list[tuple[str, Window]]:
+    """The first windows of each class."""
+    from stepsim.trace_io import disjoint, select_windows
+
+    classes = select_windows(lengths, size, by=by, requests=requests, stride=stride, share=share)
+    return [
+        (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
+    ]
+
+
+def _refuse(why: str, **options: Any) -> None:
+    """Refuse options that have no effect because of others."""
+    from stepsim.errors import ArgError
+
+    for name, value in options.items():
+        if value is not None:
+            raise ArgError(f"--{name}: has no effect, since {why}; leave it out")
+
+
+def _asked_for(
+    lengths: npt.NDArray[np.int64],
+    size: int,
+    at: list[int],
+    near: list[float],
+    requests: int | None,
+    stride: int,
+    count: int,
+) -> list[tuple[str, Window]]:
+    """The windows that begin where it is said, then those near the deviations that are said."""
+    from stepsim.trace_io import disjoint, nearest_windows, window_at, window_stdevs
+
+    chosen = [("at", window_at(lengths, size, first)) for first in at]
+    if near:
+        windows = window_stdevs(lengths[:requests], size, stride=stride)
+        chosen += [
+            ("near", window)
+            for stdev in near
+            for window in disjoint(nearest_windows(windows, stdev), count)
+        ]
+    return chosen
+
+
+def _record(
+    kind: str, window: Window, lengths: npt.NDArray[np.int64], prefix: str
+) -> dict[str, Any]:
+    part = window.lengths(lengths)
+    return {
+        "class": kind,
+        "first": window.first,
+        "last": window.last,
+        "stdev": window.stdev,
+        "mean": float(part.mean()),
+        "sum": int(part.sum()),
+        "name": window.name(prefix),
+        "lengths": part.tolist(),
+    }
+
+
+def _write_windows(
+    lengths: npt.NDArray[np.int64], windows: list[Window], prefix: str, folder: Path
+) -> None:
+    import numpy as np
+
+    from stepsim.atomic import replacing
+    from stepsim.errors import OutputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: cannot be made ({error.strerror}); check that it is a folder, or name "
+            "one that can be"
+        ) from error
+    for window in windows:
+        # An open file, since NumPy ends names of its own with .npy.
+        with replacing(folder / f"{window.name(prefix)}.npy") as (part,), part.open("wb") as file:
+            np.save(file, window.lengths(lengths))
+    note(f"wrote {len(windows)} files to {folder}")
+
+
+def _check_count(requests: int) -> None:
+    from stepsim.errors import ArgError
+
+    if requests < 0:
+        raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")

@@ -1,0 +1,1 @@
+"""Dataflow graphs: kernels with typed ports, and the streams between them."""

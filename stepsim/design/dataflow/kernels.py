@@ -1,0 +1,201 @@
+"""From a tiled operator graph to kernels with typed ports: the pass ``kernels_of``.
+
+The type of a port follows from the loop nest (StreamTensor, section 2.3): trips and steps are those
+of the loops, the element is the slice that a tile reads, the map its offset. A producer sends the
+last turn of its reductions alone, so loops that add up are not in the type of an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+
+from stepsim.design.dataflow.graph import DataflowGraph, Edge, Kernel, KernelLoop, Port, Window
+from stepsim.design.dataflow.routed_kernels import RoutedKernels, untyped_edge
+from stepsim.design.dataflow.untyped import Untyped
+from stepsim.design.operators.graph import Op, Operand, OperatorGraph, Tensor
+from stepsim.design.operators.routed import ROUTED
+from stepsim.design.operators.structured import concat_ends
+from stepsim.design.passes.loops.tiling import points_of, tiled_axes
+from stepsim.errors import CompileError
+from stepsim.itensor import AffineMap, ITensor, converter
+
+__all__ = ["is_streamed", "kernels_of", "part_of", "parts_sent"]
+
+
+def kernels_of(graph: OperatorGraph) -> DataflowGraph:
+    """Make a kernel of every operator, each a group of its own, and join them by typed edges.
+
+    Raises
+    ------
+    CompileError : an operator has no tiles, or a consumer reads a part of a tensor that the tiles
+        of the producer do not divide.
+    """
+    routed = RoutedKernels(graph)
+    kernels = tuple(_kernel(graph, op, number, routed) for number, op in enumerate(graph.ops))
+    by_name = {kernel.name: kernel for kernel in kernels}
+    windows: dict[str, list[Window]] = {}
+    for edge in graph.edges:
+        port = by_name[edge.consumer].inputs[edge.slot]
+        if port.window != by_name[edge.producer].output.window:
+            windows.setdefault(edge.producer, []).append(port.window)
+    edges = []
+    for edge in graph.edges:
+        producer, consumer = by_name[edge.producer], by_name[edge.consumer]
+        if not is_streamed(consumer.op, edge.slot):
+            raise CompileError(
+                f"{consumer.op.told()}: operand {edge.slot} of {consumer.op.kind}, '{edge.tensor}',"
+                f" is made by {producer.op.told()}, but is read by address from off chip; make it "
+                "an input, a weight or a state"
+            )
+        port = consumer.inputs[edge.slot]
+        sent = producer.output.itensor
+        if isinstance(sent, Untyped) or isinstance(port.itensor, Untyped):
+            edges.append(untyped_edge(producer, consumer, edge.slot))
+            continue
+        if port.window != producer.output.window:
+            sent = parts_sent(producer, windows[producer.name])
+        source = part_of(producer, sent, port)
+        edges.append(
+            Edge(edge.tensor, edge.producer, edge.consumer, edge.slot, source,
+                 converter(source, port.itensor))
+        )  # fmt: skip
+    return DataflowGraph(graph, kernels, tuple(edges))
+
+
+def is_streamed(op: Op, slot: int) -> bool:
+    """The operand comes as a stream.
+
+    All do but those that a gather reads by address, and routings, which runs are bound to.
+    """
+    return op.kind != "gather" and not (op.kind in ROUTED and slot == 1)
+
+
+def _kernel(graph: OperatorGraph, op: Op, number: int, routed: RoutedKernels) -> Kernel:
+    if op.tiling is None:
+        raise CompileError(f"kernels_of: {op.told()} has no tiles; tile the graph first")
+    if routed.makes(op):
+        return routed.kernel(op, number)
+    kinds = {dim.name: dim.kind for dim in op.dims}
+    steps, sizes = op.tiling.tile, op.sizes
+    loops = tuple(
+        KernelLoop(dim, sizes[dim] // steps[dim], steps[dim], kinds[dim])
+        for dim in op.tiling.order
+        if sizes[dim] > steps[dim] and not (op.kind == "opaque" and kinds[dim] == "reduction")
+    )
+    inputs = tuple(
+        _port(graph.tensors[operand.tensor], op, operand, *_part_read(op, slot, loops))
+        for slot, operand in enumerate(op.inputs)
+    )
+    sent = [loop for loop in loops if loop.kind == "parallel"]
+    output = _port(graph.tensors[op.output.tensor], op, op.output, sent, {})
+    return Kernel(op, loops, inputs, output, op.tiling.unroll, points_of(op), number)
+
+
+def _part_read(
+    op: Op, slot: int, loops: Sequence[KernelLoop]
+) -> tuple[Sequence[KernelLoop], Mapping[str, int]]:
+    """Loops in which an operand is read, and where dims start."""
+    assert op.tiling is not None
+    steps = op.tiling.tile
+    if op.kind == "opaque":  # All of each operand, once.
+        own = op.inputs[slot].dims
+        trips = {dim: op.sizes[dim] // steps[dim] for dim in op.tiling.order if dim in own}
+        return [KernelLoop(d, n, steps[d], "reduction") for d, n in trips.items() if n > 1], {}
+    if op.kind != "concat":
+        return loops, {}
+    along, start = op.attributes["dim"], op.attributes["offsets"][slot]
+    step = steps[along]
+    trip = (concat_ends(op)[slot] - start) // step
+    part = [
+        KernelLoop(along, trip, step, "parallel") if loop.dim == along else loop for loop in loops
+    ]
+    return part, {along: start}
+
+
+def _port(
+    tensor: Tensor,
+    op: Op,
+    operand: Operand,
+    loops: Sequence[KernelLoop],
+    first: Mapping[str, int],
+) -> Port:
+    element = tiled_axes(op, operand)
+    if op.kind == "gather" and operand is op.inputs[0]:
+        element = tuple(
+            1 if axis == op.attributes["axis"] else size for axis, size in enumerate(element)
+        )
+    results, window = [], []
+    for index, size in zip(operand.access, element, strict=True):
+        coefficients = tuple(index.coefficient(loop.dim) for loop in loops)
+        low = index.offset + sum(n * first.get(dim, 0) for dim, n in index.terms)
+        moves = [
+            n * loop.step * (loop.trip - 1) for n, loop in zip(coefficients, loops, strict=True)
+        ]
+        low += sum(min(0, move) for move in moves)
+        window.append((low, size + sum(abs(move) for move in moves)))
+        results.append((coefficients, -sum(min(0, move) for move in moves)))
+    stream = ITensor(
+        element,
+        tuple(loop.trip for loop in loops),
+        tuple(loop.step for loop in loops),
+        AffineMap(tuple(results), len(loops)),
+        tensor.dtype,
+    )
+    return Port(tensor.name, tuple(window), stream)
+
+
+def parts_sent(producer: Kernel, windows: Iterable[Window]) -> ITensor:
+    """What a producer sends where consumers read only parts of it: tiles that no part cuts.
+
+    Tiles across the border of a part are cut into pieces, rows outside, as a program cuts them.
+    """
+    sent = producer.output.itensor
+    element = list(sent.element)
+    for window in windows:
+        element = [gcd(e, *part) for e, part in zip(element, window, strict=True)]
+    pieces = [
+        (axis, whole // part, part)
+        for axis, (whole, part) in enumerate(zip(sent.element, element, strict=True))
+        if whole > part
+    ]
+    results = tuple(
+        ((*coefficients, *(int(axis == own) for own, _, _ in pieces)), const)
+        for axis, (coefficients, const) in enumerate(sent.map.results)
+    )
+    return ITensor(
+        tuple(element),
+        (*sent.trips, *(trip for _, trip, _ in pieces)),
+        (*sent.steps, *(step for _, _, step in pieces)),
+        AffineMap(results, len(sent.trips) + len(pieces)),
+        sent.dtype,
+    )
+
+
+def part_of(producer: Kernel, sent: ITensor, port: Port) -> ITensor:
+    """What of the tokens that a producer sends lies in the window of a port, in their order.
+
+    Raises
+    ------
+    CompileError : the window is no whole number of the loops that move along an axis.
+    """
+    trips = list(sent.trips)
+    for axis, (start, extent) in enumerate(port.window):
+        left = [start, extent]
+        driving = [p for p, loop in enumerate(sent.loops) if loop.stride[axis]]
+        for p in sorted(driving, key=lambda p: -sent.loops[p].stride[axis]):
+            stride = sent.loops[p].stride[axis]
+            if left[0] % stride == 0 and left[1] % stride == 0:
+                trips[p], left = left[1] // stride, [0, stride]
+            elif left[0] // stride == (left[0] + left[1] - 1) // stride:
+                trips[p], left = 1, [left[0] % stride, left[1]]
+            else:
+                break
+        if left != [0, sent.element[axis]]:
+            raise CompileError(
+                f"{producer.op.told()} sends '{port.tensor}' as {sent}, and positions {start} to "
+                f"{start + extent - 1} of axis {axis} are read alone, which no whole turns of its "
+                "loops are; tile the dim that moves along that axis by a divisor of "
+                f"{gcd(start, extent)}"
+            )
+    return ITensor(sent.element, tuple(trips), sent.steps, sent.map, sent.dtype)

@@ -1,0 +1,1 @@
+"""Operator graphs: what a model computes, as loop nests over named dims."""

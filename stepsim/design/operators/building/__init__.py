@@ -1,0 +1,1 @@
+"""Building operator graphs: what models and importers are written with."""

@@ -1,0 +1,400 @@
+"""What each operator of ONNX becomes. Nothing of ONNX is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from stepsim.design.operators.importers import logic, values as of
+from stepsim.design.operators.importers.onnx_inputs import (
+    Attributes,
+    Inputs,
+    Writer,
+    first_input,
+    given_inputs,
+    input_at,
+    type_of,
+    whole_numbers,
+)
+from stepsim.design.operators.importers.values import Place, Unsupported, Value
+
+__all__ = ["OPS"]
+
+
+def _elementwise(function: str) -> Writer:
+    def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+        found = given_inputs(inputs)
+        made = found[0]
+        if len(found) != 2 and function in ("max", "min", "add"):
+            for x in found[1:]:
+                made = of.elementwise(function, (made, x), at)
+            return made
+        return of.elementwise(function, found, at)
+
+    return write
+
+
+def _same(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    return first_input(inputs)
+
+
+def _div(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    if all(type_of(x) == "whole" for x in given_inputs(inputs)):
+        raise Unsupported("a quotient of whole numbers, which is rounded")
+    return of.elementwise("div", given_inputs(inputs), at)
+
+
+def _dropout(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    training = input_at(inputs, 2)
+    if training is not None and training.number != 0:
+        raise Unsupported("it drops values at random; export the model for inference")
+    return first_input(inputs)
+
+
+def _pow(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, power = given_inputs(inputs)
+    named = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+    if power.number in named:
+        return of.elementwise(named[power.number], (x,), at)
+    if power.number == 3.0:
+        return of.elementwise("mul", (of.elementwise("square", (x,), at), x), at)
+    raise Unsupported(f"a power of {power.number}; known are 2, 3, 1/2, -1/2 and -1")
+
+
+def _gelu(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    exact = attributes.get("approximate", b"none") in (b"none", "none")
+    return of.elementwise("gelu" if exact else "gelu_tanh", given_inputs(inputs), at)
+
+
+def _swish(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    if attributes.get("alpha", 1.0) != 1.0:
+        raise Unsupported(f"alpha is {attributes['alpha']}")
+    return of.elementwise("silu", given_inputs(inputs), at)
+
+
+def _clip(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    for function, bound in (("max", input_at(inputs, 1)), ("min", input_at(inputs, 2))):
+        if bound is not None:
+            x = of.elementwise(function, (x, bound), at)
+    return x
+
+
+def _cast(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    floats = (1, 10, 11, 16)  # TensorProto: FLOAT, FLOAT16, DOUBLE, BFLOAT16
+    if attributes["to"] not in floats:
+        raise Unsupported("it converts to whole numbers or bools")
+    return first_input(inputs)
+
+
+def _matmul(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, y = given_inputs(inputs)
+    if len(x.shape) == 1 and len(y.shape) == 1:
+        raise Unsupported("a product of two vectors")
+    # A weight that is read transposed is a linear layer, as PyTorch writes it.
+    turned = y.op == "permute" and y.inputs[0].op == "weight" and y.attributes["order"] == (1, 0)
+    return of.linear(x, y.inputs[0], None, at) if turned else of.matmul(x, y, at)
+
+
+def _gemm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, y = given_inputs(inputs)[:2]
+    if attributes.get("transA", 0):
+        x = of.permute(x, (1, 0), at)
+    made = of.linear(x, y, None, at) if attributes.get("transB", 0) else of.matmul(x, y, at)
+    alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
+    if alpha != 1.0:
+        made = of.elementwise("mul", (made, of.constant(alpha)), at)
+    bias = input_at(inputs, 2)
+    if bias is None or beta == 0.0:
+        return made
+    if beta != 1.0:
+        bias = of.elementwise("mul", (bias, of.constant(beta)), at)
+    return of.elementwise("add", (made, bias), at)
+
+
+def _softmax(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    return of.made("softmax", (x,), x.shape, at, axis=attributes.get("axis", -1))
+
+
+def _layer_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    eps = attributes.get("epsilon", 1e-5)
+    return of.layer_norm(
+        x, input_at(inputs, 1), input_at(inputs, 2), _last_axes(x, attributes), eps, at
+    )
+
+
+def _rms_norm(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    eps = attributes.get("epsilon", 1e-5)
+    return of.rms_norm(x, input_at(inputs, 1), _last_axes(x, attributes), eps, at)
+
+
+def _last_axes(x: Value, attributes: Attributes) -> int:
+    """How many axes a norm is over: from ``axis`` to the last."""
+    axis = int(attributes.get("axis", -1))
+    return -axis if axis < 0 else len(x.shape) - axis
+
+
+def _mean(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    given = given_inputs(inputs)
+    total = given[0]
+    for x in given[1:]:
+        total = of.elementwise("add", (total, x), at)
+    return of.elementwise("mul", (total, of.constant(1 / len(given))), at)
+
+
+def _logical(function: Callable[..., Value]) -> Writer:
+    def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+        return function(*given_inputs(inputs), at)
+
+    return write
+
+
+def _reduced(function: str) -> Writer:
+    def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+        x = first_input(inputs)
+        axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes")
+        if not axes and attributes.get("noop_with_empty_axes", 0):
+            return x
+        return of.reduce(function, x, axes or (), bool(attributes.get("keepdims", 1)), at)
+
+    return write
+
+
+def _reshape(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    sizes = whole_numbers(inputs[1], "sizes")
+    assert sizes is not None
+    if not attributes.get("allowzero", 0):
+        sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+    return of.reshape(x, sizes, at)
+
+
+def _flatten(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, axis = first_input(inputs), attributes.get("axis", 1)
+    return of.reshape(x, (prod(x.shape[:axis]), -1), at)
+
+
+def _transpose(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    return of.permute(x, attributes.get("perm") or range(len(x.shape))[::-1], at)
+
+
+def _squeeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes")
+    gone = (
+        {a % len(x.shape) for a in axes} if axes else {i for i, n in enumerate(x.shape) if n == 1}
+    )
+    return of.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone], at)
+
+
+def _unsqueeze(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    axes = attributes.get("axes") or whole_numbers(input_at(inputs, 1), "axes") or []
+    rank = len(x.shape) + len(axes)
+    new = {axis % rank for axis in axes}
+    own = iter(x.shape)
+    return of.reshape(x, [1 if i in new else next(own) for i in range(rank)], at)
+
+
+def _expand(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    sizes = whole_numbers(inputs[1], "sizes")
+    assert sizes is not None
+    return of.expand(x, np.broadcast_shapes(x.shape, tuple(sizes)), at)
+
+
+def _slice(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x = first_input(inputs)
+    starts, stops = whole_numbers(inputs[1], "starts"), whole_numbers(inputs[2], "ends")
+    assert starts is not None
+    assert stops is not None
+    axes = whole_numbers(input_at(inputs, 3), "axes") or list(range(len(starts)))
+    steps = whole_numbers(input_at(inputs, 4), "steps") or [1] * len(starts)
+    for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
+        if step < 1:
+            raise Unsupported(f"it runs backward, in steps of {step}")
+        kept = range(x.shape[axis])[start:stop]
+        x = of.slice_of(x, axis, kept.start, kept.stop, step, at)
+    return x
+
+
+def _split(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
+    x, axis = first_input(inputs), attributes.get("axis", 0)
+    sizes = attributes.get("split") or whole_numbers(input_at(inputs, 1), "sizes")
+    if not sizes:
+        pieces = attributes["outputs"]
+        size = -(-x.shape[axis] // pieces)
+        sizes = [min(size, x.shape[axis] - i * size) for i in range(pieces)]
+    ends = list(accumulate(sizes))
+    return tuple(
+        of.slice_of(x, axis, end - size, end, 1, at) for size, end in zip(sizes, ends, strict=True)
+    )
+
+
+def _concat(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    kept = [x for x in given_inputs(inputs) if 0 not in x.shape]
+    return of.concat(kept, attributes["axis"], at)
+
+
+def _gather(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, indices = given_inputs(inputs)
+    axis = attributes.get("axis", 0)
+    if indices.is_constant:
+        if not indices.shape:
+            return of.select(x, axis, int(indices.array), at)
+        if len(indices.shape) == 1:
+            first, last = _neighbors(indices.array, x.shape[axis])
+            return of.slice_of(x, axis, first, last, 1, at)
+    if axis == 0 and len(x.shape) == 2:
+        return of.embedding(x, indices, at)
+    raise Unsupported("known are rows of a matrix by whole numbers, and neighbors along one axis")
+
+
+def _neighbors(positions: Any, size: int) -> tuple[int, int]:
+    rows = [int(row) % size for row in positions.reshape(-1)]
+    if rows != list(range(rows[0], rows[0] + len(rows))):
+        raise Unsupported("positions that are no neighbors")
+    return rows[0], rows[0] + len(rows)
+
+
+def _scatter_nd(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, indices, new = given_inputs(inputs)
+    if attributes.get("reduction", b"none") not in (b"none", "none"):
+        raise Unsupported("it combines what it writes with what was there")
+    if not indices.is_constant:
+        raise Unsupported("positions that depend on an input; addresses are fixed when the graph "
+                          "is made")  # fmt: skip
+    # Whole planes in front, and one axis in which the positions are neighbors.
+    places = indices.array.reshape(-1, indices.shape[-1])
+    moving = [i for i in range(places.shape[1]) if len(set(places[:, i].tolist())) != x.shape[i]]
+    axis = moving[-1] if moving else 0
+    rows = sorted(set(places[:, axis].tolist()))
+    first, last = _neighbors(np.array(rows), x.shape[axis])
+    shape = [*x.shape[:axis], last - first, *x.shape[axis + 1 :]]
+    grid = np.meshgrid(
+        *(np.arange(first, last) if i == axis else np.arange(x.shape[i])
+          for i in range(places.shape[1])), indexing="ij",
+    )  # fmt: skip
+    if not np.array_equal(np.stack([part.ravel() for part in grid], 1), places):
+        raise Unsupported("positions that are no rows of one axis")
+    return of.replaced_rows(x, of.reshape(new, shape, at), axis, first, last, at)
+
+
+def _attention(inputs: Inputs, attributes: Attributes, at: Place) -> tuple[Value, ...]:
+    q, k, v = (x for x in inputs[:3] if x is not None)
+    mask, past_k, past_v = (input_at(inputs, i) for i in (3, 4, 5))
+    if attributes.get("softcap", 0.0) or attributes.get("qk_matmul_output_mode", 0):
+        raise Unsupported("softcap and scores as a result are not known")
+    if input_at(inputs, 6) is not None:
+        raise Unsupported("lengths of the keys (nonpad_kv_seqlen); give a mask")
+    if {"left_window_size", "right_window_size"} & set(attributes):
+        raise Unsupported("windows of the keys by attributes; give a mask")
+    flat = len(q.shape) == 3
+    if flat:
+        heads, groups = attributes["q_num_heads"], attributes["kv_num_heads"]
+        q, k, v = (
+            of.transpose(of.reshape(x, (*x.shape[:2], n, -1), at), 1, 2, at)
+            for x, n in ((q, heads), (k, groups), (v, groups))
+        )
+    if past_k is not None and past_v is not None:
+        k, v = (of.concat(pair, 2, at) for pair in ((past_k, k), (past_v, v)))
+        for joined in (k, v):
+            joined.attributes = {**joined.attributes, "cache": True}
+    causal = bool(attributes.get("is_causal", 0))
+    past = past_k.shape[2] if past_k is not None else 0
+    operands, seen = [q, k, v], None
+    if mask is not None:
+        if mask.shape[-1] != k.shape[2]:
+            raise Unsupported(f"a mask of {mask.shape[-1]} of {k.shape[2]} keys; give all columns")
+        bools = type_of(mask) == "bool"
+        if causal and (bools or mask.is_constant):
+            # One mask, of which it is known, or found in a run, whether a query sees a key.
+            mask = logic.with_causal(mask, bools, past, (q.shape[2], k.shape[2]), at)
+            causal = False
+        if bools and not mask.is_constant:
+            seen, mask = mask, logic.added_mask(mask, at)
+        operands.append(mask)
+    made = of.made(
+        "sdpa", operands, (*q.shape[:-1], v.shape[-1]), at,
+        causal=causal, scale=attributes.get("scale"), enable_gqa=True,
+        start=past if causal else None, window=None,
+    )  # fmt: skip
+    if seen is not None:
+        made = logic.seen_rows(made, seen, at)
+    if flat:
+        turned = of.transpose(made, 1, 2, at)
+        made = of.reshape(turned, (*turned.shape[:2], -1), at)
+    return made, k, v
+
+
+def _rotary(inputs: Inputs, attributes: Attributes, at: Place) -> Value:
+    x, cos, sin = (x for x in inputs[:3] if x is not None)
+    if input_at(inputs, 3) is not None:
+        raise Unsupported("tables with position_ids; give the rows of cos and sin")
+    if attributes.get("rotary_embedding_dim", 0) not in (0, x.shape[-1]):
+        raise Unsupported("it turns a part of the columns")
+    flat = len(x.shape) == 3
+    if flat:
+        x = of.reshape(x, (*x.shape[:2], attributes["num_heads"], -1), at)
+    # [batch, tokens, width / 2], beside [batch, heads, tokens, width] or with heads inside.
+    axis = 2 if flat else 1
+    tables = [of.reshape(t, (*t.shape[:axis], 1, *t.shape[axis:]), at) for t in (cos, sin)]
+    pairs = "interleaved" if attributes.get("interleaved", 0) else "half"
+    made = of.made("rotary", (x, *tables), x.shape, at, pairs=pairs)
+    return of.reshape(made, (*x.shape[:2], -1), at) if flat else made
+
+
+OPS: Mapping[str, Writer] = {
+    **{name: _elementwise(function) for name, function in (
+        ("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Neg", "neg"),
+        ("Abs", "abs"), ("Exp", "exp"), ("Log", "log"), ("Sqrt", "sqrt"), ("Tanh", "tanh"),
+        ("Sin", "sin"), ("Cos", "cos"),
+        ("Reciprocal", "reciprocal"), ("Sigmoid", "sigmoid"), ("Relu", "relu"),
+        ("Softplus", "softplus"), ("Max", "max"), ("Min", "min"), ("Sum", "add"),
+        ("Where", "where"), ("Equal", "eq"), ("Less", "lt"), ("LessOrEqual", "le"),
+        ("Greater", "gt"), ("GreaterOrEqual", "ge"),
+    )},
+    "And": _logical(logic.both),
+    "Or": _logical(logic.either),
+    "Not": _logical(logic.negated),
+    "Mean": _mean,
+    "Pow": _pow,
+    "Gelu": _gelu,
+    "Swish": _swish,
+    "Clip": _clip,
+    "Cast": _cast,
+    "Identity": _same,
+    "Div": _div,
+    "Dropout": _dropout,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Softmax": _softmax,
+    "LayerNormalization": _layer_norm,
+    "RMSNormalization": _rms_norm,
+    "SimplifiedLayerNormalization": _rms_norm,
+    "ReduceSum": _reduced("sum"),
+    "ReduceMean": _reduced("mean"),
+    "ReduceMax": _reduced("max"),
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Expand": _expand,
+    "Slice": _slice,
+    "Split": _split,
+    "Concat": _concat,
+    "Gather": _gather,
+    "ScatterND": _scatter_nd,
+    "Attention": _attention,
+    "RotaryEmbedding": _rotary,
+}  # fmt: skip
+"""Operators of the domains ai.onnx and com.microsoft, by name."""

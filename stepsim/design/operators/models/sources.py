@@ -1,0 +1,122 @@
+"""What can be compiled: operator graphs, models by name, and what users' files make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+from stepsim.design.operators.graph import OperatorGraph
+from stepsim.design.operators.models.blocks import RepeatedBlock, block, moe_block
+from stepsim.design.operators.models.shapes import model_shape
+from stepsim.errors import ArgError, CompileError, did_you_mean
+from stepsim.machine import Machine
+
+__all__ = ["operator_graph"]
+
+
+def operator_graph(
+    model: Any,
+    machine: Machine,
+    sizes: Mapping[str, Any],
+    *,
+    keep_going: bool = False,
+    choices: Iterable[str] = (),
+) -> OperatorGraph:
+    """The graph of what is to be compiled; of a whole model that of its block.
+
+    What is named or imported has the element types of the machine's device, if it states them.
+
+    Parameters
+    ----------
+    choices : what else a caller takes by name, for messages about a name that is none.
+
+    Raises
+    ------
+    CompileError : it is none, or sizes are given for a graph that has its own.
+    ArgError : there is no such size.
+    """
+    if isinstance(model, str) and not model.endswith(".onnx"):
+        shape = model_shape(model)
+        make = moe_block if shape.experts else block
+        routed = [name for name in ("experts", "active", "max_rows") if name in sizes]
+        if routed and not shape.experts:
+            raise CompileError(f"compile: {', '.join(routed)}: {model} has no experts")
+        known = list(signature(make).parameters)[1:]
+        for name in sizes:
+            if name not in known:
+                near = did_you_mean(name, [*known, *choices])
+                raise ArgError(
+                    f"compile: there is no argument '{name}'{near} Sizes of a model that is named: "
+                    f"{', '.join(known)}"
+                )
+        return make(model, **{**_types(machine), **sizes})
+    if sizes:
+        raise CompileError(
+            f"compile: {', '.join(sizes)}: a graph has its own sizes; give them where it is made"
+        )
+    if isinstance(model, RepeatedBlock):
+        return model.block
+    if type(model) is OperatorGraph:
+        return model
+    from stepsim.design.operators.importers import graph_of
+
+    found = graph_of(model, keep_going=keep_going, **_types(machine))
+    # Without the arrays of an import, which no plan holds.
+    return OperatorGraph(found.name, found.tensors, found.ops, found.attributes)
+
+
+def _types(machine: Machine) -> dict[str, Any]:
+    """Element types of designs for a machine."""
+    device = machine.device
+    if device is None:
+        return {}
+    return {"dtype": device.activation_dtype, "weight_dtype": device.weight_dtype}
+
+
+def find_model(
+    text: str, machine: Machine, sizes: Mapping[str, Any], *, keep_going: bool = False
+) -> OperatorGraph:
+    """What the command line names: a model, a file of ONNX, or ``FILE.py:NAME``.
+
+    Raises
+    ------
+    CompileError, WorkloadError, UserCodeError : there is none, or the file raises.
+    """
+    from pathlib import Path
+
+    from stepsim.workloads import read_module, split_target, user_code
+
+    file, name = split_target(text)
+    if file is None or not file.endswith(".py"):
+        return operator_graph(text, machine, sizes, keep_going=keep_going)
+    path = Path(file)
+    module, digest = read_module(path)
+    made = getattr(module, name, None) if name else None
+    if made is None:
+        known = [key for key in vars(module) if not key.startswith("_")]
+        raise CompileError(
+            f"{file}: name what makes the model, as in {path.name}:model"
+            + (f"; it has no '{name}'{did_you_mean(name, known)}" if name else "")
+        )
+    from stepsim.design.operators.importers import is_model
+
+    if callable(made) and not is_model(made):
+        _check_sizes(made, f"{path.name}:{name}", sizes)
+        with user_code(f"{path.name}:{name}", str(path.resolve()), digest):
+            made = made(**sizes)
+        sizes = {}
+    return operator_graph(made, machine, sizes, keep_going=keep_going)
+
+
+def _check_sizes(make: Callable[..., Any], where: str, sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes that a function does not take, before it raises a TypeError of its own."""
+    taken = signature(make).parameters
+    if any(p.kind is Parameter.VAR_KEYWORD for p in taken.values()):
+        return
+    for size in sizes:
+        if size not in taken:
+            raise CompileError(
+                f"{where}: {size}: the function has no such argument"
+                f"{did_you_mean(size, taken)} Its arguments: {', '.join(taken) or 'none'}"
+            )

@@ -1,0 +1,1 @@
+"""Passes from an operator graph to groups of kernels."""

@@ -1,0 +1,1 @@
+"""Fusion: which kernels are on the chip together."""

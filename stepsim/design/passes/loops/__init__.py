@@ -1,0 +1,1 @@
+"""Tiles, order and unrolling of loops."""

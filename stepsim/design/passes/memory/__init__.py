@@ -1,0 +1,1 @@
+"""Layouts off chip, buffers on chip, and where both lie on a device."""

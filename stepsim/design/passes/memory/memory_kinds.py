@@ -1,0 +1,301 @@
+"""Which kind of on-chip memory each buffer is laid out in: LUTRAM, BRAM or URAM.
+
+A buffer of ``width`` bits and ``depth`` words takes whole blocks of one kind. The cost of a choice
+is the share of the device's blocks of that kind, so that a scarce kind is dear. Source:
+StreamTensor, section 5.2, which gives the order (the biggest buffers first) and no more; ``pack``
+finds the least total share by an integer program, for comparison and for what does not fit so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepsim.errors import CompileError
+
+if TYPE_CHECKING:
+    from stepsim.machine import Device
+
+__all__ = [
+    "Allocation",
+    "Buffer",
+    "MemoryKind",
+    "allocate",
+    "blocks_needed",
+    "kinds_of",
+    "pack",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryKind:
+    """On-chip memory of one kind.
+
+    Attributes
+    ----------
+    blocks : that there are.
+    shapes : words and bits of a word, of which a block has one at a time.
+    """
+
+    blocks: int
+    shapes: tuple[tuple[int, int], ...]
+
+
+_SHAPES = {
+    "lutram": ((64, 1),),
+    "bram": ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1)),
+    "uram": ((4096, 72),),
+}
+"""Shapes of simple dual-port memories of AMD UltraScale+ (UG573, UG574)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A memory that a design needs.
+
+    Attributes
+    ----------
+    width : bits that are read or written at once.
+    depth : words of this width.
+    """
+
+    name: str
+    width: int
+    depth: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that it holds."""
+        return self.width * self.depth
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The kind of every buffer.
+
+    Attributes
+    ----------
+    kinds : name of the kind, by buffer.
+    used : blocks of every kind.
+    share : of the device's blocks, added up over the kinds.
+    """
+
+    kinds: Mapping[str, str]
+    used: Mapping[str, int]
+    share: float
+
+
+def kinds_of(device: Device) -> dict[str, MemoryKind]:
+    """The kinds that a device has."""
+    blocks = {
+        "lutram": device.lutram_blocks,
+        "bram": device.bram_blocks,
+        "uram": device.uram_blocks,
+    }
+    return {name: MemoryKind(count, _SHAPES[name]) for name, count in blocks.items() if count}
+
+
+def blocks_needed(buffer: Buffer, kind: MemoryKind) -> int:
+    """Blocks that a buffer takes, in the best shape: side by side for its width, and as deep."""
+    return min(-(-buffer.width // bits) * -(-buffer.depth // words) for words, bits in kind.shapes)
+
+
+def allocate(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocation:
+    """The biggest buffers first, each where it takes the least share of what there is.
+
+    Also the other way round: each where it takes the least, and from kinds that are too full those
+    go elsewhere that cost the least for a block. In both cases single buffers move, and pairs
+    change places, as long as the total share falls; the better one is given.
+
+    Raises
+    ------
+    CompileError
+        A buffer fits nowhere once bigger ones are placed, either way; names it and what is left.
+    """
+    need = _needs(buffers, kinds)
+    share = [{name: n / kinds[name].blocks for name, n in row.items()} for row in need]
+    starts = []
+    spilled = _spilled(kinds, need, share)
+    if spilled is not None:
+        starts.append(spilled)
+    try:
+        starts.append(_biggest_first(buffers, kinds, need, share))
+    except CompileError:
+        if not starts:
+            raise
+    for chosen in starts:
+        _improve(chosen, kinds, need, share)
+    found = [_allocation(buffers, kinds, need, chosen) for chosen in starts]
+    return min(found, key=lambda allocation: allocation.share)
+
+
+def _biggest_first(
+    buffers: Sequence[Buffer],
+    kinds: Mapping[str, MemoryKind],
+    need: Sequence[Mapping[str, int]],
+    share: Sequence[Mapping[str, float]],
+) -> dict[int, str]:
+    room = {name: kind.blocks for name, kind in kinds.items()}
+    chosen: dict[int, str] = {}
+    for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].bits, i)):
+        fits = [name for name in kinds if need[i][name] <= room[name]]
+        if not fits:
+            raise CompileError(_no_room(buffers[i], need[i], room))
+        chosen[i] = min(fits, key=lambda name: share[i][name])
+        room[chosen[i]] -= need[i][chosen[i]]
+    return chosen
+
+
+def _spilled(
+    kinds: Mapping[str, MemoryKind],
+    need: Sequence[Mapping[str, int]],
+    share: Sequence[Mapping[str, float]],
+) -> dict[int, str] | None:
+    """Each buffer where it takes least, then out of kinds that are too full; None if stuck."""
+    chosen = {i: min(kinds, key=lambda name: row[name]) for i, row in enumerate(share)}
+    room = _room(kinds, need, chosen)
+    while min(room.values()) < 0:
+        full = min(room, key=lambda name: room[name])
+        moves = [
+            ((share[i][other] - share[i][full]) / min(need[i][full], -room[full]), i, other)
+            for i, name in chosen.items()
+            if name == full
+            for other in kinds
+            if need[i][other] <= room[other]
+        ]
+        if not moves:
+            return None
+        _, i, other = min(moves)
+        room[full] += need[i][full]
+        room[other] -= need[i][other]
+        chosen[i] = other
+    return chosen
+
+
+def _room(
+    kinds: Mapping[str, MemoryKind],
+    need: Sequence[Mapping[str, int]],
+    chosen: Mapping[int, str],
+) -> dict[str, int]:
+    """Blocks of every kind that are left; negative where too many are taken."""
+    room = {name: kind.blocks for name, kind in kinds.items()}
+    for i, name in chosen.items():
+        room[name] -= need[i][name]
+    return room
+
+
+def _improve(
+    chosen: dict[int, str],
+    kinds: Mapping[str, MemoryKind],
+    need: Sequence[Mapping[str, int]],
+    share: Sequence[Mapping[str, float]],
+) -> None:
+    """Move buffers to kinds where they take less, if need be after another has made room."""
+    room = _room(kinds, need, chosen)
+
+    def place(i: int, name: str) -> None:
+        room[chosen[i]] += need[i][chosen[i]]
+        room[name] -= need[i][name]
+        chosen[i] = name
+
+    def gain(i: int, name: str) -> float:
+        return share[i][chosen[i]] - share[i][name]
+
+    moving = True
+    while moving:
+        moving = False
+        for i in chosen:
+            for name in room:
+                if gain(i, name) <= 1e-12:
+                    continue
+                old = chosen[i]
+                if need[i][name] <= room[name]:
+                    place(i, name)
+                    moving = True
+                    continue
+                short = need[i][name] - room[name]
+                partners = [
+                    (gain(j, other) + gain(i, name), j, other)
+                    for j in chosen
+                    if j != i and chosen[j] == name and need[j][name] >= short
+                    for other in room
+                    if other != name
+                    and need[j][other] <= room[other] + (need[i][old] if other == old else 0)
+                ]
+                best = max(partners, default=(0.0, -1, ""))
+                if best[0] > 1e-12:
+                    place(best[1], best[2])
+                    place(i, name)
+                    moving = True
+
+
+def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocation:
+    """The least total share there is, by an integer program.
+
+    Raises
+    ------
+    CompileError
+        No choice fits the device.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    if not buffers:
+        return _allocation(buffers, kinds, [], {})
+    need = _needs(buffers, kinds)
+    names = list(kinds)
+    table = np.array([[need[i][name] for name in names] for i in range(len(buffers))], float)
+    room = np.array([kinds[name].blocks for name in names], float)
+    one = np.kron(np.eye(len(buffers)), np.ones(len(names)))
+    used = np.hstack([np.diag(row) for row in table])
+    found = milp(
+        (table / room).ravel(),
+        constraints=[LinearConstraint(one, 1, 1), LinearConstraint(used, -np.inf, room)],
+        integrality=np.ones(table.size),
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0.0},
+    )
+    if found.x is None:
+        raise CompileError(
+            f"{len(buffers)} buffers of {sum(b.bits for b in buffers)} bits do not fit: "
+            + ", ".join(f"{kinds[name].blocks} blocks of {name}" for name in names)
+            + "; use smaller tiles or a smaller fusion budget"
+        )
+    picks = found.x.reshape(table.shape).argmax(axis=1)
+    return _allocation(buffers, kinds, need, {i: names[k] for i, k in enumerate(picks.tolist())})
+
+
+def _needs(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> list[dict[str, int]]:
+    names = [buffer.name for buffer in buffers]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CompileError(f"two buffers are named '{twice}'; names of buffers must differ")
+    if not kinds:
+        raise CompileError("the device states no memory; give its blocks, as device.bram_blocks")
+    return [{n: blocks_needed(buffer, k) for n, k in kinds.items()} for buffer in buffers]
+
+
+def _allocation(
+    buffers: Sequence[Buffer],
+    kinds: Mapping[str, MemoryKind],
+    need: Sequence[Mapping[str, int]],
+    chosen: Mapping[int, str],
+) -> Allocation:
+    used = dict.fromkeys(kinds, 0)
+    for i, name in chosen.items():
+        used[name] += need[i][name]
+    return Allocation(
+        {buffer.name: chosen[i] for i, buffer in enumerate(buffers)},
+        used,
+        sum(count / kinds[name].blocks for name, count in used.items()),
+    )
+
+
+def _no_room(buffer: Buffer, need: Mapping[str, int], room: Mapping[str, int]) -> str:
+    left = ", ".join(f"{need[name]} blocks of {name} with {room[name]} left" for name in need)
+    return (
+        f"buffer '{buffer.name}' of {buffer.depth} words of {buffer.width} bits does not fit: it "
+        f"needs {left}; use smaller tiles or a smaller fusion budget, or pack by integer program"
+    )

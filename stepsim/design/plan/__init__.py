@@ -1,0 +1,1 @@
+"""Plans: what was decided for a model on a machine, and what is read from it."""

@@ -1,0 +1,158 @@
+"""``Compiled``: a plan, the passes that led to it, and its programs, laid out and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepsim.design.passes.pipeline import Pass
+from stepsim.design.plan.model_times import model_milliseconds
+from stepsim.design.plan.plans import Plan
+from stepsim.design.programs.group_program import GroupProgram
+from stepsim.design.search.fifo_planning import fifo_plan
+from stepsim.errors import CompileError
+from stepsim.graph import Wiring
+from stepsim.results import Result
+from stepsim.simulation import Prepared, prepare
+
+if TYPE_CHECKING:
+    from stepsim.design.search.fifo_table import SizingRow
+
+__all__ = ["Compiled"]
+
+
+class Compiled:
+    """A compiled model. Made by :func:`compile`.
+
+    Attributes
+    ----------
+    plan : everything that was decided, and the cycles that it was simulated to take.
+    passes : the steps in order, each with the graph before and after it.
+    """
+
+    def __init__(self, plan: Plan, passes: tuple[Pass, ...] = ()) -> None:
+        self.plan = plan
+        self.passes = passes
+
+    @cached_property
+    def programs(self) -> tuple[GroupProgram, ...]:
+        """The programs of all groups, in the order in which they run."""
+        return self.plan.programs()
+
+    @cached_property
+    def prepared(self) -> tuple[Prepared, ...]:
+        """They are laid out for the machine, with the depths of the plan."""
+        return tuple(
+            prepare(made.program, self.plan.machine, fifo_depth=group.depths)
+            for made, group in zip(self.programs, self.plan.groups, strict=True)
+        )
+
+    @cached_property
+    def wirings(self) -> Mapping[int, Wiring]:
+        """Units and FIFOs of the program of every group, by its number."""
+        return {
+            made.group: prepared.wiring
+            for made, prepared in zip(self.programs, self.prepared, strict=True)
+        }
+
+    def results(self) -> tuple[Result, ...]:
+        """A run of every group."""
+        return tuple(prepared.result() for prepared in self.prepared)
+
+    @property
+    def cycles(self) -> int:
+        """Of all groups, one after another, by new runs."""
+        return sum(prepared.run().cycles for prepared in self.prepared)
+
+    @property
+    def milliseconds(self) -> float | None:
+        """What the plan takes by the clock of its machine; None where it states none."""
+        cycles = self.plan.simulated
+        return None if cycles is None else self.plan.machine.milliseconds(cycles)
+
+    def fifo_table(
+        self, group: int | None = None, *, runs: int = 100, seed: int = 0
+    ) -> tuple[SizingRow, ...]:
+        """Baselines of FIFO sizing beside the linear program, a row each, judged by runs.
+
+        Parameters
+        ----------
+        group : number of the group; None is the only one.
+        runs : that greedy, random search and annealing make at most.
+        """
+        from stepsim.design.search.fifo_table import fifo_table
+        from stepsim.design.search.group_sizing import GroupSizing
+
+        plan = self.plan
+        place = plan.group(group)
+        made = self.programs[place]
+        if made.routings:
+            raise CompileError(
+                f"fifo_table: group {made.group} of {plan.name} has experts, whose streams have no "
+                "types that the baselines could size; stepsim.design.size_over_traces sizes them"
+            )
+        planned = fifo_plan(plan.graph, made.group, plan.measured, plan.machine)
+        prepared = prepare(made.program, plan.machine)
+        slowdown = float(plan.choices.get("slowdown", 0.005))
+        return fifo_table(GroupSizing(made, prepared, planned, slowdown), runs=runs, seed=seed)
+
+    def passes_text(self) -> str:
+        """The graph before the first pass, and after every one that changed it."""
+        if not self.passes:
+            return f"{self.plan.name}: a plan that was read knows no passes\n"
+        parts = [f"== before {self.passes[0].name}\n{self.passes[0].before.text()}"]
+        parts += [
+            f"== after {one.name}\n" + ("no change\n" if one.is_idle else one.after.text())
+            for one in self.passes
+        ]
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the tables show, as plain data for JSON."""
+        from stepsim.design.plan.summary import (
+            converter_rows,
+            fifo_rows,
+            group_rows,
+            kernel_rows,
+            memory_rows,
+        )
+
+        plan = self.plan
+        return {
+            "model": plan.name,
+            "machine": plan.machine.name,
+            "digest": plan.digest,
+            "choices": dict(plan.choices),
+            "status": plan.status,
+            "infeasible": plan.infeasible,
+            "kernels": kernel_rows(plan),
+            "groups": group_rows(self),
+            "converters": converter_rows(plan),
+            "fifos": fifo_rows(self),
+            "memory": memory_rows(plan),
+            "predicted_cycles": plan.predicted,
+            "unbounded_cycles": plan.unbounded,
+            "simulated_cycles": plan.simulated,
+            "milliseconds": self.milliseconds,
+            "model_milliseconds": model_milliseconds(plan),
+            "provenance": dict(plan.provenance),
+        }
+
+    def save(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write plan, FIFO depths and picture to a folder; all files are complete or absent.
+
+        Raises
+        ------
+        OutputError : the folder cannot be written.
+        """
+        from stepsim.design.plan.files import write_files
+
+        return write_files(self, Path(folder))
+
+    def __repr__(self) -> str:
+        return (
+            f"<compiled {self.plan.name} on {self.plan.machine.name}: {self.plan.simulated} cycles>"
+        )

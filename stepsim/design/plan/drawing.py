@@ -1,0 +1,206 @@
+"""The fused graph as SVG, drawn without Graphviz: ``graph.svg`` of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from stepsim.design.dataflow.graph import DataflowGraph
+from stepsim.design.plan.layered import Layout, Point, layered
+from stepsim.design.plan.picture import COLORS, sides_text
+
+__all__ = ["to_svg"]
+
+_KERNEL_FILL, _CONVERTER_FILL, _OFF_CHIP_FILL = "#ffffff", "#ffd966", "#ececec"
+_LINE = 13.0
+"""Height of a line of text, pixels; a character is about 6 wide."""
+_CHARACTER = 6.1
+_SMALL = 5.4
+"""Width of a character on an edge."""
+_PAD, _ACROSS, _DOWN = 18.0, 22.0, 46.0
+
+_KEY = (
+    "white: kernel; yellow: layout converter; gray: load or store; on edges: depth of the FIFO "
+    "(and its bytes)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A node: its lines of text, the first of them in bold, its fill and whether it is round."""
+
+    lines: tuple[str, ...]
+    fill: str
+    round: bool = False
+
+    @property
+    def size(self) -> Point:
+        return max(map(len, self.lines)) * _CHARACTER + 14, len(self.lines) * _LINE + 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    number: int
+    boxes: list[_Box]
+    edges: list[tuple[int, int]]
+    labels: list[str]
+    layout: Layout
+
+
+def to_svg(graph: DataflowGraph) -> str:
+    """The kernels of a design, group beside group in the order in which they run.
+
+    Kernels have tile, unroll and interval, converters their bytes, loads and stores their traffic,
+    and edges the depth and bytes of their FIFO, or ``unsized``.
+    """
+    groups = [_group(graph, kernels[0].group) for kernels in graph.groups]
+    left = _PAD
+    parts: list[str] = []
+    for one in groups:
+        parts += _drawn(one, left)
+        left += one.layout.width + 3 * _PAD
+    tall = max((one.layout.height for one in groups), default=0)
+    width, height = max(left, len(_KEY) * _CHARACTER + 2 * _PAD), tall + 7 * _PAD
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="DejaVu Sans, Helvetica, sans-serif" '
+        'font-size="10">\n'
+        f"<title>{escape(graph.name)}</title>\n"
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0,0L8,4L0,8z" fill="#555"/></marker></defs>\n'
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>\n'
+        f'<text x="{_PAD}" y="22" font-size="14" font-weight="bold">{escape(graph.name)}</text>\n'
+        f'<text x="{_PAD}" y="38" fill="#555">{_KEY}</text>\n'
+    )
+    return head + "\n".join(parts) + "\n</svg>\n"
+
+
+def _group(graph: DataflowGraph, group: int) -> _Group:
+    """Boxes and edges of a group, in topological order, and their places."""
+    names: list[tuple[str, object]] = []
+    boxes: dict[tuple[str, object], _Box] = {}
+    edges: list[tuple[tuple[str, object], tuple[str, object], str]] = []
+
+    def add(key: tuple[str, object], box: _Box) -> None:
+        names.append(key)
+        boxes[key] = box
+
+    loads = [dma for dma in graph.dmas if dma.group == group and dma.direction == "load"]
+    inner = [e for e in graph.inner_edges if graph.kernel(e.producer).group == group]
+    for dma in loads:
+        kept = f", buffer {_bytes(dma.bytes)}" if dma.converter_bytes else ""
+        add(("load", dma.name), _Box((dma.tensor, f"load {_bytes(dma.traffic)}{kept}"),
+                                     _OFF_CHIP_FILL, round=True))  # fmt: skip
+        bits = dma.converter.dst.token_bits if dma.converter else dma.walk.token_bits
+        for reader in dict.fromkeys(kernel for kernel, _ in dma.ports):
+            edges.append((("load", dma.name), ("kernel", reader), _fifo(dma.depth, bits)))
+    for kernel in graph.kernels:
+        if kernel.group != group:
+            continue
+        die = "" if kernel.die is None else f", die {kernel.die}"
+        told = f"tile {sides_text(kernel)}, unroll {kernel.unroll}, II {kernel.ii}{die}"
+        add(("kernel", kernel.name), _Box((kernel.name, told), _KERNEL_FILL))
+        for edge in inner:
+            if edge.producer != kernel.name:
+                continue
+            source: tuple[str, object] = ("kernel", edge.producer)
+            if not edge.matched:
+                source = ("converter", edge.buffer)
+                if source not in boxes:
+                    chunk = "x".join(map(str, edge.converter.chunk)) or "scalar"
+                    add(source, _Box((f"convert {chunk}", _bytes(edge.bytes)), _CONVERTER_FILL))
+                    before = _fifo(edge.depth_before, edge.source.token_bits)
+                    edges.append((("kernel", edge.producer), source, before))
+            depth = "one buffer" if edge.folded else _fifo(edge.depth, edge.fifo_bits)
+            edges.append((source, ("kernel", edge.consumer), depth))
+    for dma in graph.dmas:
+        if dma.group == group and dma.direction == "store":
+            add(("store", dma.name), _Box((dma.tensor, f"store {_bytes(dma.traffic)}"),
+                                          _OFF_CHIP_FILL, round=True))  # fmt: skip
+            maker = graph.maker(dma.tensor).name
+            edges.append((("kernel", maker), ("store", dma.name), ""))
+    place = {key: i for i, key in enumerate(names)}
+    ends = [(place[source], place[target]) for source, target, _ in edges]
+    listed = [boxes[key] for key in names]
+    layout = layered([box.size for box in listed], ends, across=_ACROSS, down=_DOWN)
+    return _Group(group, listed, ends, [text for *_, text in edges], layout)
+
+
+def _drawn(group: _Group, left: float) -> Iterable[str]:
+    """The group as elements of SVG."""
+    layout, top = group.layout, 4 * _PAD
+    color = COLORS[group.number % len(COLORS)]
+    yield (
+        f'<rect x="{left - _PAD / 2:.1f}" y="{top - _PAD:.1f}" rx="8" '
+        f'width="{layout.width + _PAD:.1f}" height="{layout.height + 2.5 * _PAD:.1f}" '
+        f'fill="{color}" fill-opacity="0.55"/>'
+    )
+    yield f'<text x="{left:.1f}" y="{top - 5:.1f}" font-weight="bold">group {group.number}</text>'
+    move = (left, top + _PAD / 2)
+    ends: dict[float, list[tuple[float, str]]] = {}
+    for path, text in zip(layout.paths, group.labels, strict=True):
+        points = [(x + move[0], y + move[1]) for x, y in path]
+        yield (
+            f'<path d="{_curve(points)}" fill="none" stroke="#555" stroke-width="1.1" '
+            'marker-end="url(#arrow)"/>'
+        )
+        if text:
+            ends.setdefault(points[-1][1], []).append((points[-1][0], text))
+    for (x, y), box in zip(layout.centers, group.boxes, strict=True):
+        yield from _box(x + move[0], y + move[1], box)
+    for y, row in ends.items():
+        yield from _labels(y, sorted(row))
+
+
+def _labels(y: float, row: list[tuple[float, str]]) -> Iterable[str]:
+    """Texts above where edges end at a height; those that would touch stand in several rows."""
+    taken: list[float] = []
+    for x, text in row:
+        width = len(text) * _SMALL
+        place = next((i for i, end in enumerate(taken) if end <= x - width / 2), len(taken))
+        taken[place : place + 1] = [x + width / 2 + 4]
+        middle = y - 13 - place * 11
+        yield (
+            f'<rect x="{x - width / 2:.1f}" y="{middle - 5.5:.1f}" width="{width:.1f}" '
+            'height="11" rx="2" fill="#fff" fill-opacity="0.85"/>'
+        )
+        yield (
+            f'<text x="{x:.1f}" y="{middle + 3:.1f}" text-anchor="middle" font-size="9" '
+            f'fill="#333">{escape(text)}</text>'
+        )
+
+
+def _box(x: float, y: float, box: _Box) -> Iterable[str]:
+    width, height = box.size
+    yield (
+        f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
+        f'height="{height:.1f}" rx="{height / 2 if box.round else 3:.1f}" fill="{box.fill}" '
+        'stroke="#555"/>'
+    )
+    first = y - (len(box.lines) - 1) * _LINE / 2 + 3.5
+    for i, line in enumerate(box.lines):
+        weight = ' font-weight="bold"' if i == 0 else ""
+        yield (
+            f'<text x="{x:.1f}" y="{first + i * _LINE:.1f}" text-anchor="middle"{weight}>'
+            f"{escape(line)}</text>"
+        )
+
+
+def _curve(points: list[Point]) -> str:
+    """A path that leaves and reaches every point downward."""
+    (x, y), *rest = points
+    made = f"M{x:.1f},{y:.1f}"
+    for to_x, to_y in rest:
+        middle = (y + to_y) / 2
+        made += f"C{x:.1f},{middle:.1f} {to_x:.1f},{middle:.1f} {to_x:.1f},{to_y:.1f}"
+        x, y = to_x, to_y
+    return made
+
+
+def _fifo(depth: int | None, bits: int) -> str:
+    return "unsized" if depth is None else f"{depth:,} ({_bytes(-(-depth * bits // 8))})"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} B"

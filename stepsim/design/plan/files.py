@@ -1,0 +1,125 @@
+"""What ``stepsim compile`` writes: plan, FIFO depths as YAML and as HLS pragmas, pictures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepsim.atomic import replacing
+from stepsim.design.plan.drawing import to_svg
+from stepsim.design.plan.picture import to_dot
+from stepsim.errors import GraphFileError, OutputError
+from stepsim.workloads import PLAN
+
+if TYPE_CHECKING:
+    from stepsim.design.plan.compiled import Compiled
+
+__all__ = ["fifo_files", "graph_files", "pragmas", "write_files"]
+
+
+def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
+    """Write all files of a plan to a folder, which is made; all of them or none.
+
+    Raises
+    ------
+    OutputError : the folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder {folder}: {error.strerror or error}; choose one that can be "
+            "written"
+        ) from error
+    texts = {
+        PLAN: compiled.plan.to_yaml(),
+        "graph.svg": to_svg(compiled.plan.graph),
+        "graph.dot": to_dot(compiled.plan.graph),
+        "fifo_depths.h": pragmas(compiled),
+        "program.py": _PROGRAM,
+        **fifo_files(compiled),
+    }
+    contents = {name: text.encode() for name, text in texts.items()} | graph_files(compiled)[0]
+    targets = [folder / name for name in contents]
+    with replacing(*targets) as parts:
+        for part, content in zip(parts, contents.values(), strict=True):
+            part.write_bytes(content)
+    return tuple(targets)
+
+
+_PROGRAM = '''"""The programs of the plan beside this file, one for each group."""
+
+from pathlib import Path
+from typing import Annotated
+
+import stepsim as st
+
+PLAN = st.Plan.load(Path(__file__).with_name("plan.yaml"))
+
+
+def program(
+    group: Annotated[int, st.Param("number of the group", least=0)] = PLAN.groups[0].group,
+) -> st.Program:
+    return PLAN.programs()[PLAN.group(group)].program
+'''
+
+
+def graph_files(compiled: Compiled) -> tuple[dict[str, bytes], list[str]]:
+    """Programs in the public graph format, and why those that are not there cannot be written."""
+    found: dict[str, bytes] = {}
+    reasons = []
+    for made in compiled.programs:
+        try:
+            content = made.program.to_graph(depths=False)
+        except GraphFileError as error:
+            reasons.append(f"no graph file of group {made.group}: {error}")
+        else:
+            name = "graph.pb" if len(compiled.programs) == 1 else f"graph.{made.group}.pb"
+            found[name] = content
+    return found, reasons
+
+
+def fifo_files(compiled: Compiled) -> dict[str, str]:
+    """Depths of the FIFOs of every group, in the format of ``--fifo-depth FILE``."""
+    from stepsim.simulation import depths_text, machine_hash
+
+    plan = compiled.plan
+    found = {}
+    for group, prepared in zip(plan.groups, compiled.prepared, strict=True):
+        about = {
+            "program": prepared.program.name,
+            "program_hash": prepared.program_hash,
+            "program_fifo_depth": prepared.program.fifo_depth,
+            "machine": plan.machine.name,
+            "machine_hash": machine_hash(plan.machine),
+            "cycles": [group.simulated],
+            "unbounded_cycles": [group.unbounded],
+            "fifo_slots": sum((group.depths or {}).values()),
+            "fifo_bytes": group.fifo_bytes,
+            "simulations": group.simulations,
+        }
+        name = "fifo_depths.yaml" if len(plan.groups) == 1 else f"fifo_depths.{group.group}.yaml"
+        found[name] = depths_text(about, group.depths or {})
+    return found
+
+
+def pragmas(compiled: Compiled) -> str:
+    """``#pragma HLS stream`` lines of the FIFOs between kernels, loads and converters."""
+    lines = [f"// FIFO depths of {compiled.plan.name}, in tokens of the streams that are named."]
+    for made, group in zip(compiled.programs, compiled.plan.groups, strict=True):
+        lines.append(f"// group {made.group}")
+        depths = group.depths or {}
+        names = {id(fifo.stream): fifo.name for fifo in compiled.wirings[made.group].fifos}
+        for name, stream in made.streams.items():
+            fifo = names.get(id(stream))
+            if fifo is not None and fifo in depths:
+                lines.append(f"// {name}")
+                lines.append(f"#pragma HLS stream variable={variable(name)} depth={depths[fifo]}")
+    return "\n".join(lines) + "\n"
+
+
+def variable(name: str) -> str:
+    """The name of a stream as an identifier of C++."""
+    made = re.sub(r"\W+", "_", name.replace("->", "__to__"))
+    return made if not made[:1].isdigit() else f"s_{made}"

@@ -1,0 +1,1 @@
+"""From a dataflow graph to programs of the language."""

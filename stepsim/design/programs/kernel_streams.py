@@ -1,0 +1,211 @@
+"""Kernels as operators of a program: maps, accumulations and the strips that reductions keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stepsim.design.dataflow.graph import Kernel, KernelLoop
+from stepsim.design.programs.bodies import (
+    body_of,
+    folding_of,
+    mask_of,
+    matmul_of,
+    relayout_of,
+    start_of,
+    state_body_of,
+)
+from stepsim.design.programs.streams import regrouped
+from stepsim.errors import CompileError
+from stepsim.graph import (
+    Stream,
+    TensorSpec,
+    accum,
+    accum_buffer,
+    fn,
+    function,
+    map as map_,
+    metadata,
+    random_load,
+    reassemble,
+    selector,
+    streamify,
+    zip as zip_,
+)
+
+__all__ = ["gathered", "output_of"]
+
+
+def output_of(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
+    """The stream that a kernel sends, with its parallel loops as dims.
+
+    ``inputs`` has a stream for each operand, of the tokens of its port in any dims.
+    """
+    if kernel.op.kind == "concat":
+        return _concat(kernel, inputs)
+    if kernel.op.kind == "opaque":
+        return _opaque(kernel, inputs)
+    streams = [regrouped(x, kernel.trips, kernel.name) for x in inputs]
+    if kernel.op.kind == "causal_mask":
+        return _masked(kernel, streams[0])
+    if not any(loop.kind == "reduction" for loop in kernel.loops):
+        return _mapped(kernel, streams)
+    return _reduced(kernel, streams)
+
+
+def _mapped(kernel: Kernel, streams: Sequence[Stream]) -> Stream:
+    product = matmul_of(kernel)
+    how: dict[str, Any] = {"compute_bw": kernel.compute_bw, "label": kernel.name}
+    if product is not None:
+        body, swapped = product
+        return map_(body, *(streams[::-1] if swapped else streams), **how)
+    body = body_of(kernel)
+    if not body.flops:
+        how.pop("compute_bw")
+    return map_(body, *streams, **how)
+
+
+def _reduced(kernel: Kernel, streams: Sequence[Stream]) -> Stream:
+    """One accumulation for each run of reduction loops, from the innermost out.
+
+    Parallel loops inside such a run are the places of a buffer, in which their results wait until
+    the last turn; without them one tile is kept.
+    """
+    loops = list(kernel.loops)
+    product = matmul_of(kernel)
+    if product is not None:
+        body, swapped = product
+        state, elements = None, streams[::-1] if swapped else streams
+    else:
+        body, state, elements = state_body_of(kernel), start_of(kernel), streams
+    x = elements[0]
+    for other in elements[1:]:
+        x = zip_(x, other, label=kernel.name)
+    bandwidth: int | None = kernel.compute_bw
+    while any(loop.kind == "reduction" for loop in loops):
+        last = max(i for i, loop in enumerate(loops) if loop.kind == "reduction")
+        first = last
+        while first and loops[first - 1].kind == "reduction":
+            first -= 1
+        outer, kept = loops[:first], loops[last + 1 :]
+        x = regrouped(x, (*(_trips(outer) or (1,)), *_trips(loops[first:])), kernel.name)
+        rank = len(loops) - first
+        if kept:
+            held = accum_buffer(
+                x, body, rank, len(kept), state, compute_bw=bandwidth, label=kernel.name
+            )
+            x = streamify(held.with_depth(1), label=kernel.name)
+        else:
+            x = accum(x, body, rank, state, compute_bw=bandwidth, label=kernel.name)
+        loops = [*outer, *kept]
+        body, state, bandwidth = folding_of(kernel), start_of(kernel), None
+    return regrouped(x, _trips(loops), kernel.name)
+
+
+def _trips(loops: Sequence[KernelLoop]) -> tuple[int, ...]:
+    return tuple(loop.trip for loop in loops)
+
+
+def _positions(kernel: Kernel, dim: str | None, start: int) -> Stream:
+    """The first position of every tile along a dim."""
+    shape = kernel.trips or (1,)
+    found = np.full(shape, start, np.int64)
+    for axis, loop in enumerate(kernel.loops):
+        if loop.dim == dim:
+            along = [loop.trip if i == axis else 1 for i in range(len(shape))]
+            found += (np.arange(loop.trip) * loop.step).reshape(along)
+    return metadata(found, label=kernel.name)
+
+
+def _masked(kernel: Kernel, scores: Stream) -> Stream:
+    op = kernel.op
+    first = _positions(kernel, op.attributes["query"], op.attributes["start"])
+    keys = _positions(kernel, op.attributes["key"], 0)
+    return map_(mask_of(kernel), scores, first, keys, label=kernel.name)
+
+
+def _concat(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
+    """Tokens of the inputs in the order of the output: which comes next is known."""
+    op = kernel.op
+    along, offsets = op.attributes["dim"], op.attributes["offsets"]
+    shape = kernel.trips or (1,)
+    place = np.zeros(shape, np.int64)
+    for axis, loop in enumerate(kernel.loops):
+        if loop.dim == along:
+            at = np.arange(loop.trip) * loop.step
+            sides = [loop.trip if i == axis else 1 for i in range(len(shape))]
+            place += (np.searchsorted(offsets, at, side="right") - 1).reshape(sides)
+    flags = np.eye(len(inputs), dtype=np.int64)[place.ravel()]
+    streams = []
+    for slot, (x, port) in enumerate(zip(inputs, kernel.inputs, strict=True)):
+        x = regrouped(x, (port.itensor.tokens,), kernel.name)
+        relaid = relayout_of(kernel, slot)
+        streams.append(x if relaid is None else map_(relaid, x, label=kernel.name))
+    if len(streams) == 1:
+        return regrouped(streams[0], kernel.trips, kernel.name)
+    joined = reassemble(streams, selector(flags, label=kernel.name), label=kernel.name)
+    return regrouped(joined, kernel.trips, kernel.name)
+
+
+def gathered(kernel: Kernel, table: TensorSpec, indices: Any) -> Stream:
+    """Tiles of the rows of a table that whole numbers name.
+
+    Parameters
+    ----------
+    table : the operand as it lies off chip, in rows and columns.
+    indices : values of the second operand.
+
+    Raises
+    ------
+    CompileError : another axis than the first of a matrix is gathered, or an index is no row.
+    """
+    op = kernel.op
+    at, columns = op.inputs[0].access[-2:] if len(op.inputs[0].access) == 2 else (None, None)
+    if at is None or columns is None or op.attributes["axis"] != 0 or columns.dim is None:
+        raise CompileError(
+            f"{op.told()}: a program gathers whole rows of a matrix, found {op.inputs[0]} along "
+            f"axis {op.attributes['axis']}; copy the table into rows and columns first"
+        )
+    rows, width = table.shape
+    numbers = np.asarray(indices).astype(np.int64)
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < rows):
+        raise CompileError(
+            f"{op.told()}: indices {numbers.min()} to {numbers.max()} of '{op.inputs[1].tensor}' "
+            f"are not all rows of '{op.inputs[0].tensor}', which has {rows}"
+        )
+    tile = kernel.output.tile
+    # The place of every firing: the index at its position, and the tile along the columns.
+    shape = kernel.trips or (1,)
+    grids = np.indices(shape)
+    first = {loop.dim: grid * loop.step for loop, grid in zip(kernel.loops, grids, strict=False)}
+    none = np.zeros(shape, np.int64)
+    positions = tuple(
+        index.offset + sum((n * first.get(dim, none) for dim, n in index.terms), none)
+        for index in op.inputs[1].access
+    )
+    across = first.get(columns.dim, none) // tile[1]
+    addresses = numbers[positions] * (width // tile[1]) + across
+    return random_load(
+        metadata(addresses, label=kernel.name), table, (1, tile[1]), label=kernel.name
+    )
+
+
+def _opaque(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
+    """One firing of the declared cost when all inputs are there, then the tiles of the result."""
+    read = [
+        accum(regrouped(x, (1, port.itensor.tokens), kernel.name), fn.last, 1, label=kernel.name)
+        for x, port in zip(inputs, kernel.inputs, strict=True)
+    ]
+    tiles = [f"{port.tile[0]} {port.tile[1]}" for port in kernel.inputs]
+    out = f"{kernel.output.tile[0]} {kernel.output.tile[1]}"
+    body = function(
+        kernel.op.attributes["target"], f"{', '.join(tiles)} -> {out}", kernel.op.flops,
+        int(kernel.op.flops == 0), dtype=kernel.output.itensor.dtype,
+    )  # fmt: skip
+    bandwidth = kernel.compute_bw if kernel.op.flops else None
+    made = map_(body, *read, compute_bw=bandwidth, label=kernel.name)
+    tokens = kernel.output.itensor.tokens
+    made = made.repeat(tokens, label=kernel.name)
+    return regrouped(made, kernel.trips, kernel.name)

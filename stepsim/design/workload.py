@@ -1,0 +1,179 @@
+"""Compiled models as workloads: what the compiler is told is a parameter like any other.
+
+So one search has tiles, lanes, orders, vectors and groups beside parameters of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from stepsim.design.operators.graph import OperatorGraph
+from stepsim.design.operators.models.blocks import block
+from stepsim.design.passes.loops.tiling import DEFAULT_TILE
+from stepsim.design.passes.memory.placement import place_in_memory
+from stepsim.design.passes.pipeline import DEFAULT_UNROLL, Fusion, Sizing, Unrolling
+from stepsim.design.search.ordering import OrderChoice
+from stepsim.errors import CompileError
+from stepsim.machine import load_machine
+from stepsim.workloads import Built, Data, Param, ParameterError, Workload
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+
+__all__ = ["CompiledModel", "CompiledWorkload"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledWorkload(Workload):
+    """Base of workloads that are compiled from operator graphs.
+
+    Groups run one after another, and measures are those of all of them together, unless ``group``
+    names one. A subclass says in `operators` what is compiled.
+    """
+
+    own_machine: ClassVar[Any] = load_machine("u55c")
+
+    tile: Annotated[
+        int, Param("rows per tile; as many along its other dims", "rows", text=True)
+    ] = DEFAULT_TILE
+    unroll: Annotated[int, Param("multipliers of all kernels together", "lanes")] = DEFAULT_UNROLL
+    unrolling: Annotated[Unrolling, Param("how multipliers are spread over kernels")] = "heap_skip"
+    order: Annotated[OrderChoice, Param("order of the loops of all kernels")] = "fastest"
+    vectors: Annotated[
+        Literal["tile", "narrow"],
+        Param("what FIFOs carry: whole tiles, or vectors that are just fast enough"),
+    ] = "tile"
+    fusion: Annotated[Fusion, Param("how kernels are put into groups")] = "merge"
+    budget: Annotated[
+        int | None,
+        Param(
+            "on-chip memory for the converters of a group", "bytes", least=0,
+            otherwise="the on-chip memory of the machine",
+        ),
+    ] = None  # fmt: skip
+    reuse_bytes: Annotated[
+        int | None,
+        Param(
+            "memory in which a load keeps what is read again", "bytes", least=0,
+            otherwise="256 KiB",
+        ),
+    ] = None  # fmt: skip
+    packed: Annotated[bool, Param("weights lie tile after tile off chip")] = True
+    folded: Annotated[bool, Param("kernels share buffers where their orders agree")] = False
+    sizing: Annotated[
+        Sizing,
+        Param("where FIFO depths come from, before runs repair them"),
+    ] = "lp"
+    max_slowdown: Annotated[
+        float,
+        Param("slowdown against unbounded FIFOs that is allowed", "fraction", least=0, most=1),
+    ] = 0.005
+    shrink: Annotated[bool, Param("make FIFOs smaller by runs")] = False
+    group: Annotated[
+        int | None,
+        Param("number of the group to be run, of several", otherwise="all, one after another",
+              least=0),
+    ] = None  # fmt: skip
+
+    def operators(self, machine: Machine) -> OperatorGraph:
+        """The graph that is compiled.
+
+        Raises
+        ------
+        CompileError : there is none with these parameters.
+        """
+        raise NotImplementedError
+
+    def check(self, data: Data) -> Iterable[tuple[str, str]]:
+        return ()
+
+    def program_key(self, data: Data) -> Hashable:
+        return ()
+
+    def build(self, data: Data) -> Built:
+        return self.build_for(data, self.own_machine)
+
+    def build_for(self, data: Data, machine: Machine) -> Built:
+        """Compile for the machine.
+
+        Raises
+        ------
+        CompileError : a pass refuses the parameters, or the design does not fit the machine.
+        ParameterError : there is no such group.
+        """
+        from stepsim.design.search.compiling import compile
+
+        compiled = compile(
+            self.operators(machine), machine, budget=self.budget, tile=self.tile,
+            unroll=self.unroll, unrolling=self.unrolling, order=self.order, vectors=self.vectors,
+            fusion=self.fusion, packed=self.packed, folded=self.folded,
+            reuse_bytes=self.reuse_bytes, fifo=self.sizing, slowdown=self.max_slowdown,
+            shrink=self.shrink, predict=False, placed=False, fit=False,
+        )  # fmt: skip
+        if compiled.plan.infeasible is not None:
+            raise CompileError(f"the design does not fit the machine: {compiled.plan.infeasible}")
+        if machine.device is not None:
+            place_in_memory(compiled.plan.graph, machine.device)
+        parts = [
+            Built(made.program, fifo_depths=found.depths)
+            for made, found in zip(compiled.programs, compiled.plan.groups, strict=True)
+        ]
+        if self.group is not None:
+            try:
+                return parts[compiled.plan.group(self.group)]
+            except CompileError as error:
+                raise ParameterError([("group", str(error))]) from None
+        last = parts[-1]
+        return Built(last.program, fifo_depths=last.fifo_depths, earlier=parts[:-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledModel(CompiledWorkload):
+    """A block of a language model, compiled to a dataflow design."""
+
+    name: ClassVar[str] = "compiled"
+
+    model: Annotated[str, Param("gpt2-medium, qwen2.5-0.5b, tinyllama-1.1b or gemma-3-1b")] = (
+        "gpt2-medium"
+    )
+    phase: Annotated[Literal["prefill", "decode"], Param("phase of the model")] = "prefill"
+    sequence: Annotated[
+        int | None, Param("tokens of each request", "tokens", otherwise="16, in decoding 1")
+    ] = None
+    context: Annotated[
+        int | None, Param("rows of the cache in decoding", "tokens", otherwise="64")
+    ] = None
+    batch: Annotated[int, Param("requests at a time", "requests")] = 1
+    hidden: Annotated[
+        int | None, Param("width of the activations", "columns", otherwise="the model's")
+    ] = None
+    inner: Annotated[int | None, Param("width of the feed-forward network",
+                                       otherwise="the model's")] = None  # fmt: skip
+    heads: Annotated[int | None, Param("heads of queries", otherwise="the model's")] = None
+    kv_heads: Annotated[int | None, Param("heads of keys", otherwise="the model's")] = None
+    head_dim: Annotated[int | None, Param("width of a head", otherwise="the model's")] = None
+
+    def check(self, data: Data) -> Iterable[tuple[str, str]]:
+        try:
+            self.operators(self.own_machine)
+        except CompileError as error:
+            yield "model", str(error)
+
+    def operators(self, machine: Machine) -> OperatorGraph:
+        sizes: dict[str, Any] = {
+            "phase": self.phase, "tokens": self.sequence, "context": self.context,
+            "batch": self.batch, "hidden": self.hidden, "inner": self.inner, "heads": self.heads,
+            "kv_heads": self.kv_heads, "head_dim": self.head_dim,
+        }  # fmt: skip
+        device = machine.device
+        if device is not None:
+            sizes |= {"dtype": device.activation_dtype, "weight_dtype": device.weight_dtype}
+        return _block(self.model, tuple(sizes.items()))
+
+
+@lru_cache(8)
+def _block(model: str, sizes: tuple[tuple[str, Any], ...]) -> OperatorGraph:
+    return block(model, **dict(sizes))

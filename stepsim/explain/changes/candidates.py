@@ -1,0 +1,359 @@
+"""Changes that are worth asking about: each resource of a run relaxed in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.explain.queues import DeeperQueues, deeper_queues
+from stepsim.explain.stalls import place_of
+from stepsim.graph import PAR_DISPATCH, Compute, Routing
+from stepsim.lowering import compute_bandwidths, dispatch_widths
+from stepsim.machine import MOST_CHANNELS, Machine, Port, load_machine
+from stepsim.simulation import ImageRun, Limits, Prepared, Variant
+
+__all__ = ["Change", "balanced", "deepen_text", "option_text", "relaxations", "short_list"]
+
+_FACTOR: Final = 2
+_MOST_ONCHIP: Final = 1 << 20
+"""Largest on-chip bandwidth of a machine, in bytes per cycle."""
+
+_BUSY: Final = 0.5
+"""Part of a run that a memory port has to issue requests, to be made wider."""
+
+_READ_AHEAD: Final = 128
+"""Requests that loads are to make ahead, where they make none."""
+
+_MOST_GRANTS: Final = 1 << 10
+"""Most requests per cycle of the path to a DRAM."""
+
+_MOST_LANES: Final = 3
+"""Operators that a text names before it counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a program, its machine or its routing, and how it is made outside of stepsim.
+
+    Attributes
+    ----------
+    name : in tables; one of a what-if has it alone.
+    kind : ``hbm_bandwidth``, ``hbm_latency``, ``onchip_bandwidth``, ``hbm_port``,
+        ``compute``, ``fifo_depth``, ``balance``, ``combined`` or ``custom``.
+    target : what it changes, with ``*`` for lanes; empty for the machine.
+    targets : operators or FIFOs by name.
+    apply : what to do to have it: an option of the command line, or a change of the program.
+    overrides : values of the machine by dotted key; a section that is left out is None.
+    machine : the machine with them, where it is not the program's own with other values.
+    fifo_depths, compute, par_dispatch, bindings : as in :class:`~stepsim.simulation.Variant`.
+    fifo_depth : tokens in FIFOs without a depth of their own.
+    parts : names of the changes that it combines.
+    buildable : whether it can be had; a resource without limit only tells what it could bring.
+    """
+
+    name: str
+    kind: str
+    target: str = ""
+    targets: tuple[str, ...] = ()
+    apply: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    machine: Machine | None = None
+    fifo_depth: int | None = None
+    fifo_depths: Mapping[str, int | None] = field(default_factory=dict)
+    compute: Mapping[str, float] = field(default_factory=dict)
+    par_dispatch: Mapping[str, int] = field(default_factory=dict)
+    bindings: Mapping[Any, Any] | None = None
+    parts: tuple[str, ...] = ()
+    buildable: bool = True
+
+    def variant(self, machine: Machine) -> Variant:
+        """The change as a variant of a program on a machine."""
+        target = self.machine
+        if target is None and self.overrides:
+            target = load_machine(machine, dict(self.overrides))
+        return Variant(
+            self.name,
+            self.fifo_depth,
+            self.fifo_depths,
+            self.compute,
+            target,
+            self.bindings,
+            self.par_dispatch,
+        )
+
+
+def relaxations(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None,
+    done: ImageRun,
+    *,
+    most: int,
+    limits: Limits | None = None,
+) -> list[Change]:
+    """Each resource that the run uses, relaxed: twice as much of it, and where it tells, no limit.
+
+    Parameters
+    ----------
+    done : the run.
+    most : groups of operators, and FIFOs, that are changed one by one: those that work longest,
+        and those that hold their producers up longest.
+    limits : of the runs that look for the FIFOs that have to be deeper.
+    """
+    return [
+        *_memory(prepared.machine, done),
+        *_ports(done),
+        *_onchip(prepared.machine),
+        *_compute(prepared, done, most),
+        *_queues(prepared, done, most),
+        *_enough(deeper_queues(prepared, bindings, done, limits=limits)),
+        *_balance(prepared, bindings),
+    ]
+
+
+def balanced(table: Routing) -> NDArray[np.int64]:
+    """Indices ``[rows, k]`` of as many rows for every expert, within one, dealt in turn."""
+    dealt = np.arange(table.rows * table.k, dtype=np.int64) % table.experts
+    return np.sort(dealt.reshape(table.rows, table.k), axis=1)
+
+
+def _memory(machine: Machine, done: ImageRun) -> list[Change]:
+    """Nothing for a run that does not use the memory."""
+    if not done.totals.memory_requests:
+        return []
+    hbm, found = machine.hbm, []
+    if hbm.dram is not None:
+        return _dram(machine)
+    if done.totals.peak_bytes is not None:
+        if hbm.interval % _FACTOR == 0:
+            # How fast a channel is can be chosen only where there is a price for it.
+            priced = machine.costs is not None and machine.costs.hbm_bytes_per_cycle is not None
+            faster = {"hbm.interval": hbm.interval // _FACTOR}
+            found.append(
+                _of_machine("twice the HBM bandwidth", "hbm_bandwidth", faster, buildable=priced)
+            )
+        free = {"hbm.model": "uncontended"}
+        found.append(
+            _of_machine("HBM bandwidth without limit", "hbm_bandwidth", free, buildable=False)
+        )
+        if hbm.channels * _FACTOR <= 1 << 16:
+            channels = {"hbm.channels": hbm.channels * _FACTOR}
+            found.append(_of_machine("twice the HBM channels", "hbm_bandwidth", channels))
+    if hbm.latency + hbm.startup > 1:
+        half = {"hbm.latency": hbm.latency // _FACTOR, "hbm.startup": hbm.startup // _FACTOR}
+        found.append(_of_machine("half the HBM latency", "hbm_latency", half))
+        at_once = {"hbm.latency": 0, "hbm.startup": 0}
+        found.append(_of_machine("no HBM latency", "hbm_latency", at_once, buildable=False))
+    return found
+
+
+def _dram(machine: Machine) -> list[Change]:
+    """What a DRAM can have more of. How fast its banks are is that of the part that was chosen."""
+    port, found = machine.hbm.port or Port(), []
+    channels = machine.hbm.channels
+    if machine.hbm.dram is not None and channels * _FACTOR <= MOST_CHANNELS:
+        twice = {"hbm.dram.channels": channels * _FACTOR}
+        found.append(_of_machine("twice the HBM channels", "hbm_bandwidth", twice))
+    if port.requests_per_cycle * _FACTOR <= _MOST_GRANTS:
+        wider = {"hbm.port.requests_per_cycle": port.requests_per_cycle * _FACTOR}
+        found.append(_of_machine("twice the requests per cycle", "hbm_bandwidth", wider))
+    further = {"hbm.port.read_ahead": min(4096, max(_READ_AHEAD, port.read_ahead * _FACTOR))}
+    found.append(_of_machine("loads that read further ahead", "hbm_latency", further))
+    at_once = {"hbm.port.request_latency": 1, "hbm.port.response_latency": 0}
+    if port.request_latency + port.response_latency > 1:
+        found.append(_of_machine("no latency to the DRAM", "hbm_latency", at_once, buildable=False))
+    return found
+
+
+def _ports(done: ImageRun) -> list[Change]:
+    """The memory port that issues longest, alone and with its lanes, twice as wide."""
+    names, requests = done.image.unit_names, done.execution.units["requests"]
+    widths = dispatch_widths(done.image)
+    issuing = {unit: -(-int(requests[unit]) // width) for unit, width in widths.items()}
+    longest = max(issuing, key=lambda unit: issuing[unit], default=None)
+    if longest is None or issuing[longest] < _BUSY * done.totals.cycles:
+        return []
+    title = _groups(names[longest])[0]
+    lanes = [unit for unit in widths if _groups(names[unit])[0] == title]
+    found = {tuple(lanes): title, (longest,): names[longest]}
+    return [
+        _wider(title, {names[unit]: widths[unit] for unit in who})
+        for who, title in found.items()
+        if _FACTOR * max(widths[unit] for unit in who) <= PAR_DISPATCH.high
+    ]
+
+
+def _wider(title: str, widths: Mapping[str, int]) -> Change:
+    width = _FACTOR * max(widths.values())
+    count = f" ({len(widths)} operators)" if len(widths) > 1 else ""
+    return Change(
+        f"par_dispatch {width} of {title}", "hbm_port", title, tuple(widths),
+        f"par_dispatch={width} of {title}{count}", par_dispatch=dict.fromkeys(widths, width),
+    )  # fmt: skip
+
+
+def _onchip(machine: Machine) -> list[Change]:
+    present, found = machine.onchip.bytes_per_cycle, []
+    if present * _FACTOR <= _MOST_ONCHIP:
+        twice = {"onchip.bytes_per_cycle": present * _FACTOR}
+        found.append(_of_machine("twice the on-chip bandwidth", "onchip_bandwidth", twice))
+    free = {"onchip.bytes_per_cycle": _MOST_ONCHIP}
+    if present < _MOST_ONCHIP:
+        found.append(
+            _of_machine(
+                "on-chip bandwidth without limit", "onchip_bandwidth", free, buildable=False
+            )
+        )
+    return found
+
+
+def _compute(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
+    """The operators that work longest: alone, with their lanes, all lanes of a stage, and all."""
+    names, units = done.image.unit_names, done.execution.units
+    present = compute_bandwidths(done.image)
+    can = [unit for unit in present if _has_flops(prepared, unit)]
+    ran = sorted(
+        (unit for unit in can if units["flops"][unit] > 0),
+        key=lambda unit: (-int(units["busy"][unit]), unit),
+    )
+    if not ran:
+        return []
+    operators: dict[str, None] = {}
+    stages: dict[str, None] = {}
+    for unit in ran:
+        operator, stage = _groups(names[unit])
+        operators.setdefault(operator)
+        if stage:
+            stages.setdefault(stage)
+    wanted = [names[ran[0]], *list(operators)[:most], *stages, "every operator"]
+    chosen: dict[tuple[int, ...], str] = {}
+    for title in wanted:
+        members = tuple(
+            unit
+            for unit in can
+            if title in (names[unit], *_groups(names[unit])) or title == "every operator"
+        )
+        chosen.setdefault(members, title)
+    return [
+        _faster(title, [names[unit] for unit in members], {present[unit] for unit in members}, how)
+        for members, title in chosen.items()
+        for how in (float(_FACTOR), math.inf)
+    ]
+
+
+def _has_flops(prepared: Prepared, unit: int) -> bool:
+    operator = prepared.wiring.units[unit].operator
+    return isinstance(operator, Compute) and operator.has_flops()
+
+
+def _groups(name: str) -> tuple[str, str]:
+    """The operator that a unit is a lane of, else its name, and the lanes that go with it."""
+    place = place_of(name)
+    return (place.operator, place.stage or "every lane") if place.lane else (name, "")
+
+
+def _faster(title: str, targets: Sequence[str], rates: set[int], factor: float) -> Change:
+    limited = factor != math.inf
+    rate = f"{_FACTOR * min(rates)}" if len(rates) == 1 else f"{_FACTOR} x what it is"
+    count = f" ({len(targets)} operators)" if len(targets) > 1 else ""
+    return Change(
+        name=f"twice the compute of {title}" if limited else f"compute without limit of {title}",
+        kind="compute",
+        target=title,
+        targets=tuple(targets),
+        apply=f"compute_bw={rate if limited else 'as large as can be'} of {title}{count}",
+        compute=dict.fromkeys(targets, factor),
+        buildable=limited,
+    )
+
+
+def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
+    """All FIFOs without limit, and those that hold their producers up longest, one by one."""
+    records, names = done.execution.channels, done.image.channel_names
+    if not len(names):
+        return []
+    found = [
+        Change("every FIFO unbounded", "fifo_depth", "every FIFO", tuple(names),
+               "--fifo-depth auto finds depths that are as fast",
+               fifo_depths=dict.fromkeys(names), buildable=False)
+    ]  # fmt: skip
+    groups: dict[str, list[int]] = {}
+    waits = records["wait_out"].tolist()
+    for fifo in sorted(range(len(names)), key=lambda c: (-waits[c], c)):
+        if waits[fifo] > 0:
+            place = place_of(names[fifo])
+            groups.setdefault(place.operator if place.lane else names[fifo], []).append(fifo)
+    for title, members in list(groups.items())[:most]:
+        targets = [names[fifo] for fifo in sorted(members)]
+        twice = {names[fifo]: _FACTOR * int(records["cap"][fifo]) for fifo in sorted(members)}
+        depths = set(twice.values())
+        told = (
+            deepen_text(targets, depths.pop())
+            if len(depths) == 1
+            else f"twice the depth of {title}"
+        )
+        found.append(
+            Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), told,
+                   fifo_depths=twice)
+        )  # fmt: skip
+        found.append(
+            Change(f"{title} unbounded", "fifo_depth", title, tuple(targets),
+                   deepen_text(targets, None), fifo_depths=dict.fromkeys(targets), buildable=False)
+        )  # fmt: skip
+    return found
+
+
+def _enough(queues: DeeperQueues | None) -> list[Change]:
+    """The fewest FIFOs that have to be deeper, all of them at once."""
+    if queues is None:
+        return []
+    groups = list(dict.fromkeys(_groups(name)[0] for name in queues.depths))
+    title = " and ".join(groups) if len(groups) < _MOST_LANES else f"{len(queues.depths)} FIFOs"
+    depth = max(queues.depths.values())
+    return [
+        Change(f"depth {depth:,} of {title}", "fifo_depth", title, tuple(queues.depths),
+               deepen_text(list(queues.depths), depth), fifo_depths=queues.depths)
+    ]  # fmt: skip
+
+
+def _balance(prepared: Prepared, bindings: Mapping[Any, Any] | None) -> list[Change]:
+    """As many rows for every expert, with the tokens and experts per token that there are."""
+    tables = [table for table in prepared.program.routings if table.experts > 1]
+    if not tables:
+        return []
+    dealt = {table: balanced(table) for table in tables}
+    title = ", ".join(table.name for table in tables)
+    how = "a router that balances its load"
+    return [Change("a balanced routing", "balance", title, apply=how, bindings=dealt)]
+
+
+def _of_machine(
+    name: str, kind: str, overrides: Mapping[str, Any], *, buildable: bool = True
+) -> Change:
+    return Change(
+        name, kind, apply=option_text(overrides), overrides=overrides, buildable=buildable
+    )
+
+
+def option_text(overrides: Mapping[str, Any]) -> str:
+    """How values of a machine are given on the command line."""
+    return " ".join(f"--set {key}={value}" for key, value in overrides.items())
+
+
+def deepen_text(fifos: Sequence[str], depth: int | None) -> str:
+    """How FIFOs are made so deep, or unbounded."""
+    if depth is None:
+        return f"--fifo-depth auto finds a depth of {short_list(fifos)} that is as fast"
+    return f"with_depth({depth}) of {short_list(fifos)}, or --fifo-depth FILE"
+
+
+def short_list(names: Sequence[str]) -> str:
+    """Few names, or what many of them have in common, or how many they are."""
+    if len(names) <= _MOST_LANES:
+        return ", ".join(names)
+    groups = list(dict.fromkeys(place_of(name).operator for name in names))
+    return groups[0] if len(groups) == 1 else f"{len(names)} of them"

@@ -1,0 +1,131 @@
+"""What a change costs by the prices of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from stepsim.explain.changes.candidates import Change
+from stepsim.graph import Accounting
+from stepsim.lowering import compute_bandwidths, depths_of
+from stepsim.simulation import Prepared
+
+__all__ = ["HELPS", "WASTE", "alike", "cost_of", "places_of", "slot_bytes"]
+
+HELPS: Final = 0.05
+"""Gain, as a part of a run, from which on a change tells what the run is bound by."""
+
+_COUNTS: Final = 0.01
+"""Gain from which on a price counts; for less, nothing is cheap."""
+
+_ALIKE: Final = 0.005
+"""Part of a run by which two changes differ that are as good as each other."""
+
+WASTE: Final = ("fifo_depth", "balance")
+"""Kinds that add no hardware but FIFO slots."""
+
+_PRICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hbm.channels": ("hbm_channel", "hbm_bytes_per_cycle"),
+    "hbm.dram.channels": ("hbm_channel", "hbm_bytes_per_cycle"),
+    "hbm.interval": ("hbm_bytes_per_cycle",),
+    "hbm.request_bytes": ("hbm_bytes_per_cycle",),
+    "onchip.bytes_per_cycle": ("onchip_bytes_per_cycle",),
+}
+"""Values of a machine that are paid for, and the prices of which one is needed."""
+
+
+def cost_of(prepared: Prepared, change: Change) -> float | None:
+    """What a change costs more than the program on its machine does now.
+
+    None where the machine states no price of something that it changes, and for what cannot be
+    bought: no limit, no latency, another routing.
+    """
+    costs = prepared.machine.costs
+    if costs is None or not change.buildable or change.bindings is not None:
+        return None
+    if change.par_dispatch:  # ports have no price
+        return None
+    stated = {name for name, price in costs.to_dict().items() if price is not None}
+    needed: list[tuple[str, ...]] = [_PRICES.get(key, ()) for key in change.overrides]
+    if change.compute:
+        needed.append(("flops_per_cycle",))
+    if change.fifo_depths or change.fifo_depth is not None:
+        needed.append(("onchip_byte",))
+    if not needed or not all(stated & set(prices) for prices in needed):
+        return None
+    changed = change.variant(prepared.machine).applied(prepared)
+    before, after = (_total(one, change) for one in (prepared, changed))
+    return None if before is None or after is None else after - before
+
+
+def _total(prepared: Prepared, change: Change) -> float | None:
+    """Cost of the machine, of the operators that the change names, and of all FIFOs."""
+    names = [unit.name for unit in prepared.wiring.units]
+    rates = compute_bandwidths(prepared.template.first)
+    flops = sum(rate for unit, rate in rates.items() if names[unit] in change.compute)
+    held = 0
+    for fifo, depth in zip(prepared.wiring.fifos, depths_of(prepared.template.first), strict=True):
+        if fifo.name in change.fifo_depths or change.fifo_depth is not None:
+            size = slot_bytes(fifo.stream.type)
+            if size is None or depth is None:
+                return None
+            held += size * depth
+    return prepared.machine.cost(onchip_bytes=held, flops_per_cycle=flops)
+
+
+def slot_bytes(element: Any) -> int | None:
+    """Bytes of a slot for an element; None where its type leaves the size to the data."""
+    size = Accounting("executed", count_fifos=True).type_bytes(element)
+    return size if isinstance(size, int) else None
+
+
+def alike(gain: float, other: float) -> bool:
+    """Whether two gains, as parts of a run, differ too little to prefer one change for it."""
+    return abs(gain - other) <= _ALIKE
+
+
+def places_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[int]:
+    """Places from 1 on: what can be had, then bounds; what helps before what brings less.
+
+    Of what helps, changes with a price come first, by gain per cost. Without prices, those that
+    only end waste come first, as deeper FIFOs and a balanced routing, and then those that add
+    hardware, by gain; of changes that are as good as each other the one that changes least.
+
+    Parameters
+    ----------
+    rows : of the table of a what-if.
+    sizes : how many operators or FIFOs each of them changes.
+    """
+    groups = [_group(row) for row in rows]
+    gains = [row["gain"] or 0.0 for row in rows]
+
+    def key(number: int) -> tuple[Any, ...]:
+        return *groups[number], -(rows[number]["gain_per_cost"] or 0), -gains[number], number
+
+    left = sorted(range(len(rows)), key=key)
+    places = [0] * len(rows)
+    for place in range(1, len(rows) + 1):
+        first = left[0]
+        near = [first]
+        if rows[first]["gain_per_cost"] is None:
+            near = [
+                one
+                for one in left
+                if groups[one] == groups[first] and alike(gains[one], gains[first])
+            ]
+        best = min(near, key=lambda one: (sizes[one], left.index(one)))
+        places[best] = place
+        left.remove(best)
+    return places
+
+
+def _group(row: Mapping[str, Any]) -> tuple[bool | int, ...]:
+    gain = row["gain"] or 0.0
+    helps = gain >= HELPS
+    waste = helps and row["kind"] in WASTE
+    return (
+        0 if gain >= _COUNTS else 1 if gain > 0 else 2,
+        not row["buildable"],
+        row["gain_per_cost"] is None,
+        not waste,
+    )

@@ -1,0 +1,377 @@
+"""``what_if``: what changes of a machine, a program or its routing would bring, by rerunning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stepsim.arguments import Range, shown
+from stepsim.deferred import deferred
+from stepsim.errors import ArgError, MachineError
+from stepsim.explain.changes.candidates import Change, relaxations
+from stepsim.explain.changes.cost import HELPS, cost_of, places_of
+from stepsim.explain.changes.prediction import Work, predicted_cycles
+from stepsim.explain.changes.text import what_if_text
+from stepsim.explain.changes.variants import combined, of_variant
+from stepsim.explain.path import CriticalPath
+from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
+from stepsim.explain.wait_graph import WaitGraph
+from stepsim.graph import Program, check_bindings
+from stepsim.lowering import timing_of
+from stepsim.machine import Machine
+from stepsim.results import ENDED, field, schema
+from stepsim.simulation import (
+    THREADS,
+    FifoDepth,
+    ImageRun,
+    Limits,
+    Prepared,
+    Totals,
+    Variant,
+    as_prepared,
+    check_limits,
+    checked_variants,
+    excess_of,
+    run_all,
+    usable_cpus,
+    variant_runs,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
+
+__all__ = ["WhatIf", "measured", "what_if"]
+
+_CANDIDATES: Final = 8
+"""Changes of which pairs are tried."""
+
+_ONE_BY_ONE: Final = 6
+_MOST: Final = Range(1000, "groups of operators, and FIFOs, that are changed one by one", low=0)
+
+_COLUMNS: Final = (
+    ("place", "int64", "", "place among the changes, the best first"),
+    ("change", "string", "", "name of the change"),
+    ("kind", "string", "", "resource that it relaxes; combined or custom"),
+    ("target", "string", "", "operators or FIFOs that it changes; empty for the machine"),
+    ("description", "string", "", "what to do to have it"),
+    ("buildable", "bool", "", "false for what only tells a bound, or no longer fits"),
+    ("status", "string", "", "ok, infeasible, deadlock, failed or limit"),
+    ("cycles", "int64", "cycles", "length of the run with the change; null without an end"),
+    ("gain_cycles", "int64", "cycles", "by how much the run is shorter"),
+    ("gain", "float64", "fraction", "gain_cycles / cycles without the change"),
+    ("predicted_cycles", "int64", "cycles", "as the recorded waits predict; null without a path"),
+    ("prediction_error", "float64", "fraction", "predicted_cycles / cycles - 1"),
+    ("cost", "float64", "", "what it costs by the machine, in its costs.unit; null without prices"),
+    ("gain_per_cost", "float64", "cycles", "gain_cycles / cost; null unless it costs something"),
+)
+_NEVER_NULL: Final = (
+    "place", "change", "kind", "target", "description", "buildable", "status",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What changes bring. Made by :func:`what_if`.
+
+    Attributes
+    ----------
+    program : name of the program.
+    cycles : of the run without a change.
+    table : one row for each change, best first; columns ``place``, ``change``, ``kind``,
+        ``target``, ``description``, ``buildable``, ``status``, ``cycles``, ``gain_cycles``,
+        ``gain``, ``predicted_cycles``, ``prediction_error``, ``cost`` and ``gain_per_cost``.
+    changes : the changes, in the order of the table.
+    variants : the same as variants, by name: ``st.simulate_many(..., variants=...)`` takes them.
+    cost_unit : what costs are counted in; None where the machine states none.
+    """
+
+    program: str
+    cycles: int
+    table: pa.Table
+    changes: tuple[Change, ...]
+    variants: Mapping[str, Variant]
+    cost_unit: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return {
+            "program": self.program,
+            "cycles": self.cycles,
+            "cost_unit": self.cost_unit,
+            "changes": self.table.to_pylist(),
+        }
+
+    def text(self, *, every: bool = False) -> str:
+        """A table of at most 80 columns of what brings at least 0.1 %, or of ``every`` change."""
+        rows = self.table.to_pylist()
+        return what_if_text(rows, self.program, self.cycles, self.cost_unit, every=every)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def what_if(
+    program: Program | Prepared,
+    machine: Machine | str | None = None,
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: FifoDepth = None,
+    changes: Iterable[Variant] | None = None,
+    pairs: bool | None = None,
+    most: int | None = None,
+    limits: Limits | None = None,
+    threads: int | None = None,
+    path: CriticalPath | None = None,
+) -> WhatIf:
+    """Relax each resource of a run in turn, by running the program again with every change.
+
+    The changes are: twice the HBM bandwidth, and without limit; twice the channels; half the HBM
+    latency, and none; twice the on-chip bandwidth, and without limit; twice the compute of
+    operators, of all lanes such as experts together, and of all operators, and without limit; all
+    FIFOs unbounded; the FIFOs with the most back-pressure twice as deep, and unbounded; the fewest
+    FIFOs that save nearly as much as all of them unbounded, as deep as they have to be; a routing
+    that gives all experts the same load.
+
+    Parameters
+    ----------
+    program : a finished program, or a prepared one, which has its machine and depths already.
+    machine, bindings, fifo_depth : as in :func:`~stepsim.simulate`.
+    changes : variants to ask about instead of these.
+    pairs : also try two changes at once, but for machines of which no single one can be made; by
+        default where no single change brings 5 %.
+    most : groups of operators, and FIFOs, that are changed one by one, 6 by default; not for
+        changes that are given.
+    limits : when to give up a run; its row then has status "limit".
+    threads : runs at the same time; by default as many as there are processors for this process.
+    path : critical path of the same run, for predictions beside the measured cycles.
+
+    Raises
+    ------
+    ArgError
+        The run without a change is not ok; the path is that of another run; a machine or
+        depth is given with a prepared program; or an argument is wrong.
+    LoweringError
+        The tokens of a run do not fit the memory of this machine.
+    MachineError
+        A machine is unknown or invalid.
+    """
+    prepared = as_prepared("what_if", program, machine, fifo_depth)
+    where = f"program '{prepared.program.name}', what_if:"
+    check_limits(where, limits)
+    if most is not None and changes is not None:
+        raise ArgError(
+            f"{where} most={shown(most)} is for the changes that what_if makes itself, and changes "
+            "are given; leave one of them out"
+        )
+    most = _MOST.checked(f"{where} most", _ONE_BY_ONE if most is None else most)
+    count = usable_cpus() if threads is None else THREADS.checked(f"{where} threads", threads)
+    if pairs is not None and pairs is not True and pairs is not False:
+        raise ArgError(f"{where} pairs must be True, False or None, found {shown(pairs)}")
+    indices = check_bindings(prepared.program, bindings)
+    done = prepared.execute(indices, limits=limits, record="paces" if path is not None else False)
+    if done.totals.status != "ok":
+        raise ArgError(
+            f"{where} changes are compared with a run with status ok, and this one has status "
+            f"{done.totals.status}: {done.totals.reason}"
+        )
+    if path is not None:
+        _check_path(where, path, done)
+    asked = None
+    if changes is not None:
+        asked = [of_variant(one, prepared.machine) for one in checked_variants(changes)]
+    return measured(
+        prepared, indices, done,
+        asked=asked, pairs=pairs, most=most, limits=limits, threads=count,
+        recorded=None if path is None else done,
+    )  # fmt: skip
+
+
+def _check_path(where: str, path: object, done: ImageRun) -> None:
+    """Refuse what is no path of this run, whose predictions would be about something else."""
+    how = "take that of st.explain.critical_path, of this program with these bindings and no limits"
+    if not isinstance(path, CriticalPath):
+        raise ArgError(f"{where} path must be a CriticalPath or None, found {shown(path)}; {how}")
+    if path.status != "ok":
+        raise ArgError(
+            f"{where} path is that of a run that ended with {path.status}, which tells of a part "
+            f"of the run only; {how}"
+        )
+    if path.cycles != done.totals.cycles:
+        raise ArgError(
+            f"{where} path is that of another run, of {path.cycles:,} cycles where this one takes "
+            f"{done.totals.cycles:,}; {how}"
+        )
+    others = set(path.segments["operator"].unique().to_pylist()) - set(done.image.unit_names)
+    if others:
+        raise ArgError(
+            f"{where} path is that of another program: {shown(min(others))} is none of the "
+            f"operators of this one; {how}"
+        )
+
+
+def measured(
+    prepared: Prepared,
+    indices: Mapping[Any, Any],
+    done: ImageRun,
+    *,
+    asked: Sequence[Change] | None = None,
+    pairs: bool | None = None,
+    most: int,
+    limits: Limits | None,
+    threads: int,
+    recorded: ImageRun | None,
+    light: SpeedOfLight | None = None,
+) -> WhatIf:
+    """As `what_if`, of a run that was made and with checked arguments.
+
+    Parameters
+    ----------
+    recorded : the same run, recorded with paces, for predictions.
+    light : lower bounds of the run, where they are known.
+    """
+    runs = _Runs(prepared, indices, limits, threads, unfit=bool(excess_of(prepared, indices)))
+    if asked is None:
+        asked = relaxations(prepared, indices, done, most=most, limits=limits)
+    found = runs.of(asked)
+    cycles = done.totals.cycles
+    if pairs or (pairs is None and not _helps(found, cycles)):
+        found += runs.of(_pairs(found, prepared.machine))
+    predict = None
+    if recorded is not None:
+        light = light or speed_of_light(prepared, indices, done=done, limits=limits)
+        predict = _predictor(prepared, recorded, light)
+    return _told(prepared, done, found, predict)
+
+
+_Run = tuple[Change, Variant, Totals]
+
+
+class _Runs:
+    """Runs of changes of one program, made together."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        indices: Mapping[Any, Any],
+        limits: Limits | None,
+        threads: int,
+        unfit: bool,
+    ) -> None:
+        self._unfit = unfit
+        self._prepared, self._limits, self._threads = prepared, limits, threads
+        self._indices = {table: array[np.newaxis] for table, array in indices.items()}
+
+    def of(self, changes: Sequence[Change]) -> list[_Run]:
+        """What became of every change; one that no longer fits the machine tells a bound."""
+        if not changes:
+            return []
+        variants = [change.variant(self._prepared.machine) for change in changes]
+        many = [
+            variant_runs(self._prepared, variant, 1, self._indices, self._limits)
+            for variant in variants
+        ]
+        outcomes = run_all(many, self._threads)
+        totals = [each.totals(one, 0) for each, one in zip(many, outcomes, strict=True)]
+        return [
+            (
+                replace(change, buildable=False)
+                if one.status == "infeasible" and not self._unfit
+                else change,
+                variant,
+                one,
+            )
+            for change, variant, one in zip(changes, variants, totals, strict=True)
+        ]
+
+
+def _helps(found: Iterable[_Run], cycles: int) -> bool:
+    return any(
+        change.buildable and totals.status in ENDED and cycles - totals.cycles >= HELPS * cycles
+        for change, _, totals in found
+    )
+
+
+def _pairs(measured: Sequence[_Run], machine: Machine) -> list[Change]:
+    """Two changes at once: those of the user, or the strongest of each kind that can be built."""
+    found: list[Change] = []
+    chosen: dict[tuple[str, str], Change] = {}
+    least: int | None = None
+    for change, _, totals in measured:
+        if change.kind == "custom":
+            chosen["custom", change.name] = change
+        elif change.kind == "fifo_depth" and change.buildable:
+            # Where none helps alone, the first one holds its producer up longest.
+            if totals.status in ENDED and (least is None or totals.cycles < least):
+                chosen[change.kind, ""], least = change, totals.cycles
+        elif change.buildable:
+            chosen[change.kind, ""] = change  # the last of a kind changes most
+    for pair in combinations(list(chosen.values())[:_CANDIDATES], 2):
+        with suppress(MachineError):  # two machines that rule each other out
+            found.append(combined(machine, *pair))
+    return found
+
+
+def _told(
+    prepared: Prepared,
+    done: ImageRun,
+    found: Sequence[_Run],
+    predict: Callable[[Change], int | None] | None,
+) -> WhatIf:
+    cycles = done.totals.cycles
+    rows = []
+    for change, _, totals in found:
+        after = totals.cycles if totals.status in ENDED else None
+        gain = None if after is None else cycles - after
+        cost, guess = cost_of(prepared, change), predict(change) if predict else None
+        rows.append(
+            {
+                "change": change.name, "kind": change.kind, "target": change.target,
+                "description": change.apply, "buildable": change.buildable,
+                "status": totals.status, "cycles": after, "gain_cycles": gain,
+                "gain": None if gain is None or not cycles else gain / cycles,
+                "predicted_cycles": guess,
+                "prediction_error": guess / after - 1 if guess is not None and after else None,
+                "cost": cost,
+                "gain_per_cost": gain / cost if gain is not None and cost and cost > 0 else None,
+            }
+        )  # fmt: skip
+    places = places_of(rows, [len(change.targets) for change, _, _ in found])
+    order = sorted(range(len(rows)), key=places.__getitem__)
+    columns = [field(*one) for one in _COLUMNS]
+    form = schema("what_if", columns, _NEVER_NULL)
+    table = pa.Table.from_pylist([{**rows[i], "place": places[i]} for i in order], schema=form)
+    costs = prepared.machine.costs
+    return WhatIf(
+        prepared.program.name,
+        cycles,
+        table,
+        tuple(found[i][0] for i in order),
+        {found[i][1].name: found[i][1] for i in order},
+        None if costs is None else costs.unit,
+    )
+
+
+def _predictor(
+    prepared: Prepared, recorded: ImageRun, light: SpeedOfLight
+) -> Callable[[Change], int | None]:
+    """Cycles that the waits of the run predict for a change."""
+    waits = WaitGraph(recorded, prepared.timing)
+    parts = (light.work[name].tolist() for name in ("compute", "onchip", "neither"))
+    each = zip(recorded.tables().unit_columns["busy"].tolist(), *parts, strict=True)
+    names = recorded.image.unit_names
+    works = {name: Work(*cycles) for name, cycles in zip(names, each, strict=True)}
+    requests = recorded.totals.memory_requests
+
+    def predict(change: Change) -> int | None:
+        machine = change.variant(prepared.machine).machine or prepared.machine
+        after = timing_of(machine)  # type: ignore[arg-type]
+        return predicted_cycles(waits, change, after, works, requests)
+
+    return predict

@@ -1,0 +1,116 @@
+"""The stalls of two runs side by side: a compact account of each, and where they differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stepsim.explain.stalls import stall_tree
+from stepsim.results import FIFOS_SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LANES", "StallChange", "Stalls", "stall_changes", "stalls_of"]
+
+Stalls = Mapping[str, Mapping[str, int]]
+"""Operator -> `LANES`, the units that did anything, and cycles by cause, their sum over these."""
+
+LANES: Final = "lanes"
+
+_WORDS: Final = {
+    "work": "work",
+    "memory": "memory",
+    "input": "input from",
+    "output": "room at",
+    "others": "tokens and room",
+    "before": "first token",
+}
+"""Causes of a stall tree in words. How long a unit is idle after its last token follows from the
+others."""
+
+
+_OWN: Final = (_WORDS["work"], _WORDS["memory"])
+"""Causes that do not depend on when others send and take tokens."""
+
+_SMALL: Final = 0.01
+
+_WAITS: Final = ("memory", "input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class StallChange:
+    """Cycles that the lanes of an operator spent on a cause, each on average, in two runs."""
+
+    operator: str
+    cause: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """Cycles more than before."""
+        return self.after - self.before
+
+
+def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, int]]:
+    """The stalls of a run by operator and cause, small enough to be kept.
+
+    An operator that is the only one with its label goes without its number, since another operator
+    in front of it would change that.
+
+    Parameters
+    ----------
+    units, fifos : tables of a `Result`, or as read from the files of one. Without the FIFOs, which
+        sweeps do not keep, all waits for other units are one cause.
+    """
+    if fifos is None:
+        fifos = FIFOS_SCHEMA.empty_table()
+    operators = [one for one in stall_tree(units, fifos).operators if one.active]
+    labels = {one.operator: one.operator.partition("#")[0] for one in operators}
+    # Kinds may share a label: the load and the product of a weight.
+    known = Counter({(label, name) for name, label in labels.items()})
+    alone = Counter(label for label, _ in known)
+    short = {name: label if alone[label] == 1 else name for name, label in labels.items()}
+    found: dict[str, dict[str, int]] = {}
+    for one in sorted(operators, key=lambda one: (short[one.operator], one.kind)):
+        causes = {LANES: one.active}
+        for cause in one.causes:
+            if cause.cause in _WORDS:
+                peer = short.get(cause.peer, cause.peer)
+                causes[f"{_WORDS[cause.cause]} {peer}".strip()] = cause.cycles.total
+        waited = sum(c.cycles.total for c in one.causes if c.cause in _WAITS)
+        if others := one.stalled.total - waited:
+            causes[_WORDS["others"]] = others
+        found[f"{short[one.operator]} ({one.kind})"] = dict(sorted(causes.items()))
+    return found
+
+
+def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
+    """Every operator and cause whose cycles differ, the causes first.
+
+    What operators spend themselves, on work and off-chip accesses, stands before waits for others,
+    which follow from it and add up along a pipeline; in each part the largest change is first.
+    Own changes below a hundredth of the largest change of all are not worth that: they stand with
+    the waits.
+    """
+    found = []
+    for operator in dict.fromkeys([*after, *before]):
+        first, second = before.get(operator, {}), after.get(operator, {})
+        for cause in dict.fromkeys([*second, *first]):
+            means = _mean(first, cause), _mean(second, cause)
+            if cause != LANES and means[0] != means[1]:
+                found.append(StallChange(operator, cause, *means))
+    small = _SMALL * max((abs(one.change) for one in found), default=0.0)
+
+    def rank(one: StallChange) -> tuple[bool, float, str, str]:
+        size = abs(one.change)
+        return one.cause not in _OWN or size < small, -size, one.operator, one.cause
+
+    return sorted(found, key=rank)
+
+
+def _mean(operator: Mapping[str, int], cause: str) -> float:
+    return operator.get(cause, 0) / operator[LANES] if operator else 0.0

@@ -1,0 +1,1 @@
+"""Functions that return a stream for every element (STeP paper, table 6)."""

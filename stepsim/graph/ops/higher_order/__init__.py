@@ -1,0 +1,1 @@
+"""Map, accumulations and scans (STeP paper, table 6)."""

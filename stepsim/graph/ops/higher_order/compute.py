@@ -1,0 +1,185 @@
+"""What the operators that apply functions share: bandwidth, FLOPs, buffers and argument checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, DimError, LoweringError, StepError
+from stepsim.graph.functions import Function
+from stepsim.graph.functions.function import Record
+from stepsim.graph.functions.inference import Same, Setting
+from stepsim.graph.functions.table import FAMILIES
+from stepsim.graph.operator import Operator, Site
+from stepsim.graph.sizes.dims import Dim, total_over
+from stepsim.graph.sizes.limits import COMPUTE_BW
+from stepsim.graph.sizes.sizes import Size, degree, product
+from stepsim.graph.types import ElementType, Tile, TupleType
+
+if TYPE_CHECKING:
+    from stepsim.graph.accounting import Accounting
+    from stepsim.graph.stream import Stream
+
+__all__ = [
+    "Compute",
+    "check_function",
+    "fifo_bytes",
+    "flops_over",
+    "infer",
+    "matmul_buffers",
+    "members",
+    "setting_of",
+]
+
+MATMUL_ROWS = 16
+"""Rows of the activation buffer of one matmul array (STeP paper, section 4.1)."""
+
+
+class Compute(Operator):
+    """An operator that applies a function at a compute bandwidth."""
+
+    fn: Function
+    compute_bw: int | None
+    write_back: bool
+
+    def bandwidth(self) -> int | None:
+        """FLOPs per cycle, own or the program's; None when neither is stated."""
+        return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
+
+    @property
+    def function(self) -> Function:
+        """The function as it is applied, with the FLOP weight of the program."""
+        return self.program.weighed(self.fn)
+
+    def has_flops(self) -> bool:
+        """Whether it needs a compute bandwidth."""
+        return bool(self.function.flops)
+
+    def unit_bw(self) -> int:
+        bandwidth = self.bandwidth()
+        if bandwidth is not None:
+            return bandwidth
+        if not self.has_flops():
+            return 1
+        raise LoweringError(
+            f"{self.title()}: no compute bandwidth. Pass compute_bw= to the operator or to Program "
+            f"({self.source})"
+        )
+
+    def operands(self) -> list[Tile]:
+        """Tiles of the elements, those of tuples one by one."""
+        return [t for s in self.inputs for t in _tiles(s.type)]
+
+    def results(self) -> list[Tile]:
+        return _tiles(self.outputs[0].type)
+
+    def record(self) -> Record:
+        """The function as the engine reads it, for the scalar types here."""
+        fn, results = self.function, self.results()
+        states = results if fn.shape.states else []
+        tiles = [*states, *self.operands()]
+        return fn.record(tuple(t.dtype for t in tiles), tuple(t.dtype for t in results))
+
+    def flops(self) -> Size:
+        fn, results = self.function, self.results()
+        states = results if fn.shape.states else []
+        found = flops_over(fn, (*states, *self.operands()), results, self.inputs[0].cardinality())
+        return self.program.flops_of(self) if found is None else found
+
+
+def flops_over(
+    fn: Function, operands: Sequence[Tile], results: Sequence[Tile], count: Size
+) -> Size | None:
+    """FLOPs of ``count`` firings; None when the sums of the sizes do not tell them."""
+    elements = operands[fn.shape.states :]
+    each = fn.cost(operands, results)
+    # Those of the operands first: a result of few tiles may have the same sizes less often.
+    sides = [s for tile in (*elements, *results) for s in (tile.rows, tile.cols)]
+    if isinstance(each, int) or not any(s.is_ragged for s in sides):
+        return product((count, each))
+    used = each.symbols()
+    ragged = list(dict.fromkeys(s for s in sides if s.is_ragged and s.size in used))
+    if not ragged:
+        return product((count, each))
+    side = ragged[0]
+    rest, one = (each.replaced({side.size: n}) for n in range(2))
+    slope = one - rest
+    running = not any(side in (t.rows, t.cols) for t in elements) and side.over != count
+    if len(ragged) > 1 or degree(each, side.size) > 1 or running:
+        return None
+    return product((slope, total_over(side, count))) + product((rest, count))
+
+
+def members(element: ElementType) -> list[ElementType]:
+    """What an operator that spreads tuples sees of an element."""
+    if isinstance(element, TupleType):
+        return [part for one in element.parts for part in members(one)]
+    return [element]
+
+
+def _tiles(element: ElementType) -> list[Tile]:
+    if type(element) is Tile:
+        return [element]
+    return [part for part in members(element) if isinstance(part, Tile)]
+
+
+def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
+    return sum(account.type_bytes(s.type) for s in streams)
+
+
+def matmul_buffers(op: Compute, account: Accounting, *, in_bytes: bool) -> Size:
+    """``16 * k`` of the first operand (bytes or scalars) plus the weight tile, of matmuls alone."""
+    if op.fn.transposes is None:
+        return 0
+    a, b = op.operands()[:2]
+    inner = a.rows if op.fn.transposes[0] else a.cols
+    rows = product((MATMUL_ROWS, inner.most))
+    first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
+    return first + account.type_bytes(b)
+
+
+def setting_of(site: Site, stream: Stream) -> Setting:
+    """Where a function is applied to the elements of a stream."""
+    return Setting(_same_sizes(site), site.owner.namer, stream.shape)
+
+
+def _same_sizes(site: Site) -> Same:
+    def same(a: Dim, b: Dim, what: Callable[[], str]) -> None:
+        verdict = site.owner.compare(a, b)
+        if not verdict:
+            state = "different" if verdict is False else "unknown"
+            raise DimError(f"{what()} must be equal: {a} vs {b} ({state})")
+
+    return same
+
+
+def infer(site: Site, rule: Callable[[], Any]) -> Any:
+    """Run a function's type rule; its errors get the operator's name and source line."""
+    try:
+        return rule()
+    except StepError as error:
+        try:
+            site.fail(type(error), str(error).rstrip("."))
+        except StepError as located:
+            raise located from error.__cause__ or error
+
+
+def check_function(
+    site: Site, fn: Any, compute_bw: int | None, applied: Function | None, where: str
+) -> int | None:
+    """The compute bandwidth of an operator, once function and bandwidth are known to fit it.
+
+    ``applied`` is the function as the operator applies it, None when it cannot.
+    """
+    if not isinstance(fn, Function):
+        name = getattr(fn, "__name__", None)
+        hint = f"call it with its arguments, st.fn.{name}(...)" if name in FAMILIES else ""
+        problem = f"fn must be a function of st.fn or st.function, found {shown(fn)}"
+        site.fail(ArgError, problem, hint)
+    if applied is None:
+        site.fail(ArgError, f"'{fn}' cannot be used in {where}")
+    free = not applied.flops and type(compute_bw) is int and compute_bw == 0
+    if compute_bw is None or free:
+        return compute_bw
+    return site.number(COMPUTE_BW, "compute_bw", compute_bw)

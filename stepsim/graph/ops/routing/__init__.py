@@ -1,0 +1,1 @@
+"""Routing and merging operators (STeP paper, table 5)."""

@@ -1,0 +1,1 @@
+"""Programs under construction and finished ones: sizes, bindings, identity."""

@@ -1,0 +1,75 @@
+"""Which dims of a program are equal: what follows from their sizes, and what the user states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepsim.graph.sizes.dims import Dim, Kind
+from stepsim.graph.sizes.formula import constant_of
+from stepsim.graph.sizes.sizes import Size
+
+__all__ = ["Assumption", "Equalities"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """An equality that the user stated; a run must check it."""
+
+    text: str
+    left: Dim
+    right: Dim
+    source: str
+
+
+class Equalities:
+    """The sizes of a program that are known to be equal.
+
+    Attributes
+    ----------
+    stated : what the user stated and does not follow from the rest.
+    unified : sizes by those that they are equal to, left to right.
+    """
+
+    def __init__(self) -> None:
+        self.stated: list[Assumption] = []
+        self.unified: dict[Size, Size] = {}
+
+    def copy(self) -> Equalities:
+        """The same knowledge, for another program."""
+        made = Equalities()
+        made.stated, made.unified = list(self.stated), dict(self.unified)
+        return made
+
+    def state(self, text: str, left: Sequence[Dim], right: Sequence[Dim], source: str) -> None:
+        """Unify dims pairwise."""
+        for a, b in zip(left, right, strict=True):
+            if self.compare(a, b):
+                continue
+            self.stated.append(Assumption(text, a, b, source))
+            x, y = self._canon(a.size), self._canon(b.size)
+            if isinstance(x, int) or (not isinstance(y, int) and not x.is_symbol and y.is_symbol):
+                x, y = y, x
+            self.unified[x] = y
+
+    def compare(self, a: Dim, b: Dim) -> bool | None:
+        """True: proved equal, False: proved different, None: unknown."""
+        x, y = self._canon(a.size), self._canon(b.size)
+        if x == y:
+            return True
+        if isinstance(x, int) and isinstance(y, int):
+            return False
+        if Kind.RG in (a.kind, b.kind):
+            return None
+        gap = constant_of(x - y)
+        if gap is None:
+            return None
+        return gap == 0
+
+    def _canon(self, expr: Size) -> Size:
+        while self.unified and not isinstance(expr, int):
+            changed = expr.replaced(self.unified)
+            if changed == expr:
+                break
+            expr = changed
+        return expr

@@ -1,0 +1,333 @@
+"""Program: the collection of operators that one ``with`` block builds."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import Token
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stepsim.arguments import flag, shown, text_of
+from stepsim.errors import ArgError, GraphError
+from stepsim.graph.functions.function import Function
+from stepsim.graph.functions.standard import weighed, weights_of
+from stepsim.graph.metrics import Metrics, measure
+from stepsim.graph.operator import Operator, Output
+from stepsim.graph.programs import draw, fingerprint
+from stepsim.graph.programs.current import CURRENT_PROGRAM
+from stepsim.graph.programs.findings import findings_of
+from stepsim.graph.programs.keeping import Kept
+from stepsim.graph.programs.sizes import ProgramSizes
+from stepsim.graph.sizes.limits import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH
+from stepsim.graph.stream import Stream
+
+if TYPE_CHECKING:
+    from stepsim.graph.rewrites.downtile import Downtiled
+
+__all__ = ["Program", "check_program"]
+
+_Made = TypeVar("_Made")
+
+
+class Program(ProgramSizes):
+    """Operators and streams of one STeP program, with program-wide defaults.
+
+    Operators are built inside ``with st.Program(...) as program:``. At the end of the block every
+    stream must be read or consumed and every feedback connected; then the program is finished, and
+    can be measured (:meth:`metrics`), simulated (``st.simulate``), evaluated (``run_functional``)
+    and shown.
+
+    Parameters
+    ----------
+    name : shown in reports.
+    compute_bw : FLOPs per cycle of operators that do not state their own.
+    par_dispatch : off-chip requests a memory operator issues per cycle.
+    fifo_depth : tokens that FIFOs without a depth of their own hold, unless the run or the machine
+        (``fifo.depth``) states one; None leaves it to them, and to 1024 in the end.
+    flop_weights : FLOPs per unit of work, usually per scalar, of functions of ``st.fn`` by name, in
+        place of their own: ``{"exp": 1}``. Symbolic and executed FLOPs and cycles follow.
+
+    Raises
+    ------
+    ArgError : an argument is out of its range, or no function has the name.
+    GraphError : at the end of the block, one report of all streams that nobody reads and all
+        feedbacks that are not connected; programs do not nest.
+
+    Example
+    -------
+    >>> with st.Program("silu", compute_bw=1024) as program:
+    ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+    ...     out = st.linear_store(x.map(st.fn.silu), "out")
+    >>> print(program)
+    Program 'silu': 4 operators (T: off-chip traffic in bytes, M: on-chip memory in bytes, ...
+    ...
+    >>> st.simulate(program, machine="sda-1024").cycles
+    288
+    """
+
+    def __init__(
+        self,
+        name: str = "program",
+        *,
+        compute_bw: int | None = None,
+        par_dispatch: int = 1,
+        fifo_depth: int | None = 2,
+        flop_weights: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(text_of("Program: name", name))
+        where = f"Program '{name}':"
+        self.compute_bw = (
+            None if compute_bw is None else COMPUTE_BW.checked(f"{where} compute_bw", compute_bw)
+        )
+        self.par_dispatch = PAR_DISPATCH.checked(f"{where} par_dispatch", par_dispatch)
+        self.fifo_depth = (
+            None if fifo_depth is None else FIFO_DEPTH.checked(f"{where} fifo_depth", fifo_depth)
+        )
+        self.flop_weights = weights_of(f"{where} flop_weights", flop_weights)
+        self.operators: list[Operator] = []
+        self.depths: dict[tuple[int, int], int] = {}
+        self.closed = False
+        self._readers: dict[tuple[int, int], list[tuple[Operator, int]]] = {}
+        self._token: Token[Program | None] | None = None
+        self._kept = Kept()
+        self.order: tuple[int, ...] | None = None
+        self.downtiled: Downtiled | None = None
+
+    # building
+
+    def __enter__(self) -> Program:
+        outer = CURRENT_PROGRAM.get()
+        if outer is not None:
+            raise GraphError(
+                f"program '{self.name}' opened inside '{outer.name}'. Programs do not nest; close "
+                "the outer `with` block first"
+            )
+        if self.closed:
+            raise GraphError(f"program '{self.name}' is finished; make a new Program to build more")
+        self._token = CURRENT_PROGRAM.set(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        assert self._token is not None
+        CURRENT_PROGRAM.reset(self._token)
+        self._token = None
+        if kind is None:
+            self.check()
+            self.closed = True
+
+    @property
+    def next_id(self) -> int:
+        """The number that the next operator gets."""
+        return len(self.operators)
+
+    def register(self, operator: Operator, outputs: Sequence[Output]) -> tuple[Stream, ...]:
+        """Append an operator whose checks have passed."""
+        operator.id = len(self.operators)
+        operator.program = self
+        operator.outputs = tuple(
+            [Stream(operator, number, *output) for number, output in enumerate(outputs)]
+        )
+        self.operators.append(operator)
+        for position, stream in enumerate(operator.inputs):
+            self._readers.setdefault(stream.key, []).append((operator, position))
+        return operator.outputs
+
+    def place(self, order: Sequence[int]) -> None:
+        """State in which order operators enter the network, by their ids; else it is inferred."""
+        self.order = tuple(order)
+
+    def readers(self, stream: Stream) -> list[tuple[Operator, int]]:
+        """Operators that read ``stream`` and the input position, in creation order."""
+        self._own(stream)
+        return list(self._readers.get(stream.key, ()))
+
+    def _own(self, stream: object) -> None:
+        if not isinstance(stream, Stream):
+            raise ArgError(f"program '{self.name}': expected a stream, found {shown(stream)}")
+        if stream.program is not self:
+            raise GraphError(
+                f"{stream!r} belongs to program '{stream.program.name}', not '{self.name}'"
+            )
+
+    def weighed(self, fn: Function) -> Function:
+        """A function with the FLOPs that this program counts for it."""
+        return weighed(fn, self.flop_weights) if self.flop_weights else fn
+
+    def set_depth(self, stream: Stream, depth: int) -> None:
+        """FIFO depth of a stream; may be stated once."""
+        self._own(stream)
+        depth = FIFO_DEPTH.checked(f"{stream!r}: the FIFO depth", depth)
+        if self.depths.setdefault(stream.key, depth) != depth:
+            raise ArgError(
+                f"{stream!r}: depth {depth} contradicts depth {self.depths[stream.key]} set "
+                "before. State the depth of a stream once"
+            )
+
+    # finished programs
+
+    def check(self) -> None:
+        """Raise one GraphError with every finding about dangling streams and feedback."""
+        findings = list(findings_of(self, self._readers))
+        if findings:
+            noun = "finding" if len(findings) == 1 else "findings"
+            lines = "".join(f"\n  - {f}" for f in findings)
+            raise GraphError(f"program '{self.name}': {len(findings)} {noun}{lines}")
+
+    def metrics(
+        self,
+        *,
+        counting: str = "executed",
+        count_fifos: bool = False,
+        on_demand: bool | None = None,
+    ) -> Metrics:
+        """Symbolic off-chip traffic, on-chip memory and FLOPs.
+
+        Nothing is run. Sizes that depend on data are symbols, which ``bind`` of the result gives
+        values.
+
+        Parameters
+        ----------
+        counting : ``executed``, ``paper``, ``published`` or ``published2``; see the glossary of
+            metrics.
+        count_fifos : whether FIFOs count as on-chip memory.
+        on_demand : whether operators that get no data count no memory; None is what the counting
+            says.
+
+        Raises
+        ------
+        ArgError : there is no such counting.
+
+        Example
+        -------
+        >>> with st.Program("silu", compute_bw=1024) as program:
+        ...     x = st.linear_load(st.spec(64, 64), tile=(16, 64)).flatten(0, 1)
+        ...     out = st.linear_store(x.map(st.fn.silu), "out")
+        >>> program.metrics()
+        <Metrics of 'silu' (executed): off-chip traffic 16,384 bytes, on-chip memory 8,192 ...>
+        """
+        where = f"program '{self.name}', metrics:"
+        count_fifos = flag(f"{where} count_fifos", count_fifos)
+        if on_demand is not None:
+            on_demand = flag(f"{where} on_demand", on_demand)
+        return measure(self, counting=counting, count_fifos=count_fifos, on_demand=on_demand)
+
+    def rewrite(self, rule: Callable[[Program], Any]) -> Any:
+        """Apply a rewrite; it returns a new program (and whatever else it documents)."""
+        if not callable(rule):
+            raise ArgError(
+                f"program '{self.name}', rewrite: rule must be a function, found {shown(rule)}"
+            )
+        return rule(self)
+
+    def downtile(self, rows: int = 16, cols: int = 16, *, pad: bool = False) -> Program:
+        """The same program on tiles of the hardware's size (STeP paper, appendix B.2).
+
+        A stream of tiles ``R x C`` becomes one with two more inner dims, ``[R / rows, C / cols]``,
+        of pieces ``rows x cols``; a side of 1 stays 1, and streams of single scalars, selectors and
+        integers stay as they are. Values, symbolic off-chip traffic and FLOPs are those of the
+        original, and so are symbols and routings, so that bindings hold for both. The new program
+        says in ``downtiled`` which stream of it is which of the original's.
+
+        Parameters
+        ----------
+        rows, cols : sides of a hardware tile; equal ones where matrices are multiplied.
+        pad : cut sides that these do not divide into the fewest equal pieces that fit, which fill
+            hardware tiles in part. False refuses them.
+
+        Raises
+        ------
+        GraphError : one report of all operators that have no form on such tiles, with the reason.
+        ArgError : a side is out of range.
+
+        Example
+        -------
+        >>> with st.Program("silu", compute_bw=1024) as program:
+        ...     x = st.linear_load(st.spec(64, 64), tile=(32, 64)).flatten(0, 1)
+        ...     out = st.linear_store(x.map(st.fn.silu), "out")
+        >>> small = program.downtile()
+        >>> small.downtiled.stream(x)
+        Stream[2, 2, 4] of Tile[16x16 bf16] <- flatten#1
+        """
+        # The rewrite stands above this module.
+        room = importlib.import_module("stepsim.graph.rewrites.downtile")
+        made: Program = room.downtile(self, rows, cols, pad=pad)
+        return made
+
+    def fingerprint(self) -> str:
+        """SHA-256 over structure: operators, parameters, shapes, types, wiring and defaults."""
+        return self.kept(
+            "fingerprint", lambda: fingerprint.fingerprint(self, fifo_depth=self.fifo_depth)
+        )
+
+    def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What ``make`` makes of a finished program, made once and kept with it under a name.
+
+        It holds for what the user may still state behind the block, depths and assumptions, and for
+        the values that operators have. The last few things are kept.
+        """
+        return self._kept.get(self, name, make) if self.closed else make()
+
+    def to_dot(self) -> str:
+        """Graphviz text."""
+        return draw.to_dot(self)
+
+    def to_graph(
+        self,
+        path: str | Path | None = None,
+        *,
+        generation: str = "B",
+        bindings: Mapping[Any, Any] | None = None,
+        numbers: Mapping[str, Any] | str | Path | None = None,
+        depths: bool = True,
+    ) -> bytes:
+        """The program in the public graph format, also written to ``path`` (``graph.pb``).
+
+        Inferred broadcasts are written as operators, the last ones, so that a reader builds the
+        same network. Selectors and integers are written as ``.npy`` files beside ``path``; without
+        a path they are not, and :func:`load_graph` needs them as ``arrays``. Labels, values of
+        tensors and the number of tiles that a random store holds have no place in the format.
+        Needs ``pip install 'stepsim[graph]'``.
+
+        Parameters
+        ----------
+        generation : ``A`` (2025) or ``B`` (2026).
+        bindings : indices of routings made from a spec.
+        numbers : numbers of operators, types and functions, as of :func:`load_graph`.
+        depths : whether to refuse FIFO depths of streams, which the format cannot say; False leaves
+            them out.
+
+        Raises
+        ------
+        GraphFileError : the format cannot express an operator, type or depth; it is named.
+        LoweringError : the program is still open, or an operator has no unit.
+        OutputError : a file cannot be written.
+        """
+        # The writer wires programs, so it stands above this module.
+        writer = importlib.import_module("stepsim.graph.graph_file.writer")
+        data: bytes = writer.to_graph(
+            self, path, generation=generation, bindings=bindings, numbers=numbers, depths=depths
+        )
+        return data
+
+    def to_mermaid(self) -> str:
+        """Mermaid flowchart text."""
+        return draw.to_mermaid(self)
+
+    def __repr__(self) -> str:
+        return f"<Program '{self.name}': {len(self.operators)} operators>"
+
+    def __str__(self) -> str:
+        return draw.listing(self.metrics())
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        state = self.__dict__.copy()
+        state["_token"] = None
+        state["_kept"] = Kept()
+        return state
+
+
+def check_program(where: str, program: object) -> None:
+    """Refuse what is no program, with ArgError; ``where`` is the function that wants one."""
+    if not isinstance(program, Program):
+        raise ArgError(f"{where}: expected a stepsim Program, found {shown(program)}")

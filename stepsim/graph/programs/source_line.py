@@ -1,0 +1,67 @@
+"""The line of the user's program that makes an operator."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+__all__ = ["location", "source_line", "user_frame", "without_source_lines"]
+
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+
+_ours: set[str] = set()
+"""Files of this package that were met; thousands of frames are looked at."""
+
+_LIBRARIES = (
+    "<frozen",
+    *{sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")},
+)
+
+_UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)
+
+
+@contextmanager
+def without_source_lines() -> Iterator[None]:
+    """Operators made inside have no line of code: a program is the same wherever it is built."""
+    token = _UNLOCATED.set(True)
+    try:
+        yield
+    finally:
+        _UNLOCATED.reset(token)
+
+
+def user_frame() -> tuple[str, int]:
+    """File and line of the first frame outside this package.
+
+    ``("", 0)`` where a library called the package, as on the command line: no line of the user's
+    built the operator then.
+    """
+    if _UNLOCATED.get():
+        return "", 0
+    frame = sys._getframe(1)
+    while (path := frame.f_code.co_filename) in _ours or _is_ours(path):
+        if frame.f_back is None:
+            return "", 0
+        frame = frame.f_back
+    return ("", 0) if path.startswith(_LIBRARIES) else (path, frame.f_lineno)
+
+
+def _is_ours(path: str) -> bool:
+    if not path.startswith(_PACKAGE):
+        return False
+    _ours.add(path)
+    return True
+
+
+def source_line() -> str:
+    """``file:line`` of the user's code; empty if there is none."""
+    return location(*user_frame())
+
+
+def location(path: str, line: int) -> str:
+    """What :func:`user_frame` gives, as ``file:line``; empty if it is none."""
+    return f"{path}:{line}" if path else ""

@@ -1,0 +1,84 @@
+from stepsim.kernels.batch.batches import MEMORY_TAIL as MEMORY_TAIL
+from stepsim.kernels.batch.driver import BatchTotals as BatchTotals, execute_batch as execute_batch
+from stepsim.kernels.build.entry_point import Origin as Origin
+from stepsim.kernels.build.settings import (
+    compiler_versions as compiler_versions,
+    is_jit_disabled as is_jit_disabled,
+)
+from stepsim.kernels.calendar import next_unit as next_unit, pop_unit as pop_unit
+from stepsim.kernels.catalog import KINDS as KINDS, code_of as code_of
+from stepsim.kernels.declaration import UnitKind as UnitKind
+from stepsim.kernels.dram.address import locate as locate
+from stepsim.kernels.dram.channel import commands as commands, forwarded_reads as forwarded_reads
+from stepsim.kernels.dram.table import DramSpec as DramSpec, dram_words as dram_words
+from stepsim.kernels.dram.traffic import (
+    LOG_WORDS as LOG_WORDS,
+    PICKED as PICKED,
+    STREAMS as STREAMS,
+    new_traffic as new_traffic,
+    run_traffic as run_traffic,
+)
+from stepsim.kernels.driver import Execution as Execution, execute as execute, state_of as state_of
+from stepsim.kernels.engine import run as run
+from stepsim.kernels.engines import engine_of as engine_of
+from stepsim.kernels.free_memory import free_bytes as free_bytes
+from stepsim.kernels.functions.records import (
+    RECORD_RESULTS as RECORD_RESULTS,
+    RULE_WORDS as RULE_WORDS,
+    Adopt as Adopt,
+    Side as Side,
+    Valid as Valid,
+    Value as Value,
+    kept_words as kept_words,
+)
+from stepsim.kernels.hardware.buffers import buffer_words as buffer_words
+from stepsim.kernels.hardware.clock import LAYOUT as LAYOUT, run_hardware as run_hardware
+from stepsim.kernels.hardware.layout import (
+    ADDRESS_BITS as ADDRESS_BITS,
+    EVENT_WORDS as EVENT_WORDS,
+    FIFO as FIFO,
+    NEVER as NEVER,
+    Event as Event,
+    Hardware as Hardware,
+    Kind as Kind,
+    Outcome as Outcome,
+    Policy as Policy,
+    reference_number as reference_number,
+    reference_release as reference_release,
+    reference_stop as reference_stop,
+    request_address as request_address,
+    request_port as request_port,
+    request_write as request_write,
+)
+from stepsim.kernels.layout import (
+    CHANNEL as CHANNEL,
+    INFINITY as INFINITY,
+    MAX_TILE_SIDE as MAX_TILE_SIDE,
+    PORT as PORT,
+    SLOT as SLOT,
+    TOKEN as TOKEN,
+    Abort as Abort,
+    Cause as Cause,
+    Payload as Payload,
+    RunState as RunState,
+    Status as Status,
+)
+from stepsim.kernels.memory.declaration import MemoryTable as MemoryTable
+from stepsim.kernels.memory.dispatch import MEMORY_MODELS as MEMORY_MODELS
+from stepsim.kernels.memory.dram_table import (
+    ARBITERS as ARBITERS,
+    DramTiming as DramTiming,
+    FrontEnd as FrontEnd,
+    PortAccess as PortAccess,
+    dram_table as dram_table,
+)
+from stepsim.kernels.recording.journal import (
+    CAUSE_BITS as CAUSE_BITS,
+    LENGTH_SHIFT as LENGTH_SHIFT,
+    MOST_PLACES as MOST_PLACES,
+)
+from stepsim.kernels.recording.recorded import Journal as Journal, run_recorded as run_recorded
+from stepsim.kernels.recording.retiming import TimedWaits as TimedWaits, retime as retime
+from stepsim.kernels.units.merge import EAGER_MERGE as EAGER_MERGE
+from stepsim.kernels.units.routing import REASSEMBLE as REASSEMBLE
+from stepsim.kernels.units.sources import SOURCE as SOURCE

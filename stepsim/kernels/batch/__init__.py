@@ -1,0 +1,1 @@
+"""Many runs of one image in one call of the engine."""

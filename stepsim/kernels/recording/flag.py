@@ -1,0 +1,20 @@
+"""Whether the state of a run has a journal, as kernels ask it.
+
+:mod:`stepsim.kernels.recording.flag_type` tells the compiler, to which the answer is a constant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["is_recording", "journal_of"]
+
+
+def is_recording(state: Any) -> bool:
+    """Whether the run is recorded."""
+    return hasattr(state, "journal")
+
+
+def journal_of(state: Any) -> Any:
+    """The words of the journal; compiled for a run without one, they are nowhere."""
+    return state.journal

@@ -1,0 +1,122 @@
+"""The journal of a run: every wait of every unit, in the order in which they ended.
+
+Units work between two waits, so that the waits alone tell what a unit did at any time. Kernels call
+:func:`note` where a wait moves a clock; only the engine that is compiled for a
+:class:`~stepsim.kernels.layout.RecordedState` contains what it does, for
+:func:`~stepsim.kernels.recording.flag.is_recording` is a constant to the compiler.
+
+An entry is two words: the clock behind the wait; and its length, place and :class:`Cause`. The
+place is the number of a FIFO, or of the unit for an access of the memory: together with the cause
+it tells whose wait it was. What does not fit is in an entry of cause ``EXTRA`` before: the requests
+of an access, and the length of a wait that is written as 0.
+
+On demand the pace of units is noted too: whenever it rises, and why.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepsim.kernels.build.jit import cold, inlined
+from stepsim.kernels.layout import Cause
+from stepsim.kernels.recording.flag import is_recording, journal_of
+
+__all__ = [
+    "CAUSE_BITS", "FILLED", "FIRST", "FULL", "LENGTH_SHIFT", "LONGEST", "MOST_PLACES", "PACES",
+    "WORDS_OF_SLOT", "is_full", "keep_room", "note", "note_access", "note_late", "note_pace",
+]  # fmt: skip
+
+FILLED: Final = 0
+"""Word that counts the words filled, this one and the next included."""
+FULL: Final = 1
+"""Word that says from how many on a unit stops, for another piece of memory."""
+PACES: Final = 2
+"""Word that says whether the pace of units is noted."""
+FIRST: Final = 4
+"""First word of the first entry."""
+
+CAUSE_BITS: Final = 4
+LENGTH_SHIFT: Final = 32
+MOST_PLACES: Final = 1 << (LENGTH_SHIFT - CAUSE_BITS)
+"""FIFOs or units that an image may have to be recorded."""
+LONGEST: Final = (1 << 31) - 1
+"""Longest wait that fits one entry."""
+
+WORDS_OF_SLOT: Final = 28
+"""Words that a step may fill for a slot of a ring, from one look at the journal to the next. A step
+sends at most a token for each, which waits, raises the pace and is late; and takes one that was
+there and, where the unit feeds itself, one that it sent, which wait and raise the pace. An entry is
+two words, and two more where it is long."""
+
+
+@cold
+def _extra(journal, number):
+    at = journal[FILLED]
+    journal[at] = number
+    journal[at + 1] = Cause.EXTRA
+    journal[FILLED] = at + 2
+
+
+@inlined
+def _write(journal, cause, place, end, length):
+    if length > LONGEST:
+        _extra(journal, length)
+        length = 0
+    at = journal[FILLED]
+    journal[at] = end
+    journal[at + 1] = (length << LENGTH_SHIFT) | (place << CAUSE_BITS) | cause
+    journal[FILLED] = at + 2
+
+
+@inlined
+def note(state, cause, place, end, length):
+    """A wait of ``length > 0`` cycles that ended at clock ``end``."""
+    if is_recording(state):
+        _write(journal_of(state), cause, place, end, length)
+
+
+@inlined
+def note_access(state, unit, end, length, requests):
+    """The wait of ``unit`` for an access of so many requests, issued where it began."""
+    if is_recording(state):
+        _extra(journal_of(state), requests)
+        _write(journal_of(state), Cause.MEMORY, unit, end, length)
+
+
+@inlined
+def note_late(state, c, clock, when):
+    """A token was sent at ``clock`` with a time ``when`` in the future; those after the next cycle
+    are noted, for others the stamp tells the clock."""
+    if is_recording(state):
+        if when > clock + 1:
+            _write(journal_of(state), Cause.EMISSION, c, clock, when - clock)
+
+
+@inlined
+def note_pace(state, cause, place, before, after):
+    """The pace of a unit rises, if ``after`` is later than ``before``."""
+    if is_recording(state):
+        if after > before:
+            journal = journal_of(state)
+            if journal[PACES] != 0:
+                _write(journal, cause, place, after, after - before)
+
+
+@inlined
+def is_full(state):
+    """Whether the journal needs another piece of memory before a unit goes on.
+
+    It is asked before every step, and where a ring may have to grow. There is room left for all
+    that a unit may note from one time to the next.
+    """
+    if is_recording(state):
+        journal = journal_of(state)
+        return journal[FILLED] > journal[FULL]
+    return False
+
+
+@inlined
+def keep_room(state, slots):
+    """Rings have so many slots more."""
+    if is_recording(state):
+        journal_of(state)[FULL] -= WORDS_OF_SLOT * slots

@@ -1,0 +1,198 @@
+"""Program + machine + bindings -> unit network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from stepsim.errors import MachineError
+from stepsim.graph import FIFO_DEPTH, Compute, Program, WiredUnit, Wiring, wire
+from stepsim.kernels import (
+    ARBITERS,
+    MEMORY_MODELS,
+    DramSpec,
+    DramTiming,
+    FrontEnd,
+    dram_words,
+    locate,
+)
+from stepsim.lowering.addresses import Place, address_map
+from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
+from stepsim.machine import Machine, Port
+
+__all__ = [
+    "default_depth", "dram_timing", "lower", "network_of", "timing_of", "unit_bandwidth",
+]  # fmt: skip
+
+
+def timing_of(machine: Machine) -> TimingParams:
+    """The numbers of a machine that the timing rules use.
+
+    Raises
+    ------
+    MachineError
+        The engine has no such memory model.
+    """
+    model = machine.hbm.model
+    if model not in MEMORY_MODELS:
+        near = get_close_matches(model, MEMORY_MODELS, 1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        if model == "channel":
+            hint = "; 'channel' is named 'published' now."
+        raise MachineError(
+            f"machine '{machine.name}': hbm.model is '{model}', expected one of "
+            f"{', '.join(MEMORY_MODELS)}{hint} A package adds models under the entry points "
+            "'stepsim.memory_models'"
+        )
+    hbm, dram = machine.hbm, None
+    rate = {
+        "hbm_channels": hbm.channels, "hbm_interval": hbm.interval,
+        "hbm_latency": hbm.latency, "hbm_startup": hbm.startup,
+    }  # fmt: skip
+    if MEMORY_MODELS[model].addressed:
+        dram = dram_timing(machine)
+        rate = _rate_of(dram)
+    return TimingParams(
+        onchip_bytes_per_cycle=machine.onchip.bytes_per_cycle,
+        request_bytes=hbm.request_bytes,
+        closure_slack=machine.closure_slack,
+        memory_model=model,
+        model=machine.model,
+        dram=dram,
+        **rate,
+    )
+
+
+def _rate_of(dram: DramTiming) -> dict[str, int]:
+    """What a DRAM can do at best, as that of channels with a fixed rhythm."""
+    spec, front = dram.spec, dram.front
+    words, size = dram_words(spec, 1), front.request_bytes
+    reached = {
+        int(locate(words, request * size + part * spec.access_bytes))
+        for request in range(spec.channels * spec.columns)
+        for part in range(front.parts)
+    }
+    ratio = Fraction(front.clocks, front.cycles)
+    busy = max(spec.pseudo_rd_rd, spec.group_rd_rd if spec.bank_groups == 1 else 0)
+    accesses = Fraction(len(reached) * spec.pseudo_channels, busy)
+    # A channel has one command in every clock.
+    accesses = min(accesses, Fraction(len(reached))) * ratio
+    rate = min(accesses / front.parts, Fraction(front.width))
+    idle = ceil((1 + spec.bank_act_rd + spec.read_delay) / ratio)
+    return {
+        "hbm_channels": rate.numerator, "hbm_interval": rate.denominator,
+        "hbm_latency": front.request_latency + idle + front.response_latency, "hbm_startup": 0,
+    }  # fmt: skip
+
+
+def dram_timing(machine: Machine) -> DramTiming:
+    """The DRAM of a machine and the path to it.
+
+    Raises
+    ------
+    MachineError
+        Requests are no whole number of accesses of the DRAM.
+    """
+    hbm, port = machine.hbm, machine.hbm.port or Port()
+    assert hbm.dram is not None
+    spec = DramSpec(**hbm.dram.numbers())
+    parts = hbm.request_bytes // spec.access_bytes if port.request == "split" else 1
+    if hbm.request_bytes % spec.access_bytes or parts < 1:
+        raise MachineError(
+            f"machine '{machine.name}': hbm.request_bytes is {hbm.request_bytes}; expected a "
+            f"multiple of {spec.access_bytes}, the bytes of an access of the DRAM"
+        )
+    clocks = machine.dram_clocks_per_cycle
+    front = FrontEnd(
+        request_bytes=hbm.request_bytes,
+        parts=parts,
+        outstanding=port.outstanding,
+        request_latency=port.request_latency,
+        response_latency=port.response_latency,
+        arbiter=ARBITERS.index(hbm.arbiter or "fair"),
+        first=port.first,
+        width=port.requests_per_cycle,
+        head_of_line=port.when_refused == "wait",
+        clocks=clocks.numerator,
+        cycles=clocks.denominator,
+    )
+    return DramTiming(spec, front)
+
+
+def default_depth(
+    program: Program, machine: Machine, fifo_depth: int | None = None
+) -> tuple[int, str]:
+    """Tokens that FIFOs without a depth of their own hold, and who says so.
+
+    The first that states one decides: the call (``fifo_depth``), the machine (``fifo.depth``), the
+    program, else the default of machines.
+
+    Raises
+    ------
+    ArgError
+        ``fifo_depth`` is no int from 1.
+    """
+    if fifo_depth is not None:
+        return FIFO_DEPTH.checked("fifo_depth", fifo_depth), "call"
+    if machine.fifo.depth is not None:
+        return machine.fifo.depth, "machine"
+    if program.fifo_depth is not None:
+        return program.fifo_depth, "program"
+    return machine.fifo_depth, "default"
+
+
+def network_of(
+    wiring: Wiring,
+    machine: Machine,
+    fifo_depth: int | None = None,
+    places: Mapping[str, Place] | None = None,
+) -> Network:
+    """Units and channels with their depths: the stream's own, else that of `default_depth`.
+
+    ``places`` are those of tensors, for a machine whose memory has addresses.
+    """
+    default, _ = default_depth(wiring.program, machine, fifo_depth)
+    timing = timing_of(machine)
+    placed = None
+    if timing.dram is not None:
+        placed = address_map(wiring, machine, timing.dram, places)
+    return Network(
+        units=tuple(
+            UnitSpec(u.name, u.kind, u.inputs, u.outputs, _params(u, machine)) for u in wiring.units
+        ),
+        channels=tuple(ChannelSpec(c.name, c.depth or default) for c in wiring.fifos),
+        timing=timing,
+        accesses={} if placed is None else placed.accesses,
+    )
+
+
+def unit_bandwidth(unit: WiredUnit, machine: Machine) -> int | None:
+    """FLOPs per cycle of a unit that has any, by the machine or else by its program."""
+    operator = unit.operator
+    if not isinstance(operator, Compute) or "bw" not in unit.params:
+        return None
+    stated = None if machine.compute is None else machine.compute.unit_flops_per_cycle
+    own = int(unit.params["bw"])
+    return own if stated is None or not operator.has_flops() else stated
+
+
+def _params(unit: WiredUnit, machine: Machine) -> Mapping[str, Any]:
+    """Parameters of a unit on a machine, which may state compute bandwidths of its own."""
+    bandwidth = unit_bandwidth(unit, machine)
+    if bandwidth is None or bandwidth == unit.params["bw"]:
+        return unit.params
+    return {**unit.params, "bw": bandwidth}
+
+
+def lower(
+    program: Program,
+    machine: Machine,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: int | None = None,
+) -> tuple[Wiring, Network]:
+    """Broadcast insertion, construction order and channel depths of a finished program."""
+    wiring = wire(program, bindings)
+    return wiring, network_of(wiring, machine, fifo_depth)

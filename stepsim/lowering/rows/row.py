@@ -1,0 +1,63 @@
+"""What a row of the registry says of a unit: its kind, and how its parameters are encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepsim.errors import LoweringError
+from stepsim.kernels import UnitKind
+
+if TYPE_CHECKING:
+    from stepsim.lowering.builder import ImageBuilder
+    from stepsim.lowering.network import UnitSpec
+
+__all__ = ["Encoder", "Parameters", "Row", "element_bits", "tile_sides"]
+
+Parameters = Mapping[str, int | list[int]]
+Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one unit of the vocabulary is laid out.
+
+    Attributes
+    ----------
+    kind : declaration of the step function.
+    encode : parameters of the kind by name, a list for a name with a star.
+    inputs : how many inputs, where units of one kind differ.
+    """
+
+    kind: UnitKind
+    encode: Encoder
+    inputs: int | None = None
+
+    def arity(self, side: str) -> int | None:
+        """How many "inputs" or "outputs", None for one or more."""
+        if side == "inputs" and self.inputs is not None:
+            return self.inputs
+        names: tuple[str, ...] = getattr(self.kind, side)
+        return None if any(name.startswith("*") for name in names) else len(names)
+
+
+def element_bits(spec: UnitSpec, width: float) -> int:
+    """Bits of an element that is ``width`` bytes wide: networks speak of bytes, the engine of bits.
+
+    Raises
+    ------
+    LoweringError
+        The width is neither whole bytes up to 1024 nor half a byte.
+    """
+    if width != 0.5 and not (1 <= width <= 1024 and width == int(width)):
+        raise LoweringError(
+            f"{spec.op} '{spec.name}': {width} bytes per element, expected 0.5 or 1..1024"
+        )
+    return int(8 * width)
+
+
+def tile_sides(spec: UnitSpec) -> dict[str, int]:
+    """The parameters of a unit that moves tiles of one size."""
+    rows, cols = spec.params["tile"]
+    return {"rows": int(rows), "cols": int(cols)}

@@ -1,0 +1,156 @@
+"""Rows of units that the public simulator has had since 2026, and of those whose rules it changed.
+
+Where a rule moves a cycle, the model of the machine chooses between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from stepsim.errors import LoweringError
+from stepsim.kernels import INFINITY
+from stepsim.kernels.units import dealing, flatmaps, references, routing, row_filter, shape, shuffle
+from stepsim.lowering.rows.row import Encoder, Parameters, Row
+
+if TYPE_CHECKING:
+    from stepsim.lowering.builder import ImageBuilder
+    from stepsim.lowering.network import UnitSpec
+
+__all__ = ["ROWS_2026"]
+
+
+def _fail(spec: UnitSpec, what: str) -> LoweringError:
+    return LoweringError(f"{spec.op} '{spec.name}': {what}")
+
+
+def _at_least(spec: UnitSpec, name: str, least: int) -> int:
+    number = int(spec.params[name])
+    if number < least:
+        raise _fail(spec, f"{name} is {number}, expected at least {least}")
+    return number
+
+
+def _ports(spec: UnitSpec, side: str, *wanted: int) -> None:
+    """The unit has one of some numbers of inputs or outputs."""
+    found = len(getattr(spec, side))
+    if found not in wanted:
+        raise _fail(spec, f"{found} {side}, expected {' or '.join(map(str, wanted))}")
+
+
+def _costs(spec: UnitSpec, count: int) -> list[int]:
+    costs = [int(cost) for cost in spec.params["switch"]]
+    if len(costs) != count:
+        raise _fail(spec, f"{len(costs)} switch costs, expected {count}")
+    return costs
+
+
+def _plain(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    return {}
+
+
+def _static_reassemble(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    costs = _costs(spec, len(spec.inputs))
+    return {"rank": _at_least(spec, "rank", 0), "switch_cycles": costs}
+
+
+def _partition(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    rank = _at_least(spec, "rank", 0)
+    return {
+        "rank": rank,
+        "write_back": int(spec.params["wb"]),
+        "drops_stops": int(rank == 0 and builder.timing.model == "step-2026"),
+        "switch_cycles": _costs(spec, len(spec.outputs)),
+    }
+
+
+def _repeat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    given = spec.params["f"]
+    factors = [int(f) for f in given] if isinstance(given, list | tuple) else [int(given)]
+    odd = next((f for f in factors if f < 1), None)
+    if odd is not None:
+        raise _fail(spec, f"factor is {odd}, expected at least 1")
+    if prod(factors) >= INFINITY:
+        raise _fail(spec, f"{prod(factors)} copies per token; fewer than 2**62 can be counted")
+    return {
+        "copies": prod(factors),
+        "paced": int(builder.timing.model == "step-2026"),
+        "factor_count": len(factors),
+        "factors": factors,
+    }
+
+
+def _expand_ref(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    return {"inner_dims": int(spec.params["e"]), "whole": int(spec.params.get("whole", False))}
+
+
+def _repeat_ref(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    return {"rank": _at_least(spec, "rank", 0), "new_dims": _at_least(spec, "e", 1)}
+
+
+def _retile(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    by_row = int(spec.params["split_row"])
+    chunk = spec.params.get("chunk")
+    if chunk is not None and int(chunk) < 1:
+        raise _fail(spec, f"chunk is {chunk}, expected at least 1")
+    return {
+        "split_row": by_row,
+        "drop_padding": int(spec.params["filter"]),
+        "chunk": 1 if chunk is None else int(chunk),
+        "upright": int(chunk is not None and not by_row),
+    }
+
+
+def _filter_rows(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    _ports(spec, "inputs", 1, 2)
+    return {}
+
+
+def _shuffle(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+    width = _at_least(spec, "width", 1)
+    return {
+        "rank": _at_least(spec, "rank", 1),
+        "write_back": int(spec.params["wb"]),
+        "buckets": width,
+        "markers": [builder.selector_id(width, (i,)) for i in range(width)],
+    }
+
+
+def _reshape(masks: bool) -> Encoder:
+    def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
+        _ports(spec, "outputs", 2 if masks else 1)
+        params = spec.params
+        pad = params.get("pad")
+        if pad is not None:
+            tile = [pad[0], pad[1], params["bpe"], int(params.get("wb", False)), 0]
+            builder.set_private(spec, "pad", {"tile": tile})
+        if int(params["q"]) < 1:
+            raise _fail(spec, f"chunk is {params['q']}, expected at least 1")
+        return {
+            "dim": int(params["s"]),
+            "chunk": int(params["q"]),
+            "has_pad": int(pad is not None),
+            "input_rank": int(params.get("ri", 0)),
+            "outer": int(params.get("outer", False)),
+        }
+
+    return encode
+
+
+ROWS_2026: Final[Mapping[str, Row]] = {
+    "RepeatStatic": Row(shape.REPEAT, _repeat),
+    "ExpandRef": Row(shape.EXPAND_REF, _expand_ref),
+    "Reshape": Row(shape.RESHAPE, _reshape(masks=False)),
+    "ReshapePadStream": Row(shape.RESHAPE, _reshape(masks=True)),
+    "RetileStreamify": Row(flatmaps.RETILE, _retile),
+    "Partition": Row(routing.PARTITION, _partition),
+    "StaticReassemble": Row(dealing.STATIC_REASSEMBLE, _static_reassemble),
+    "ContextDeinterleave": Row(dealing.DEINTERLEAVE, _plain),
+    "ContextInterleave": Row(dealing.INTERLEAVE, _plain),
+    "PromoteOuter": Row(references.PROMOTE_OUTER, _plain),
+    "RepeatRef": Row(references.REPEAT_REF, _repeat_ref),
+    "TakeLast": Row(references.TAKE_LAST, _plain),
+    "Shuffle": Row(shuffle.SHUFFLE, _shuffle),
+    "FlatmapFilterRowStreamify": Row(row_filter.FILTER_ROWS, _filter_rows),
+}

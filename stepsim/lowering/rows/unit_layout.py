@@ -1,0 +1,74 @@
+"""What all units of one row of the registry have in common, looked up once for a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from stepsim.errors import LoweringError
+from stepsim.kernels import code_of
+from stepsim.lowering.network import UnitSpec
+from stepsim.lowering.rows.registry import REGISTRY
+from stepsim.lowering.rows.row import Row
+
+__all__ = ["UnitLayout", "in_order", "layout_of"]
+
+_MAX_PARAM: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLayout:
+    """A row of the registry, and what follows from it.
+
+    Attributes
+    ----------
+    code : number of the kind.
+    inputs, outputs : how many, None for one or more.
+    parameters : names in order, and whether each may be negative.
+    """
+
+    row: Row
+    code: int
+    inputs: int | None
+    outputs: int | None
+    parameters: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def of(cls, row: Row) -> UnitLayout:
+        """What follows from a row."""
+        names = [parameter.removeprefix("*") for parameter in row.kind.parameters]
+        signed = tuple((name, name in row.kind.signed) for name in names)
+        return cls(row, code_of(row.kind), row.arity("inputs"), row.arity("outputs"), signed)
+
+
+_LAYOUTS: Final = {op: UnitLayout.of(row) for op, row in REGISTRY.items()}
+
+
+def layout_of(spec: UnitSpec) -> UnitLayout:
+    """The layout of a unit. Raises LoweringError for an unknown operator."""
+    try:
+        return _LAYOUTS[spec.op]
+    except KeyError:
+        raise LoweringError(f"unit '{spec.name}': unknown operator {spec.op!r}") from None
+
+
+def in_order(
+    spec: UnitSpec, layout: UnitLayout, values: Mapping[str, int | list[int]]
+) -> list[int]:
+    """The parameters of a unit in the order of its declaration."""
+    numbers: list[int] = []
+    for name, signed in layout.parameters:
+        value = values[name]
+        if type(value) is int and 0 <= value < _MAX_PARAM:
+            numbers.append(value)
+            continue
+        found = [int(v) for v in value] if isinstance(value, list) else [int(value)]
+        if found and min(found) < 0 and not signed:
+            negative = next(number for number in found if number < 0)
+            raise LoweringError(f"{spec.op} '{spec.name}': parameter {negative} is negative")
+        if found and max(max(found), -min(found)) >= _MAX_PARAM:
+            large = next(number for number in found if abs(number) >= _MAX_PARAM)
+            raise LoweringError(f"{spec.op} '{spec.name}': parameter {large} is too large")
+        numbers += found
+    return numbers

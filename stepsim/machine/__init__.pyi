@@ -1,0 +1,32 @@
+from stepsim.machine.compute import Compute as Compute
+from stepsim.machine.costs import Costs as Costs
+from stepsim.machine.device import Device as Device
+from stepsim.machine.dram import MOST_CHANNELS as MOST_CHANNELS, Dram as Dram
+from stepsim.machine.energy import Energy as Energy
+from stepsim.machine.loading import (
+    Family as Family,
+    known_keys as known_keys,
+    list_machines as list_machines,
+    load_description as load_description,
+    load_machine as load_machine,
+    parse_overrides as parse_overrides,
+)
+from stepsim.machine.memory_path import Addresses as Addresses, Port as Port
+from stepsim.machine.model import (
+    DEFAULT_FIFO_DEPTH as DEFAULT_FIFO_DEPTH,
+    Fifo as Fifo,
+    Hbm as Hbm,
+    Machine as Machine,
+    OnChip as OnChip,
+    machine_json_schema as machine_json_schema,
+    milliseconds as milliseconds,
+)
+from stepsim.machine.section import (
+    Section as Section,
+    choice as choice,
+    integer as integer,
+    number as number,
+    optional as optional,
+    setting as setting,
+    text as text,
+)

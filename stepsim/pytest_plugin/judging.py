@@ -1,0 +1,187 @@
+"""Whether a check holds, and if not, what changed, what it did to the run and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stepsim.arguments import counted
+from stepsim.explain import stall_changes
+from stepsim.pytest_plugin.entries import METRICS, Entry
+from stepsim.report import change_text, number_text, settings_changes, stall_rows, text_table
+
+__all__ = ["Tolerance", "Verdict", "judge"]
+
+_MOST_STALLS = 12
+_MOST_DEPTHS = 8
+
+_WORDS = {
+    "cycles": "cycles",
+    "offchip_bytes": "off-chip bytes",
+    "onchip_bytes": "on-chip bytes",
+    "flops": "FLOPs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a metric may be from its baseline: the larger of a share of it and an amount."""
+
+    relative: float
+    absolute: float
+
+    def holds(self, before: int | None, after: int | None) -> bool:
+        """Whether a value is near enough; what is unknown equals only what is unknown."""
+        if before is None or after is None:
+            return before == after
+        apart = abs(after - before)
+        # The quotient is the float nearest to the share, as is 0.29 for 29 of 100; 0.29 * 100 is
+        # less than 29.
+        return apart <= self.absolute or (before > 0 and apart / before <= self.relative)
+
+    def __str__(self) -> str:
+        parts = [f"{self.relative:.4g}"] * bool(self.relative)
+        parts += [f"{self.absolute:,g}"] * bool(self.absolute)
+        return " or ".join(parts) or "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A check beside its baseline.
+
+    Attributes
+    ----------
+    worse, better : metrics beyond their tolerance, those that are incomparable among the worse.
+    """
+
+    before: Entry
+    after: Entry
+    tolerances: Mapping[str, Tolerance]
+    worse: tuple[str, ...]
+    better: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        """``slower than its baseline``, and the like."""
+        if "cycles" in self.worse:
+            return "slower than its baseline"
+        if self.worse:
+            return f"{_listed(self.worse)} changed beyond the baseline"
+        if "cycles" in self.better:
+            return "faster than its baseline"
+        return f"less {_listed(self.better)} than in its baseline"
+
+    @property
+    def model_changed(self) -> bool:
+        """Whether the baseline was recorded with another timing model."""
+        return self.before.model_version != self.after.model_version
+
+    def text(self) -> str:
+        """Numbers, what changed between the two runs, and the stalls that explain it."""
+        return "\n\n".join(
+            part for part in (self._numbers(), self._causes(), self._stalls()) if part
+        )
+
+    def _numbers(self) -> str:
+        rows = []
+        for metric in METRICS:
+            first, second = self.before.metric(metric), self.after.metric(metric)
+            allowed = self.tolerances.get(metric)
+            rows.append(
+                [
+                    _WORDS[metric],
+                    number_text(first),
+                    number_text(second),
+                    change_text(first, second),
+                    "not checked" if allowed is None else str(allowed),
+                ]
+            )
+        return text_table(["", "baseline", "now", "change", "allowed"], rows)
+
+    def _causes(self) -> str:
+        changed, same = [], []
+        for what, told in self._inputs():
+            if told:
+                changed.append(f"{what}: {told}")
+            else:
+                same.append(what)
+        if not changed:
+            return (
+                "what changed: nothing that a run depends on, so the simulator itself did. "
+                "A different timing model with the same MODEL_VERSION is an error of stepsim, "
+                "or of a package that adds to it"
+            )
+        lines = "\n".join(f"  {line}" for line in changed)
+        equal = f"\nthe same as in the baseline: {', '.join(same)}" if same else ""
+        several = "" if len(changed) == 1 or not self.model_changed else _SEPARATE
+        return f"what changed:\n{lines}{equal}{several}"
+
+    def _inputs(self) -> list[tuple[str, str]]:
+        """All that a run depends on, with how it differs, which is empty where it does not."""
+        one, two = self.before, self.after
+        return [
+            ("program", _told(one.program_hash, two.program_hash)),
+            ("bindings", "; ".join(settings_changes(one.bindings, two.bindings))),
+            ("machine", "; ".join(settings_changes(_settings(one), _settings(two)))),
+            ("FIFO depth", "; ".join(_depth_changes(one, two))),
+            ("plugins", "; ".join(settings_changes(one.plugins, two.plugins))),
+            ("timing model", _told(one.model_version, two.model_version, "MODEL_VERSION ")),
+        ]
+
+    def _stalls(self) -> str:
+        changes = stall_changes(self.before.stalls, self.after.stalls)
+        if not changes:
+            return ""
+        names, rows = stall_rows(changes, _MOST_STALLS, ("baseline", "now"))
+        left = len(changes) - len(rows)
+        more = f"\n  and {counted(left, 'smaller change')}" if left else ""
+        return (
+            "where the cycles went (of a lane of each operator on average, own work and accesses "
+            "first):\n"
+            f"{text_table(names, rows)}{more}"
+        )
+
+
+_SEPARATE = (
+    "\nto tell the two apart, check the old program out with this stepsim and record its baselines "
+    "with --update-cycles: what is left then is the program's"
+)
+
+
+def judge(before: Entry, after: Entry, tolerances: Mapping[str, Tolerance]) -> Verdict:
+    """Compare the checked metrics of a run with its baseline."""
+    worse: list[str] = []
+    better: list[str] = []
+    for metric, allowed in tolerances.items():
+        first, second = before.metric(metric), after.metric(metric)
+        if allowed.holds(first, second):
+            continue
+        smaller = first is not None and second is not None and second < first
+        (better if smaller else worse).append(metric)
+    return Verdict(before, after, tolerances, tuple(worse), tuple(better))
+
+
+def _settings(entry: Entry) -> dict[str, object]:
+    """What times depend on: all of the machine but its name."""
+    return {name: value for name, value in entry.machine.items() if name != "name"}
+
+
+def _told(before: object, after: object, prefix: str = "") -> str:
+    return "" if before == after else f"{prefix}{before} -> {after}"
+
+
+def _depth_changes(before: Entry, after: Entry) -> list[str]:
+    """How the depth of all FIFOs and those of single ones differ, the first few of many."""
+    named = [
+        {name: "unbounded" if depth is None else depth for name, depth in one.fifo_depths.items()}
+        for one in (before, after)
+    ]
+    changes = settings_changes(*named)
+    left = len(changes) - _MOST_DEPTHS
+    told = _told(before.fifo_depth, after.fifo_depth)
+    more = [f"and {left:,} more FIFOs"] if left > 0 else []
+    return [*([told] if told else []), *changes[:_MOST_DEPTHS], *more]
+
+
+def _listed(metrics: tuple[str, ...]) -> str:
+    return " and ".join(_WORDS[metric] for metric in metrics)

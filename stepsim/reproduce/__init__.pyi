@@ -1,0 +1,14 @@
+from stepsim.reproduce.figure import countings as countings
+from stepsim.reproduce.figures import FIGURES as FIGURES, points_of as points_of
+from stepsim.reproduce.figures.archived import archived_points as archived_points
+from stepsim.reproduce.inputs import Inputs as Inputs
+from stepsim.reproduce.pages.report import (
+    headline_cells as headline_cells,
+    signed_percent as signed_percent,
+)
+from stepsim.reproduce.pages.validation import write_validation as write_validation
+from stepsim.reproduce.points import Point as Point, Run as Run
+from stepsim.reproduce.pool import Pool as Pool, workers as workers
+from stepsim.reproduce.reproduction import reproduce as reproduce
+from stepsim.reproduce.result import Reproduction as Reproduction
+from stepsim.reproduce.runs import machine_of as machine_of, source_of as source_of

@@ -1,0 +1,1 @@
+"""Reports and pages of what was reproduced."""

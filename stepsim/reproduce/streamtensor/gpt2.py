@@ -1,0 +1,181 @@
+"""GPT-2 medium on the U55C, against tables 4 and 5 of the StreamTensor paper.
+
+Three levels, each simulated: what no design can be faster than; a design of which nothing is
+fitted; a design fitted to the row of 64 tokens alone, which predicts the other rows. The rows are
+smooth in the length (a line and a parabola fit them within 1 %), so the third level checks that
+cycles, clock, layers and requests are put together right, and says little about the paper's design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import exp, fsum, log
+from typing import Final
+
+import numpy as np
+
+from stepsim.design import RequestTimes, model_shape, request_times
+from stepsim.reproduce.streamtensor.block_design import BlockDesign, LaneSplit
+from stepsim.reproduce.streamtensor.published_gpt2 import SYSTEM, published_gpt2
+
+__all__ = [
+    "CALIBRATION_ROW",
+    "MODEL",
+    "Calibrated",
+    "WeightBounds",
+    "calibrated",
+    "design_times",
+    "geometric_mean",
+    "prefill_slope",
+    "ratios",
+    "uncalibrated",
+    "weight_bounds",
+]
+
+MODEL: Final = "gpt2-medium"
+
+CALIBRATION_ROW: Final = (64, 64)
+"""The one row of the tables that anything is fitted to."""
+
+LONGEST: Final = 512
+"""Tokens that a cache is made for: those of the longest request of the tables. Loops of decoding
+have this size, whatever the request is, so that a token takes the same time everywhere."""
+
+NETWORK_LANES: Final = 512
+"""Multipliers of each product of the feed-forward network in the design that is not fitted: 4096 x
+1024 products in the 8.29k cycles that a token of a prompt adds to a block (section 6.3)."""
+
+MULTIPLIERS: Final = 9_024
+"""DSP slices of the device (AMD DS978), each one product of 4 by 8 bits in a cycle."""
+
+_NETWORK = (256, 512, 1024)
+_PROJECTIONS = (128, 256, 512, 1024, 2048)
+_ATTENTION = (32, 64, 128, 256, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightBounds:
+    """What the weights of a token cost at least.
+
+    Attributes
+    ----------
+    weight_bytes : of the matrices of one block that a simulated token loads.
+    least_bytes : without any packing into words.
+    least_ms : of a token, all weights of all layers at the peak of the memory.
+    token_ms : simulated.
+    """
+
+    weight_bytes: int
+    least_bytes: int
+    least_ms: float
+    token_ms: float
+
+
+def uncalibrated(rows: int = 8) -> BlockDesign:
+    """512 multipliers for the network, the others by the heap from those of the device."""
+    return BlockDesign(MODEL, (NETWORK_LANES, MULTIPLIERS), rows=rows, heads="outside")
+
+
+def weight_bounds(design: BlockDesign) -> WeightBounds:
+    """Bytes of weights that one token loads, and the time that the memory takes for them."""
+    graph = design.dataflow("decode", 1, LONGEST - 1)
+    tensors = graph.operators.tensors
+    matrices = {
+        name for name, one in tensors.items() if one.role == "weight" and len(one.shape) == 2
+    }
+    moved = sum(dma.traffic for dma in graph.dmas if dma.tensor in matrices)
+    least = sum(tensors[name].bytes for name in matrices)
+    layers = model_shape(MODEL).layers
+    floor = design.target.milliseconds(layers * least / design.target.peak_bandwidth)
+    assert floor is not None  # the machine has a clock, or simulated times would have none
+    return WeightBounds(moved, least, floor, token_ms(design))
+
+
+def token_ms(design: BlockDesign) -> float:
+    """Time of one token of the output in all layers, in ms."""
+    return model_shape(MODEL).layers * design.milliseconds("decode", 1, LONGEST - 1)
+
+
+def prefill_ms(design: BlockDesign, prompt: int) -> float:
+    """Time of a prompt in all layers, in ms."""
+    return model_shape(MODEL).layers * design.milliseconds("prefill", prompt)
+
+
+def design_times(
+    design: BlockDesign, prompt: int, output: int, overhead_ms: float = 0.0
+) -> RequestTimes:
+    """Times of a request, simulated."""
+    return request_times(
+        prompt, output, lambda n: prefill_ms(design, n), token_ms(design), overhead_ms
+    )
+
+
+def prefill_slope(design: BlockDesign, prompts: Sequence[int] = (32, 64, 128, 256)) -> float:
+    """Linear term of the time of a prompt, per token in ms: as for the published rows."""
+    found = np.polyfit(prompts, [prefill_ms(design, n) for n in prompts], 2)
+    return float(found[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A design fitted to one row.
+
+    Attributes
+    ----------
+    overhead_ms : of a request beside its tokens: what of the time of the output in that row the
+        simulated tokens do not account for.
+    ttft_error : of the time to the first token in that row, as a fraction.
+    tried : designs that were simulated.
+    """
+
+    design: BlockDesign
+    split: LaneSplit
+    overhead_ms: float
+    ttft_error: float
+    tried: int
+
+    def times(self, prompt: int, output: int) -> RequestTimes:
+        """Times of a request as this design predicts them."""
+        return design_times(self.design, prompt, output, self.overhead_ms)
+
+
+@cache
+def calibrated(rows: int = 8) -> Calibrated:
+    """The split of multipliers whose time to the first token is nearest to that of the row.
+
+    Among those whose tokens of output take no longer than the row's; what is left of the row's time
+    is the overhead of a request.
+
+    Parameters
+    ----------
+    rows : tokens of a tile. It is not fitted.
+    """
+    prompt, output = CALIBRATION_ROW
+    known = published_gpt2()[CALIBRATION_ROW][SYSTEM].times
+    decode_ms = output / known.tokens_per_second * 1e3
+    splits = [LaneSplit(*three) for three in product(_NETWORK, _PROJECTIONS, _ATTENTION)]
+    errors = {
+        split: prefill_ms(BlockDesign(MODEL, split, rows=rows, heads="outside"), prompt)
+        / known.ttft_ms
+        - 1
+        for split in splits
+    }
+    for split in sorted(splits, key=lambda one: abs(errors[one])):
+        design = BlockDesign(MODEL, split, rows=rows, heads="outside")
+        overhead = decode_ms - output * token_ms(design)
+        if overhead >= 0:
+            return Calibrated(design, split, overhead, errors[split], len(splits))
+    raise AssertionError("no split leaves time for an overhead")
+
+
+def ratios(ours: RequestTimes, system: str) -> tuple[float, float, float]:
+    """Latency, time to the first token and speed, over those of a published system."""
+    return ours.over(published_gpt2()[ours.prompt, ours.output][system].times)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive numbers."""
+    return exp(fsum(log(value) for value in values) / len(values))

@@ -1,0 +1,59 @@
+from stepsim.results import schemas as schemas
+from stepsim.results.arrays import arrow_table as arrow_table
+from stepsim.results.columns import (
+    COLUMNS as COLUMNS,
+    COUNTED as COUNTED,
+    COUNTINGS as COUNTINGS,
+    ENERGY as ENERGY,
+    ENERGY_OF_UNITS as ENERGY_OF_UNITS,
+    EVERY_MEASURE as EVERY_MEASURE,
+    MEASURES as MEASURES,
+    SCHEMA_VERSION as SCHEMA_VERSION,
+    SPREAD as SPREAD,
+    TAKEN as TAKEN,
+    field as field,
+    schema as schema,
+)
+from stepsim.results.diagnosis import (
+    ENDED as ENDED,
+    Diagnosis as Diagnosis,
+    Failure as Failure,
+    Wait as Wait,
+)
+from stepsim.results.events import (
+    ACCESS as ACCESS,
+    BUFFERED as BUFFERED,
+    WAIT as WAIT,
+    Events as Events,
+    Memory as Memory,
+    records_by as records_by,
+)
+from stepsim.results.occupancy import (
+    OF_FIFOS as OF_FIFOS,
+    OF_UNITS as OF_UNITS,
+    fifo_occupancy as fifo_occupancy,
+    unit_occupancy as unit_occupancy,
+)
+from stepsim.results.places import (
+    Place as Place,
+    operators_of as operators_of,
+    place_of as place_of,
+)
+from stepsim.results.raw_events import write_events as write_events
+from stepsim.results.result import Result as Result, utilization as utilization
+from stepsim.results.schemas import (
+    ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA,
+    FIFOS_SCHEMA as FIFOS_SCHEMA,
+    RUN_SCHEMA as RUN_SCHEMA,
+    STALLS_SCHEMA as STALLS_SCHEMA,
+    UNITS_SCHEMA as UNITS_SCHEMA,
+)
+from stepsim.results.tables import Tables as Tables
+from stepsim.results.writing import (
+    NEEDED as NEEDED,
+    OPTIONAL as OPTIONAL,
+    neighbor as neighbor,
+    run_of as run_of,
+    write_run_tables as write_run_tables,
+    write_tables as write_tables,
+)

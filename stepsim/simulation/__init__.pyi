@@ -1,0 +1,80 @@
+from stepsim.simulation.cases.case import (
+    Case as Case,
+    make_case as make_case,
+    usual_machine as usual_machine,
+)
+from stepsim.simulation.cases.columns import (
+    counting_of as counting_of,
+    describe as describe,
+    parameter_columns as parameter_columns,
+    routing_load as routing_load,
+)
+from stepsim.simulation.ensembles.disturbances import checked_bounds as checked_bounds
+from stepsim.simulation.ensembles.runs import (
+    ensemble as ensemble,
+    ensemble_of as ensemble_of,
+    hardware_ensemble as hardware_ensemble,
+)
+from stepsim.simulation.ensembles.spread import Ensemble as Ensemble, overlap as overlap
+from stepsim.simulation.ensembles.tile_disturbances import TILE as TILE
+from stepsim.simulation.hardware_level.case import HardwareCase as HardwareCase
+from stepsim.simulation.many.batches import (
+    THREADS as THREADS,
+    ManyRuns as ManyRuns,
+    run_all as run_all,
+    usable_cpus as usable_cpus,
+)
+from stepsim.simulation.many.depth_runs import DepthRuns as DepthRuns, run_depths as run_depths
+from stepsim.simulation.many.table import simulate_many as simulate_many
+from stepsim.simulation.many.tables import run_units as run_units
+from stepsim.simulation.outcome.collect import MEMORY_TAIL as MEMORY_TAIL, last_unit as last_unit
+from stepsim.simulation.outcome.energy_and_fit import excess_of as excess_of
+from stepsim.simulation.outcome.lone_access import (
+    access_parts as access_parts,
+    lone_access as lone_access,
+)
+from stepsim.simulation.outcome.totals import Totals as Totals
+from stepsim.simulation.recording.record import (
+    Cause as Cause,
+    Record as Record,
+    record_of as record_of,
+)
+from stepsim.simulation.recording.token_bytes import largest_tokens as largest_tokens
+from stepsim.simulation.running.changes import (
+    depth_of as depth_of,
+    with_named_depths as with_named_depths,
+)
+from stepsim.simulation.running.fifo_file import (
+    depths_text as depths_text,
+    machine_hash as machine_hash,
+    write_depths as write_depths,
+)
+from stepsim.simulation.running.image_run import ImageRun as ImageRun, run_image as run_image
+from stepsim.simulation.running.limits import Limits as Limits, Progress as Progress
+from stepsim.simulation.running.prepared import (
+    FifoDepth as FifoDepth,
+    Prepared as Prepared,
+    check_limits as check_limits,
+)
+from stepsim.simulation.running.preparing import (
+    as_prepared as as_prepared,
+    kept_prepared as kept_prepared,
+    prepare as prepare,
+)
+from stepsim.simulation.running.provenance import engine_plugins as engine_plugins
+from stepsim.simulation.running.simulating import (
+    simulate as simulate,
+    simulate_network as simulate_network,
+)
+from stepsim.simulation.running.values import run_functional as run_functional
+from stepsim.simulation.running.variants import (
+    Variant as Variant,
+    checked_variants as checked_variants,
+    variant_runs as variant_runs,
+)
+from stepsim.simulation.running.warm_up import (
+    engine_in_use as engine_in_use,
+    ensure_compiled as ensure_compiled,
+    warm_up as warm_up,
+    warm_up_recorded as warm_up_recorded,
+)

@@ -1,0 +1,1 @@
+"""Workloads on data and machines, run and measured."""

@@ -1,0 +1,100 @@
+"""What a run of a workload was, by column: parameters, data, machine, and how they are counted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, WorkloadError
+from stepsim.machine import Machine
+from stepsim.results import COLUMNS, COUNTINGS, TAKEN, field
+from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fields_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["counting_of", "describe", "parameter_columns", "routing_load"]
+
+_SHARED = ("model", "batch")
+"""Columns that a parameter may fill in."""
+
+
+def counting_of(given: str | None, config: str | None) -> str:
+    """How bytes and FLOPs are counted: as given, else as published with published settings.
+
+    Raises
+    ------
+    ArgError : there is no such counting.
+    """
+    if given is not None and not (isinstance(given, str) and given in COUNTINGS):
+        raise ArgError(f"counting: expected one of {', '.join(COUNTINGS)}, found {shown(given)}")
+    return given or ("published" if config == "published" else "executed")
+
+
+def parameter_columns(workload: type[Workload]) -> dict[str, pa.Field]:
+    """Columns of the parameters of a workload, by name; advice behind a semicolon is left out.
+
+    Raises
+    ------
+    WorkloadError : a parameter has the name of another column of runs.
+    """
+    found: dict[str, pa.Field] = {}
+    for name, parameter in fields_of(workload).items():
+        known, param = COLUMNS[name] if name in TAKEN else None, parameter.param
+        own = field(name, parameter.column_type, param.unit, _definition(parameter, workload))
+        if known is None:
+            found[name] = own
+        elif name in _SHARED and known.type == own.type:
+            found[name] = known
+        else:
+            raise WorkloadError(
+                f"{workload.name}: parameter {name} has the name of a column of results "
+                f"({known.metadata[b'definition'].decode()}); choose another name"
+            )
+    return found
+
+
+def _definition(parameter: Field, workload: type[Workload]) -> str:
+    return parameter.param.help.partition(";")[0] or f"parameter of {workload.name}"
+
+
+def describe(
+    source: Source, resolved: Resolved[Workload], machine: Machine, counting: str, data: Data | None
+) -> dict[str, Any]:
+    """What is run, by column; what is nested stands as JSON text."""
+    values = resolved.workload.columns()
+    return {
+        "workload": source.text,
+        "workload_digest": source.digest,
+        "parameters": json.dumps(values, sort_keys=True),
+        "origins": json.dumps(dict(resolved.origins), sort_keys=True),
+        "model_json": _model(resolved.workload),
+        "config": resolved.config,
+        "counting": counting,
+        "machine": machine.name,
+        "machine_json": json.dumps(machine.to_dict(), sort_keys=True),
+        "batch": data.rows if data is not None and resolved.workload.inputs else None,
+        **({} if data is None else routing_load(data)),
+        **values,
+    }
+
+
+def _model(workload: Workload) -> str | None:
+    """The model that a workload has, as it was read."""
+    models = {
+        name: value.to_dict()
+        for name, value in workload.values().items()
+        if isinstance(value, Model)
+    }
+    return json.dumps(models, sort_keys=True) if models else None
+
+
+def routing_load(data: Data) -> dict[str, int]:
+    """How the rows of a routing spread over the experts, by column."""
+    if data.routing is None:
+        return {}
+    loads = np.bincount(data.routing.ravel())
+    return {"active_experts": int((loads > 0).sum()), "max_load": int(loads.max())}

@@ -1,0 +1,1 @@
+"""Disturbed runs: how far a number of cycles can be trusted."""

@@ -1,0 +1,168 @@
+"""What disturbed runs of a program came to: the spread of its cycles, see `ensembles`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepsim.simulation.ensembles.disturbances import Bounds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Ensemble", "overlap"]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Cycles of a program and of disturbed runs of it.
+
+    Attributes
+    ----------
+    program, machine : names.
+    nominal : cycles of the run that is not disturbed; it is no member.
+    cycles : of every member, by its number; None where it did not come to its end.
+    statuses : how every member ended: "ok" (also where the program does not fit the machine),
+        "deadlock", "failed" or "limit".
+    seed : that the members were drawn by.
+    bounds : least and largest change by what was disturbed.
+    about : what was disturbed, in words, by its name.
+    """
+
+    program: str
+    machine: str
+    nominal: int
+    cycles: tuple[int | None, ...]
+    statuses: tuple[str, ...]
+    seed: int
+    bounds: Mapping[str, Bounds]
+    about: Mapping[str, str]
+
+    @cached_property
+    def _ended(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array([one for one in self.cycles if one is not None], np.int64)
+
+    def percentile(self, share: float) -> float | None:
+        """Cycles below which ``share`` percent of the members lie, interpolated between members.
+
+        None where no member came to its end.
+        """
+        return float(np.percentile(self._ended, share)) if len(self._ended) else None
+
+    @property
+    def median(self) -> float | None:
+        """Median cycles of the members."""
+        return self.percentile(50)
+
+    @property
+    def p5(self) -> float | None:
+        """5th percentile of their cycles."""
+        return self.percentile(5)
+
+    @property
+    def p95(self) -> float | None:
+        """95th percentile of their cycles."""
+        return self.percentile(95)
+
+    @property
+    def least(self) -> int | None:
+        """Cycles of the shortest member."""
+        return int(self._ended.min()) if len(self._ended) else None
+
+    @property
+    def most(self) -> int | None:
+        """Cycles of the longest member."""
+        return int(self._ended.max()) if len(self._ended) else None
+
+    @property
+    def spread(self) -> float | None:
+        """What lies between p5 and p95, as a share of the median."""
+        if self.p5 is None or self.p95 is None or not self.median:
+            return None
+        return (self.p95 - self.p5) / self.median
+
+    @property
+    def lost(self) -> int:
+        """Members that did not come to their end."""
+        return len(self.cycles) - len(self._ended)
+
+    def columns(self) -> dict[str, float | None]:
+        """The measures of runs with an ensemble."""
+        return {"cycles_p5": self.p5, "cycles_median": self.median, "cycles_p95": self.p95}
+
+    def and_then(self, last: Ensemble) -> Ensemble:
+        """Of programs that run one after another: members by their number, with those of the last.
+
+        The first program that did not come to its end gives a member its status.
+        """
+        pairs = zip(self.cycles, last.cycles, strict=True)
+        ended = zip(self.statuses, last.statuses, strict=True)
+        return replace(
+            last,
+            nominal=self.nominal + last.nominal,
+            cycles=tuple(None if a is None or b is None else a + b for a, b in pairs),
+            statuses=tuple(b if a == "ok" else a for a, b in ended),
+            bounds={**self.bounds, **last.bounds},
+            about={**self.about, **last.about},
+        )
+
+    def is_within(self, other: Ensemble) -> bool:
+        """Whether the difference to another is within the noise: their p5 to p95 overlap."""
+        return overlap(self.p5, self.p95, other.p5, other.p95)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values for JSON."""
+        return {
+            "nominal": self.nominal,
+            "median": self.median,
+            "p5": self.p5,
+            "p95": self.p95,
+            "least": self.least,
+            "most": self.most,
+            "cycles": list(self.cycles),
+            "statuses": list(self.statuses),
+            "seed": self.seed,
+            "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """One row for each member: its number, how it ended, and its cycles."""
+        import pyarrow as pa
+
+        from stepsim.results import field, schema
+
+        form = schema(
+            "ensemble",
+            [field("member", "int64", "", "number of the member, from 0"), "status", "cycles"],
+            ["member", "status"],
+        )
+        columns = [range(len(self.cycles)), self.statuses, self.cycles]
+        arrays = [pa.array(list(one), each.type) for one, each in zip(columns, form, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=form)
+
+    def __str__(self) -> str:
+        bounds = ", ".join(
+            f"{name} {low:+d}..{high:+d}" for name, (low, high) in self.bounds.items()
+        )
+        count = len(self.cycles)
+        if self.median is None:
+            return f"none of {count} disturbed runs ({bounds}; seed {self.seed}) came to its end"
+        lost = f"; {self.lost} did not come to their end" if self.lost else ""
+        return (
+            f"{count} disturbed runs ({bounds}; seed {self.seed}): median {self.median:,.0f} "
+            f"cycles, p5 {self.p5:,.0f}, p95 {self.p95:,.0f}, from {self.least:,} to "
+            f"{self.most:,}; nominal {self.nominal:,}{lost}"
+        )
+
+    __repr__ = __str__
+
+
+def overlap(p5: float | None, p95: float | None, low: float | None, high: float | None) -> bool:
+    """Whether two ranges from p5 to p95 overlap; False where one is not known."""
+    if p5 is None or p95 is None or low is None or high is None:
+        return False
+    return p5 <= high and low <= p95

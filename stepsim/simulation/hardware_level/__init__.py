@@ -1,0 +1,1 @@
+"""Workloads at the level of hardware units."""

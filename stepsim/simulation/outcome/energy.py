@@ -1,0 +1,272 @@
+"""What a run takes in energy, by unit and in all, on a machine with a table of energies.
+
+Imported for such machines only. Everything is counted from the final records of the engine, so that
+no run takes longer for it; tiles whose size the run decides are kept, to be measured.
+
+What counts:
+
+* off chip: requests of the unit x request size x pJ per byte;
+* on chip, written: tiles that loads and functions with ``write_back`` put there, and those that go
+  into buffers; read: those that come out of buffers, and those that lie on chip when a function or
+  a store takes them, once each time;
+* FIFOs: the payload of every token that is sent, in and out; references to buffers have none;
+* compute: FLOPs executed, padding included, x pJ of the widest element type of the operands;
+* static: W x length of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.dtypes import DType, packed_bytes
+from stepsim.errors import MachineError
+from stepsim.graph import (
+    Buffer,
+    Compute,
+    ElementType,
+    IndexSelector,
+    LinearLoad,
+    LinearStore,
+    MultiHot,
+    RandomLoad,
+    RandomStore,
+    Tile,
+    TupleType,
+    Wiring,
+)
+from stepsim.kernels import Payload
+from stepsim.results import ENERGY_OF_UNITS
+from stepsim.simulation.recording.token_bytes import token_sizes
+
+if TYPE_CHECKING:
+    from stepsim.kernels import Execution
+    from stepsim.machine import Energy, Machine
+    from stepsim.simulation.running.prepared import Prepared
+
+__all__ = ["EnergyAccount", "EnergyTotals", "UnitEnergy"]
+
+_PICO = 1e-12
+
+
+class EnergyTotals(NamedTuple):
+    """Joules of a run. ``total`` is the correctly rounded sum over all units, and static."""
+
+    total: float
+    offchip: float
+    onchip: float
+    fifo: float
+    compute: float
+    static: float
+
+    def columns(self, seconds: float | None) -> dict[str, float | None]:
+        """The measures of a run that lasts so long."""
+        return {
+            "energy_joules": self.total,
+            "energy_offchip_joules": self.offchip,
+            "energy_onchip_joules": self.onchip,
+            "energy_fifo_joules": self.fifo,
+            "energy_compute_joules": self.compute,
+            "energy_static_joules": self.static,
+            "edp": None if seconds is None else self.total * seconds,
+        }
+
+    def and_also(self, other: EnergyTotals) -> EnergyTotals:
+        """Of two runs, one after another."""
+        return EnergyTotals._make(math.fsum(pair) for pair in zip(self, other, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEnergy:
+    """Joules by unit ``[units]``, and what is drawn whatever happens."""
+
+    offchip: NDArray[np.float64]
+    onchip: NDArray[np.float64]
+    fifo: NDArray[np.float64]
+    compute: NDArray[np.float64]
+    static: float
+
+    @property
+    def by_unit(self) -> NDArray[np.float64]:
+        """What every unit takes."""
+        return self.offchip + self.onchip + self.fifo + self.compute
+
+    def totals(self) -> EnergyTotals:
+        """Sums over the units."""
+        return EnergyTotals(
+            # Correctly rounded, so that any exact sum of the column of units gives the same.
+            total=math.fsum([*self.by_unit.tolist(), self.static]),
+            offchip=math.fsum(self.offchip.tolist()),
+            onchip=math.fsum(self.onchip.tolist()),
+            fifo=math.fsum(self.fifo.tolist()),
+            compute=math.fsum(self.compute.tolist()),
+            static=self.static,
+        )
+
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """Columns of the table of units."""
+        parts = (self.by_unit, self.offchip, self.onchip, self.fifo, self.compute)
+        return dict(zip(ENERGY_OF_UNITS, parts, strict=True))
+
+
+class EnergyAccount:
+    """Counts the energy of runs of a prepared program.
+
+    Attributes
+    ----------
+    keep : FIFOs whose tokens the execution has to keep, as their size is that of the run; True
+        for everything.
+
+    Raises
+    ------
+    MachineError : the table has no entry for an element type that an operator computes with.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        assert prepared.machine.energy is not None
+        self._machine: Machine = prepared.machine
+        self._table: Energy = prepared.machine.energy
+        self._request_bytes = prepared.timing.request_bytes
+        wiring = prepared.wiring
+        self._count = len(wiring.units)
+        self._producer = np.zeros(len(wiring.fifos), np.int64)
+        self._consumer = np.zeros(len(wiring.fifos), np.int64)
+        for number, unit in enumerate(wiring.units):
+            self._producer[list(unit.outputs)] = number
+            self._consumer[list(unit.inputs)] = number
+        self._flop = np.array([self._flop_pj(unit) for unit in wiring.units], np.float64)
+        sizes = [_token_bytes(fifo.stream.type) for fifo in wiring.fifos]
+        self._bytes = np.array([0 if size is None else size for size in sizes], np.int64)
+        self._measured = tuple(fifo for fifo, size in enumerate(sizes) if size is None)
+        tuples = any(isinstance(wiring.fifos[one].stream.type, TupleType) for one in self._measured)
+        # The members of tuples are in no FIFO, and stay where everything is kept.
+        self.keep = True if tuples else frozenset(self._measured)
+        self._places(wiring)
+
+    def _flop_pj(self, unit: Any) -> float:
+        """pJ of a FLOP of a unit; 0 for one that has none."""
+        operator = unit.operator
+        if not isinstance(operator, Compute) or not operator.has_flops():
+            return 0.0
+        element = _widest(operator.operands())
+        found = self._table.flop_pj(element.text)
+        if found is None:
+            where = f" ({unit.source})" if unit.source else ""
+            key = f"energy.flop_pj_{element.text}"
+            fix = f"add {key} to the table"
+            if not element.is_arithmetic:
+                fix = "compute with another type, for which the table has an entry"
+            raise MachineError(
+                f"machine '{self._machine.name}', energy: no entry for FLOPs on elements of type "
+                f"{element.text}, with which operator '{unit.name}' computes{where}; {fix}"
+            )
+        return found
+
+    def _places(self, wiring: Wiring) -> None:
+        """Which FIFOs stand for what is written to and read from on-chip memory."""
+        count = len(wiring.fifos)
+        self._written_sent, self._written_taken = np.zeros((2, count), np.bool_)
+        self._read_sent, self._read_taken = np.zeros((2, count), np.bool_)
+        lies = _lies_on_chip(wiring)
+        for unit in wiring.units:
+            into, out = list(unit.inputs), list(unit.outputs)
+            if _puts_on_chip(unit.operator):
+                self._written_sent[out] = True
+            makes, takes = _buffers(wiring, out), _buffers(wiring, into)
+            if makes and not takes:
+                self._written_taken[into] = True
+            if takes and not makes:
+                self._read_sent[out] = True
+            if isinstance(unit.operator, Compute | LinearStore | RandomStore):
+                self._read_taken[into] = lies[into]
+
+    def of(self, execution: Execution, cycles: int) -> UnitEnergy:
+        """The energy of a run, from the final records of the engine.
+
+        Parameters
+        ----------
+        cycles : length of the run.
+        """
+        table, units, channels = self._table, execution.units, execution.channels
+        sent, taken = self._bytes * channels["sent"], self._bytes * channels["removed"]
+        for fifo in self._measured:
+            sizes = _sizes(execution, fifo)
+            sent[fifo] = sizes.sum()
+            taken[fifo] = sizes[: int(channels["removed"][fifo])].sum()
+
+        def added(unit: NDArray[np.int64], amounts: NDArray[np.int64]) -> NDArray[np.float64]:
+            # Whole numbers of bytes below 2**53, so that the sums are exact.
+            return np.bincount(unit, amounts, self._count).astype(np.float64)
+
+        written = added(self._producer, sent * self._written_sent)
+        written += added(self._consumer, taken * self._written_taken)
+        read = added(self._producer, sent * self._read_sent)
+        read += added(self._consumer, taken * self._read_taken)
+        bus = units["requests"] * self._request_bytes
+        onchip = written * table.onchip_write_pj_per_byte + read * table.onchip_read_pj_per_byte
+        milliseconds = self._machine.milliseconds(cycles)
+        seconds = 0.0 if milliseconds is None else milliseconds / 1e3
+        return UnitEnergy(
+            bus * (table.offchip_pj_per_byte * _PICO),
+            onchip * _PICO,
+            added(self._producer, sent) * (table.fifo_pj_per_byte * _PICO),
+            units["flops"] * (self._flop * _PICO),
+            table.static_watts * seconds,
+        )
+
+
+def _sizes(execution: Execution, fifo: int) -> NDArray[np.int64]:
+    """Payload of every token of a FIFO that kept them; that of tuples is their members'."""
+    record = execution.channels[fifo]
+    begin = int(record["start"])
+    tokens = execution.slots[begin : begin + int(record["sent"])]
+    return token_sizes(execution.slots, tokens, (Payload.TUPLE,))
+
+
+def _puts_on_chip(operator: Any) -> bool:
+    """Whether the tiles that it makes lie in on-chip memory, from which they are loaded."""
+    loads = isinstance(operator, LinearLoad | RandomLoad)
+    return loads or bool(getattr(operator, "write_back", False))
+
+
+def _buffers(wiring: Wiring, fifos: list[int]) -> bool:
+    return any(isinstance(wiring.fifos[fifo].stream.type, Buffer) for fifo in fifos)
+
+
+def _lies_on_chip(wiring: Wiring) -> NDArray[np.bool_]:
+    """FIFOs whose tiles lie in on-chip memory: of what puts them there, and moves them on."""
+    lies = np.zeros(len(wiring.fifos), np.bool_)
+    passing = []
+    for unit in wiring.units:
+        if _puts_on_chip(unit.operator):
+            lies[list(unit.outputs)] = True
+        elif not isinstance(unit.operator, Compute) and not _buffers(wiring, list(unit.inputs)):
+            passing.append((list(unit.inputs), list(unit.outputs)))
+    found = -1
+    while found != (found := int(lies.sum())):
+        for into, out in passing:
+            lies[out] |= bool(lies[into].any())
+    return lies
+
+
+def _widest(operands: list[Tile]) -> DType:
+    """The element type that operands are brought to; of equally wide ones the first."""
+    return max((tile.dtype for tile in operands), key=lambda dtype: dtype.bits)
+
+
+def _token_bytes(element: ElementType) -> int | None:
+    """Payload of a token; None where the run decides it."""
+    if isinstance(element, Tile):
+        if not element.is_static:
+            return None
+        return packed_bytes(int(element.rows) * int(element.cols), element.dtype.bits)
+    if isinstance(element, TupleType):
+        parts = [_token_bytes(part) for part in element.parts]
+        known = [size for size in parts if size is not None]
+        return sum(known) if len(known) == len(parts) else None
+    # A byte for each flag; references and acknowledgments have no payload.
+    return element.width if isinstance(element, MultiHot | IndexSelector) else 0

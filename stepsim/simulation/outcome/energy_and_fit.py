@@ -1,0 +1,97 @@
+"""What is told of a run beside its times: its energy, and whether the program fits the machine.
+
+Both are looked at only where the machine has a table of energies or states a capacity; what does so
+is imported then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from stepsim.graph import Bindings
+from stepsim.kernels import Execution
+from stepsim.machine import Machine
+from stepsim.results import Diagnosis
+from stepsim.simulation.outcome.totals import Totals
+
+if TYPE_CHECKING:
+    from stepsim.simulation.outcome.energy import EnergyAccount
+    from stepsim.simulation.outcome.fit import Fit
+    from stepsim.simulation.running.prepared import Prepared
+
+__all__ = ["energy_account", "excess_of", "fit_of", "is_limited", "kept_fifos", "with_accounts"]
+
+
+def energy_account(prepared: Prepared) -> EnergyAccount | None:
+    """What counts the energy of runs; None where the machine has no table of energies.
+
+    Raises
+    ------
+    MachineError
+        The table has no entry for an element type that an operator computes with.
+    """
+    if prepared.machine.energy is None:
+        return None
+    from stepsim.simulation.outcome.energy import EnergyAccount
+
+    return EnergyAccount(prepared)
+
+
+def is_limited(machine: Machine) -> bool:
+    """Whether a machine states what programs must fit."""
+    compute = machine.compute
+    stated = compute is not None and compute.flops_per_cycle is not None
+    return stated or machine.onchip.capacity_bytes is not None
+
+
+def fit_of(prepared: Prepared) -> Fit | None:
+    """What compares the program with its machine; None where that states no capacity."""
+    if not is_limited(prepared.machine):
+        return None
+    from stepsim.simulation.outcome.fit import Fit
+
+    return Fit(prepared)
+
+
+def kept_fifos(prepared: Prepared) -> Collection[int] | Literal[True]:
+    """FIFOs whose tokens runs keep, for assumptions and energy; True for everything."""
+    energy = prepared.energy
+    if energy is None or not energy.keep:
+        return prepared.keep
+    return True if energy.keep is True else prepared.keep | energy.keep
+
+
+def excess_of(prepared: Prepared, indices: Bindings) -> str:
+    """What of the program does not fit the machine, in a sentence; empty where all does."""
+    over = () if prepared.fit is None else prepared.fit.excess({**prepared.sizes, **indices})
+    if not over:
+        return ""
+    return (
+        f"program '{prepared.program.name}' does not fit machine '{prepared.machine.name}': "
+        + "; ".join(map(str, over))
+    )
+
+
+def with_accounts(
+    prepared: Prepared,
+    totals: Totals,
+    diagnosis: Diagnosis | None,
+    execution: Execution,
+    indices: Bindings,
+) -> tuple[Totals, Diagnosis | None]:
+    """The verdict on a run with its energy.
+
+    One that went well gets the status infeasible where the program does not fit the machine.
+    """
+    if prepared.energy is not None:
+        units = prepared.energy.of(execution, totals.cycles)
+        totals = replace(totals, energy=units.totals(), unit_energy=units)
+    if diagnosis is not None or prepared.fit is None:
+        return totals, diagnosis
+    summary = excess_of(prepared, indices)
+    if not summary:
+        return totals, None
+    diagnosis = Diagnosis("infeasible", summary)
+    return replace(totals, status=diagnosis.status, reason=summary), diagnosis

@@ -1,0 +1,178 @@
+"""Whether a program fits its machine: on-chip memory and compute bandwidth, by region where placed.
+
+Imported for machines that state a capacity. On-chip memory is what the operators of the program
+need, the column ``onchip_bytes`` of executed counting: FIFOs do not count. Compute bandwidth is
+that of the column ``allocated_flops_per_cycle``, with what a machine or a change makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepsim.arguments import is_whole, shown
+from stepsim.errors import ArgError, did_you_mean
+from stepsim.graph import allocates_compute, number_of, substitution, unit_name
+from stepsim.lowering import compute_bandwidths
+
+if TYPE_CHECKING:
+    from stepsim.graph import Bindings
+    from stepsim.simulation.running.prepared import Prepared
+
+__all__ = ["Excess", "Fit", "checked_regions"]
+
+_NAMED = 3
+"""Largest contributors that a message names."""
+
+ONCHIP, COMPUTE = "onchip.capacity_bytes", "compute.flops_per_cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A resource of a machine that a program needs more of than there is.
+
+    Attributes
+    ----------
+    resource : key of the machine.
+    needed, available : bytes, or FLOPs per cycle.
+    region : number of the die or region; None for the machine in all.
+    largest : the operators that need most, with how much.
+    """
+
+    resource: str
+    needed: int
+    available: int
+    region: int | None
+    largest: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        unit = "bytes of on-chip memory"
+        if self.resource == COMPUTE:
+            unit = "FLOPs per cycle of compute bandwidth"
+        where, share = "", ""
+        if self.region is not None:
+            where, share = f" in region {self.region}", ", an even share of it"
+        named = ", ".join(f"{name} ({amount:,})" for name, amount in self.largest)
+        return (
+            f"it needs {self.needed:,} {unit}{where} and the machine has {self.available:,} "
+            f"({self.resource}{share}); the largest are {named}"
+        )
+
+
+class Fit:
+    """Compares what a prepared program needs with what its machine has."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._machine = prepared.machine
+
+    def excess(self, symbols: Mapping[Any, Any] | Bindings) -> tuple[Excess, ...]:
+        """What does not fit for these values of the program's symbols; empty where all does."""
+        found: list[Excess] = []
+        compute = self._machine.compute
+        if compute is not None and compute.flops_per_cycle is not None:
+            found += self._over(COMPUTE, self._bandwidths, compute.flops_per_cycle)
+        if self._machine.onchip.capacity_bytes is not None:
+            held = self._held(symbols)
+            if held is not None:
+                found += self._over(ONCHIP, held, self._machine.onchip.capacity_bytes)
+        return tuple(found)
+
+    def unknown(self, symbols: Mapping[Any, Any] | Bindings) -> str:
+        """What cannot be told before a run, in a sentence; empty where everything can."""
+        if self._machine.onchip.capacity_bytes is None or self._held(symbols) is not None:
+            return ""
+        return (
+            f"on-chip memory of '{self._prepared.program.name}' depends on sizes that only the run "
+            "decides, so that it is not compared with onchip.capacity_bytes"
+        )
+
+    def _over(self, resource: str, amounts: Mapping[str, int], most: int) -> Iterable[Excess]:
+        regions = self._machine.regions
+        placed = self._prepared.regions
+        groups: dict[int | None, Mapping[str, int]] = {None: amounts}
+        if regions > 1:
+            for region in sorted(set(placed.values())):
+                groups[region] = {
+                    name: amount for name, amount in amounts.items() if placed.get(name) == region
+                }
+        for place, own in groups.items():
+            room = most if place is None else most // regions
+            needed = sum(own.values())
+            if needed > room:
+                order = sorted(own.items(), key=lambda one: (-one[1], one[0]))
+                yield Excess(resource, needed, room, place, tuple(order[:_NAMED]))
+
+    @cached_property
+    def _bandwidths(self) -> dict[str, int]:
+        """FLOPs per cycle of every operator that is counted as compute, as the image has them."""
+        units = self._prepared.wiring.units
+        present = compute_bandwidths(self._prepared.template.first)
+        return {
+            units[number].name: bandwidth
+            for number, bandwidth in present.items()
+            if (operator := units[number].operator) is not None and allocates_compute(operator)
+        }
+
+    @cached_property
+    def _sizes(self) -> dict[str, Any]:
+        """On-chip bytes of every operator that needs some, as numbers or formulas."""
+        rows = self._prepared.program.metrics(counting="executed").table()
+        return {unit_name(row.operator): row.sizes[1] for row in rows if row.sizes[1] != 0}
+
+    def _held(self, symbols: Mapping[Any, Any] | Bindings) -> dict[str, int] | None:
+        """Bytes by operator; None where sizes are not known."""
+        sizes = self._sizes
+        if all(isinstance(size, int) for size in sizes.values()):
+            return sizes
+        table = substitution(self._prepared.program, symbols)
+        used = {s for size in sizes.values() if not isinstance(size, int) for s in size.symbols()}
+        if not used <= table.keys():
+            return None
+        return {name: number_of(size, table) for name, size in sizes.items()}
+
+
+def checked_regions(prepared: Prepared, regions: object) -> dict[str, int]:
+    """Numbers of regions by operator; a name that ends with ``*`` stands for all that begin so.
+
+    Raises
+    ------
+    ArgError
+        It is no mapping, a name fits no operator, a number is not one of the machine's regions, or
+        the machine has none.
+    """
+    where = f"program '{prepared.program.name}', regions"
+    if not isinstance(regions, Mapping):
+        raise ArgError(
+            f"{where} must be a mapping from names of operators to numbers of regions, found "
+            f"{shown(regions)}"
+        )
+    count = prepared.machine.regions
+    if count == 1:
+        raise ArgError(
+            f"{where}: machine '{prepared.machine.name}' has no regions, so that they have no "
+            "effect; state compute.regions or device.dies, or leave them out"
+        )
+    names = [unit.name for unit in prepared.wiring.units]
+    found: dict[str, int] = {}
+    for name, region in regions.items():
+        if not (is_whole(region) and 0 <= region < count):
+            raise ArgError(
+                f"{where}[{shown(name)}] must be a number from 0 to {count - 1}, one of the "
+                f"{count} regions of machine '{prepared.machine.name}', found {shown(region)}"
+            )
+        chosen = [one for one in names if _fits(name, one)] if isinstance(name, str) else []
+        if not chosen:
+            near = did_you_mean(name, names) if isinstance(name, str) else "."
+            raise ArgError(
+                f"{where} names {shown(name)}, which is no operator{near} Names are those of "
+                "Result.units; one that ends with * stands for all that begin so"
+            )
+        found.update(dict.fromkeys(chosen, int(region)))
+    return found
+
+
+def _fits(name: str, unit: str) -> bool:
+    return unit.startswith(name[:-1]) if name.endswith("*") else unit == name

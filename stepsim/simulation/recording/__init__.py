@@ -1,0 +1,1 @@
+"""Recorded runs: waits, events, buffers."""

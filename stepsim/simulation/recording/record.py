@@ -1,0 +1,157 @@
+"""Every wait of every unit of a run, from the journal of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.kernels import CAUSE_BITS, LENGTH_SHIFT, MOST_PLACES, Cause, Execution
+from stepsim.results import ACCESS, WAIT, records_by
+
+if TYPE_CHECKING:
+    from stepsim.kernels import Journal
+
+__all__ = ["ISSUED", "LATE", "RISE", "WAITS", "Cause", "Record", "record_of"]
+
+ISSUED = np.dtype(
+    [(name, ACCESS[name]) for name in ("unit", "begin", "end", "requests")], align=True
+)
+"""One access of the off-chip memory: issued at ``begin``, complete at ``end``."""
+
+LATE = np.dtype(
+    [("unit", np.int32), ("fifo", np.int32), ("clock", np.int64), ("stamp", np.int64)], align=True
+)
+"""One token that was sent at ``clock`` and can be seen at ``stamp``, later than a cycle after."""
+
+RISE = np.dtype(
+    [("unit", np.int32), ("cause", np.int8), ("fifo", np.int32), ("pace", np.int64)], align=True
+)
+"""The pace of a unit rises; ``cause`` is one of those of the pace."""
+
+_PLACED = {
+    cause: side
+    for side, causes in (
+        ("consumer", (Cause.TOKEN, Cause.CLOSURE, Cause.DECISION, Cause.PACE_TOKEN,
+                      Cause.PACE_CLOSURE, Cause.PACE_CLOCK)),
+        ("producer", (Cause.SLOT, Cause.EMISSION, Cause.PACE_SLOT, Cause.PACE_SCHEDULE)),
+    )
+    for cause in causes
+}  # fmt: skip
+"""The end of the FIFO of an entry that it is told of."""
+
+WAITS: Final = (Cause.TOKEN, Cause.SLOT, Cause.CLOSURE, Cause.MEMORY, Cause.DECISION)
+"""Causes of waits, by number."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Every wait of every unit of a run; between two waits a unit works.
+
+    The waits of cause SLOT of a FIFO add up to its ``producer_wait``. Those for tokens need not add
+    up to ``consumer_wait``: that has only what is after the first firing of a unit; and a choice by
+    arrival books what it waited on the FIFO that it takes from, while the record names the one
+    that ended the wait, whose publication or closure let the choice be made.
+
+    What is asked for is made when it is asked for: a record of a long run is large.
+
+    Attributes
+    ----------
+    journal : of the engine.
+    producers, consumers : unit numbers of every FIFO.
+    closed_at : pace at which the producer of every FIFO ended, in cycles.
+    """
+
+    journal: Journal
+    producers: NDArray[np.int32]
+    consumers: NDArray[np.int32]
+    closed_at: NDArray[np.int64]
+
+    @property
+    def has_paces(self) -> bool:
+        """Whether the record also tells when and why the pace of units rose."""
+        return self.journal.has_paces
+
+    @cached_property
+    def entries(self) -> NDArray[np.int64]:
+        """The journal ``[entries, 2]``, see :mod:`stepsim.kernels.recording.journal`."""
+        return self.journal.entries()
+
+    @cached_property
+    def waits(self) -> NDArray[np.void]:
+        """All waits as records of `WAIT`, by unit, and in the order of time for each unit."""
+        of = _columns(self, WAITS)
+        return records_by(
+            "unit", WAIT,
+            unit=of.unit, cause=of.cause, fifo=of.fifo, begin=of.end - of.length, end=of.end,
+        )  # fmt: skip
+
+    @cached_property
+    def accesses(self) -> NDArray[np.void]:
+        """All complete accesses of the memory as records of `ISSUED`, by unit, then by time."""
+        of = _columns(self, (Cause.MEMORY,))
+        return records_by(
+            "unit", ISSUED,
+            unit=of.unit, begin=of.end - of.length, end=of.end, requests=of.requests,
+        )  # fmt: skip
+
+    @cached_property
+    def late(self) -> NDArray[np.void]:
+        """Tokens with stamps in the future as records of `LATE`, by FIFO, in the order sent."""
+        of = _columns(self, (Cause.EMISSION,))
+        return records_by(
+            "fifo", LATE, unit=of.unit, fifo=of.fifo, clock=of.end, stamp=of.end + of.length
+        )
+
+    @cached_property
+    def rises(self) -> NDArray[np.void]:
+        """Rises of the pace as records of `RISE`, by unit, then by time; none unless noted."""
+        of = _columns(self, tuple(cause for cause in Cause if cause >= Cause.PACE_TOKEN))
+        return records_by("unit", RISE, unit=of.unit, cause=of.cause, fifo=of.fifo, pace=of.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Some entries of a journal, column by column."""
+
+    cause: NDArray[np.int8]
+    unit: NDArray[np.int32]
+    fifo: NDArray[np.int32]
+    end: NDArray[np.int64]
+    length: NDArray[np.int64]
+    requests: NDArray[np.int64]
+
+
+def _columns(record: Record, causes: tuple[Cause, ...]) -> _Columns:
+    word = record.entries[:, 1]
+    every = (word & ((1 << CAUSE_BITS) - 1)).astype(np.int8)
+    wanted = np.zeros(1 << CAUSE_BITS, np.bool_)
+    wanted[list(causes)] = True
+    rows = np.flatnonzero(wanted[every])
+    cause, word = every[rows], word[rows]
+    place = ((word >> CAUSE_BITS) & (MOST_PLACES - 1)).astype(np.int32)
+    length = word >> LENGTH_SHIFT
+    # A long wait has its length in the entry before it; an access its requests before that.
+    long = length == 0
+    length[long] = record.entries[rows[long] - 1, 0]
+    requests = np.zeros(len(rows), np.int64)
+    of_memory = cause == Cause.MEMORY
+    requests[of_memory] = record.entries[(rows - 1 - long)[of_memory], 0]
+    unit, fifo = place.copy(), place
+    for ends, side in ((record.consumers, "consumer"), (record.producers, "producer")):
+        there = np.isin(cause, [each for each, placed in _PLACED.items() if placed == side])
+        unit[there] = ends[place[there]]
+    fifo[np.isin(cause, (Cause.MEMORY, Cause.PACE_MEMORY))] = -1
+    return _Columns(cause, unit, fifo, record.entries[rows, 0], length, requests)
+
+
+def record_of(execution: Execution) -> Record | None:
+    """The record of a run, None when it was not recorded."""
+    if execution.journal is None:
+        return None
+    channels = execution.channels
+    ends = (channels[name].copy() for name in ("producer", "consumer", "hclose"))
+    return Record(execution.journal, *ends)

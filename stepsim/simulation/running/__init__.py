@@ -1,0 +1,1 @@
+"""One run: prepare, lay out, execute, collect."""

@@ -1,0 +1,31 @@
+"""What a result keeps of its run, so that questions about it can be answered by more runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepsim.graph import Bindings
+
+if TYPE_CHECKING:
+    from stepsim.simulation.running.prepared import Prepared
+
+__all__ = ["Rerun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A prepared program and the checked indices of a run.
+
+    It stays in the process: pickled with a result it becomes None, since an image has megabytes.
+    """
+
+    prepared: Prepared
+    bindings: Bindings
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _nothing, ()
+
+
+def _nothing() -> None:
+    """What is left of it in another process."""

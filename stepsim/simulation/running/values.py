@@ -1,0 +1,60 @@
+"""Values and times together: evaluate a program in the order of a timing run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepsim.functional import FunctionalResult, evaluate, needs_decisions
+from stepsim.graph import DType, Program
+from stepsim.machine import Machine
+from stepsim.simulation.running.preparing import prepare
+
+__all__ = ["run_functional"]
+
+
+def run_functional(
+    program: Program,
+    tensors: Mapping[Any, Any] | None = None,
+    *,
+    machine: Machine | str = "sda-1024",
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: int | None = None,
+    scalar: DType | str | None = None,
+) -> FunctionalResult:
+    """Evaluate a finished program on real tensors, merging in the order of its timing run.
+
+    The timing run is left out when nothing depends on arrival: no eager merge, no reassemble of
+    several chunks.
+
+    Parameters
+    ----------
+    tensors : arrays by load or random store, spec, name of a spec or label of an operator. Targets
+        of random stores start from zeros when not given.
+    machine, fifo_depth : of the timing run, as in ``st.simulate``.
+    bindings : index arrays ``[rows, k]`` for routings that were built from a shape only.
+    scalar : evaluate in this floating point type in place of the program's own; ``"f32"`` tells
+        rounding from mistakes.
+
+    Raises
+    ------
+    ArgError : an argument has another type, or bindings do not fit the routings of the program.
+    EvaluationError : a tensor is missing, the timing run does not end well, an operator cannot go
+        on, or streams do not match.
+    AssumptionError : ``assume_equal`` or ``assume_shape`` stated what does not hold.
+
+    Example
+    -------
+    >>> import numpy as np
+    >>> import stepsim as st
+    >>> with st.Program() as program:
+    ...     x = st.linear_load(st.spec(2, 2, name="x", dtype="f32"), (1, 2))
+    ...     st.linear_store(st.map(st.fn.neg, x), "y")
+    >>> values = st.run_functional(program, {"x": np.ones((2, 2), np.float32)})
+    >>> values.stored["y"].tolist()
+    [[-1.0, -1.0], [-1.0, -1.0]]
+    """
+    decisions = None
+    if needs_decisions(program):
+        decisions = prepare(program, machine=machine, fifo_depth=fifo_depth).decisions(bindings)
+    return evaluate(program, tensors, bindings=bindings, decisions=decisions, scalar=scalar)

@@ -1,0 +1,234 @@
+"""``fix_deadlock``: the least depth of FIFOs with which a deadlocked program runs to its end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from stepsim.arguments import Range, counted, is_number, shown
+from stepsim.errors import ArgError
+from stepsim.graph import Program, check_bindings
+from stepsim.machine import Machine
+from stepsim.results import Diagnosis
+from stepsim.simulation import FifoDepth, ImageRun, Limits, Prepared, as_prepared, check_limits
+from stepsim.sizing.deadlock_search import Depths, Search, SearchEnded
+
+__all__ = ["DeadlockFix", "fix_deadlock", "fix_of"]
+
+_SHARE_OF_PROOF: Final = 0.75
+"""Part of the runs and the time after which depths for full speed are looked for."""
+
+_MOST_TOLD: Final = 6
+_MOST_RUNS: Final = 4000
+_MOST_SECONDS: Final = 60.0
+_RUNS: Final = Range(2**31 - 1, "that a search may make")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlockFix:
+    """What ends a deadlock. Made by :func:`fix_deadlock`.
+
+    Attributes
+    ----------
+    program : name of the program.
+    status : "no deadlock", "fixed", "no depth helps", or "not found" where the search ended early.
+    diagnosis : why the run got stuck; None for a run that does not.
+    depths : depths of the FIFOs that are to be deeper, by name; empty unless fixed.
+    added : tokens that they hold more than now, in all.
+    is_least : no smaller number of added tokens ends the deadlock. False where that is not proved.
+    cycles : length of the run with these depths; None where none helps.
+    full_speed : depths of all FIFOs that are to be deeper for the run to be as fast as with
+        unbounded FIFOs, by name; empty where the search ended before that.
+    full_speed_is_minimal : with any one of these FIFOs one token less deep, and the others as they
+        are, the run takes longer. False where the search ended before that was known of all.
+    unbounded_cycles : length of the run with all FIFOs unbounded; None where it is not ok.
+    reason : why no depth helps, or why the search ended early; else empty.
+    runs : how many runs the search took.
+    """
+
+    program: str
+    status: Literal["no deadlock", "fixed", "no depth helps", "not found"]
+    diagnosis: Diagnosis | None = None
+    depths: Mapping[str, int] = field(default_factory=dict)
+    added: int = 0
+    is_least: bool = False
+    cycles: int | None = None
+    full_speed: Mapping[str, int] = field(default_factory=dict)
+    full_speed_is_minimal: bool = False
+    unbounded_cycles: int | None = None
+    reason: str = ""
+    runs: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the diagnosis, as plain values for JSON."""
+        return {
+            "status": self.status,
+            "depths": dict(self.depths),
+            "added": self.added,
+            "is_least": self.is_least,
+            "cycles": self.cycles,
+            "full_speed": dict(self.full_speed),
+            "full_speed_is_minimal": self.full_speed_is_minimal,
+            "unbounded_cycles": self.unbounded_cycles,
+            "reason": self.reason,
+            "runs": self.runs,
+        }
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The fix in words, without the diagnosis."""
+        if self.status == "no deadlock":
+            return (f"{self.program} does not deadlock",)
+        if self.status == "no depth helps":
+            return (f"no depth of FIFOs ends this deadlock: {self.reason}",)
+        if self.status == "not found":
+            return (f"no fix found in {counted(self.runs, 'run')}: {self.reason}",)
+        least = "least fix" if self.is_least else f"fix, not proved to be the least ({self.reason})"
+        lines = [
+            f"{least}: {counted(self.added, 'more token')}, {_told(self.depths)}; the run then "
+            f"takes {self.cycles:,} cycles"
+        ]
+        unbounded = f"{self.unbounded_cycles:,} cycles, as with all FIFOs unbounded"
+        if not self.full_speed:
+            lines.append(f"full speed: {unbounded}; `stepsim size` finds depths for that")
+        elif self.full_speed == self.depths:
+            lines.append("this is full speed: deeper FIFOs make it no faster")
+        else:
+            more = "" if self.full_speed_is_minimal else "; less may do, the search ended early"
+            lines.append(f"full speed: {unbounded}, with {_told(self.full_speed)}{more}")
+        return tuple(lines)
+
+    def __str__(self) -> str:
+        told = () if self.diagnosis is None else (str(self.diagnosis),)
+        return "\n".join((*told, *self.sentences))
+
+
+def fix_deadlock(
+    program: Program | Prepared,
+    machine: Machine | str | None = None,
+    *,
+    bindings: Mapping[Any, Any] | None = None,
+    fifo_depth: FifoDepth = None,
+    limits: Limits | None = None,
+    max_runs: int = _MOST_RUNS,
+    max_seconds: float | None = _MOST_SECONDS,
+) -> DeadlockFix:
+    """Find the fewest tokens by which FIFOs have to be deeper for a program to run to its end.
+
+    Depths are found by running the program, and those that come out have been run. A FIFO takes a
+    number of runs that grows with the logarithm of its depth. FIFOs in a row with one-to-one
+    operators between them count as one, the first; others that can take each other's place take up
+    to one search for each token.
+
+    Parameters
+    ----------
+    program : a finished program, or a prepared one, which has its machine and depths already.
+    machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulate`; the limits
+        are those of every run.
+    max_runs, max_seconds : of the whole search; None is no bound on its time. What it has found by
+        then is returned, with ``is_least`` or ``full_speed_is_minimal`` False, or the status
+        "not found".
+
+    Raises
+    ------
+    ArgError
+        The run ends with a failure or at a limit instead, an argument is wrong, or a machine or
+        depth is given with a prepared program.
+    LoweringError, MachineError
+        As :func:`~stepsim.simulate`.
+
+    Example
+    -------
+    >>> with st.Program("center", compute_bw=1024, fifo_depth=2) as program:
+    ...     x = st.linear_load(st.spec(64, 512), tile=(16, 64))
+    ...     total = x.accum(st.fn.add, rank=1)
+    ...     st.map(st.fn.add, x, total.unsqueeze(0).expand(8)).consume()
+    >>> st.fix_deadlock(program).depths
+    {'linear_load#0>1': 8}
+    """
+    program = as_prepared("fix_deadlock", program, machine, fifo_depth)
+    name = program.program.name
+    where = f"program '{name}', fix_deadlock:"
+    check_limits(where, limits)
+    max_runs = _RUNS.checked(f"{where} max_runs", max_runs)
+    if max_seconds is not None and not (is_number(max_seconds) and 0 < max_seconds < math.inf):
+        raise ArgError(f"{where} max_seconds must be a number above 0, found {shown(max_seconds)}")
+    indices = check_bindings(program.program, bindings)
+    first = program.execute(indices, limits=limits)
+    status = first.totals.status
+    if status == "ok":
+        return DeadlockFix(name, "no deadlock", cycles=first.totals.cycles, runs=1)
+    if status != "deadlock":
+        raise ArgError(
+            f"{where} the run ends with {status}, not with a deadlock: {first.totals.reason}"
+        )
+    return fix_of(program, indices, first, limits, max_runs, max_seconds)
+
+
+def fix_of(
+    prepared: Prepared,
+    bindings: Mapping[Any, Any] | None,
+    first: ImageRun,
+    limits: Limits | None = None,
+    max_runs: int = _MOST_RUNS,
+    max_seconds: float | None = _MOST_SECONDS,
+) -> DeadlockFix:
+    """As `fix_deadlock`, of a ``first`` run that ended with a deadlock."""
+    indices = check_bindings(prepared.program, bindings)
+    search = Search(prepared, indices, limits, max_runs, max_seconds)
+    search.runs = 1
+    return replace(_found(search, prepared.program.name, first), runs=search.runs)
+
+
+def _found(search: Search, name: str, first: ImageRun) -> DeadlockFix:
+    try:
+        free = search.executed(dict.fromkeys(search.depths))
+        if free.totals.status != "ok":
+            reason = _hopeless(free)
+            return DeadlockFix(name, "no depth helps", first.diagnosis, reason=reason)
+        enough = search.sufficient(first)
+    except SearchEnded as ended:
+        return DeadlockFix(name, "not found", first.diagnosis, reason=str(ended))
+    chosen: list[Depths] = [enough]
+    least, reason = False, ""
+    search.spend(_SHARE_OF_PROOF)
+    try:
+        least = search.least(enough, chosen.append)
+    except SearchEnded as ended:
+        reason = str(ended)
+    search.spend(1)
+    depths = chosen[-1]
+    fix = DeadlockFix(
+        name, "fixed", first.diagnosis, depths, search.added(depths), least,
+        search.cycles(depths), unbounded_cycles=free.totals.cycles, reason=reason,
+    )  # fmt: skip
+    fast: list[Depths] = [{}]
+    minimal = False
+    with suppress(SearchEnded):
+        minimal = search.full_speed(depths, free.totals.cycles, fast.append)
+    return replace(fix, full_speed=fast[-1], full_speed_is_minimal=minimal)
+
+
+def _hopeless(free: ImageRun) -> str:
+    """Why a run is not ok although its FIFOs are unbounded."""
+    told = free.diagnosis
+    assert told is not None  # every run that is not ok has one
+    if told.failures:
+        return f"with all FIFOs unbounded, {told.failures[0]}"
+    if told.status != "deadlock":
+        return f"with all FIFOs unbounded, {told.summary}"
+    if told.circular_wait:
+        waits = "; ".join(str(wait) for wait in told.circular_wait)
+        several = "a circular wait for tokens"
+        who = several if len(told.circular_wait) > 1 else "an operator waits for its own token"
+        return f"with all FIFOs unbounded, {who}: {waits}"
+    return f"with all FIFOs unbounded, a token is awaited that is never sent: {told.waits[0]}"
+
+
+def _told(depths: Mapping[str, int]) -> str:
+    told = [f"'{fifo}' of depth {depth:,}" for fifo, depth in depths.items()]
+    more = len(told) - _MOST_TOLD
+    return " and ".join(told if more <= 0 else [*told[:_MOST_TOLD], f"{more} more"])

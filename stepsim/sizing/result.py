@@ -1,0 +1,263 @@
+"""FIFO depths that were found: what they cost, what they are compared with, and as a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepsim.arguments import counted, shown
+from stepsim.errors import ArgError
+from stepsim.graph import FIFO_DEPTH
+from stepsim.results import ENDED, schema
+from stepsim.simulation import Prepared, machine_hash, write_depths
+from stepsim.sizing.problem import Found, Problem, checked_slowdown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SLOWDOWNS", "FifoSizes"]
+
+SLOWDOWNS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, math.inf)
+"""Slowdowns of the points of a Pareto curve; the last are the least depths that run at all."""
+
+UNIFORM = (2, 8, 1024)
+"""Depths for all FIFOs that sizes are compared with."""
+
+_FIFOS = (
+    "fifo",
+    "name",
+    "producer",
+    "consumer",
+    "depth",
+    "token_bytes",
+    "fifo_bytes",
+    "unbounded_peak",
+)
+_UNIFORM = (
+    "uniform_depth",
+    "status",
+    "cycles",
+    "slowdown",
+    "fifo_slots",
+    "fifo_bytes",
+    "bytes_saved",
+)
+_PARETO = ("slowdown_bound", "slowdown", "cycles", "fifo_slots", "fifo_bytes", "fifo_depths")
+
+
+class FifoSizes:
+    """The least bytes of FIFO that were found for a program. Made by :func:`size_fifos`.
+
+    Attributes
+    ----------
+    bytes, slots : of all FIFOs that were sized.
+    cycles, unbounded_cycles : of the runs with these depths and with unbounded FIFOs, one for each
+        of the bindings.
+    slowdown_bound : how much longer than unbounded the runs were allowed to take.
+    simulations_before, simulations : runs made until the depths were enough, and in all.
+    proved : whether no smaller depths are enough, if deeper FIFOs never make a run slower; units
+        that merge by arrival or share the memory may break that.
+    program, program_hash, machine : what was sized.
+    problem : what runs the program with other depths.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        names: tuple[str, ...],
+        problem: Problem,
+        slowdown_bound: float,
+        found: Found,
+    ) -> None:
+        self._prepared, self._names, self._found = prepared, names, found
+        self.problem = problem
+        self.slowdown_bound = slowdown_bound
+        self.program = prepared.program.name
+        self.program_hash = prepared.program_hash
+        self.machine = prepared.machine.name
+        self.slots, self.bytes = self._cost(found.depths)
+        self.cycles, self.unbounded_cycles = found.cycles, problem.cycles
+        self.simulations_before, self.simulations = found.before, found.simulations
+        self.proved = found.proved
+
+    @property
+    def depths(self) -> dict[str, int | None]:
+        """Tokens by name of every FIFO that was sized, and the depths that were to be kept.
+
+        A new dictionary every time.
+        """
+        return self._by_name(self._found)
+
+    @property
+    def prepared(self) -> Prepared:
+        """The program with these depths, to be run."""
+        return self._prepared.changed(fifo_depths=self.depths)
+
+    @property
+    def slowdown(self) -> float:
+        """How much longer than unbounded the runs take; the largest of all bindings."""
+        return self._slowdown(self.cycles)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row for each FIFO that was sized: depth, size of its tokens, bytes."""
+        import pyarrow as pa
+
+        wiring, sized = self._prepared.wiring, self.problem.runs.sized
+        channels = self.problem.runs.images[0].channels
+        sizes = self.problem.token_bytes[sized]
+        units = [unit.name for unit in wiring.units]
+        columns = {
+            "fifo": sized,
+            "name": self._names,
+            "producer": [units[u] for u in channels["producer"][sized].tolist()],
+            "consumer": [units[u] for u in channels["consumer"][sized].tolist()],
+            "depth": self._found.depths,
+            "token_bytes": sizes,
+            "fifo_bytes": sizes * self._found.depths,
+            "unbounded_peak": self.problem.peaks,
+        }
+        form = schema("fifo_sizes", _FIFOS, _FIFOS, self._provenance())
+        arrays = [pa.array(columns[one.name], one.type) for one in form]
+        return pa.Table.from_arrays(arrays, schema=form)
+
+    def uniform(self, depths: Iterable[int] = UNIFORM) -> pa.Table:
+        """What one depth for all these FIFOs costs and gives, one row for each depth."""
+        import pyarrow as pa
+
+        given = _listed("uniform: depths must be a list of ints, as (2, 8)", depths)
+        chosen = [FIFO_DEPTH.checked(f"uniform: depths[{i}]", d) for i, d in enumerate(given)]
+        vectors = [np.full(len(self._names), depth) for depth in chosen]
+        runs = self.problem.run(vectors)
+        rows = []
+        for place, (depth, vector) in enumerate(zip(chosen, vectors, strict=True)):
+            ends = [each.status[place] for each in runs]
+            status = next((one for one in ends if one not in ENDED), "ok")
+            cycles = [int(each.cycles[place]) for each in runs]
+            slots, size = self._cost(vector)
+            row = {
+                "uniform_depth": depth, "status": status, "fifo_slots": slots, "fifo_bytes": size,
+                "bytes_saved": size - self.bytes,
+            }  # fmt: skip
+            if status == "ok":
+                row |= {"cycles": sum(cycles), "slowdown": self._slowdown(tuple(cycles))}
+            rows.append(row)
+        nullable = {"cycles", "slowdown"}
+        form = schema("fifo_uniform", _UNIFORM, set(_UNIFORM) - nullable)
+        return pa.Table.from_pylist(rows, schema=form)
+
+    def pareto(self, slowdowns: Iterable[float] = SLOWDOWNS) -> pa.Table:
+        """Bytes against cycles: the least depths for several slowdowns, one row for each.
+
+        What is no better than a row before it is left out. ``math.inf`` stands for the least depths
+        with which the program ends at all.
+        """
+        import pyarrow as pa
+
+        rows: list[dict[str, Any]] = []
+        found: Found | None = None
+        given = _listed("pareto: slowdowns must be a list of numbers, as (0.01, 0.1)", slowdowns)
+        bounds = [checked_slowdown(f"pareto: slowdowns[{i}]", one) for i, one in enumerate(given)]
+        for bound in sorted(set(bounds)):
+            if bound == self.slowdown_bound:
+                found = self._found
+            else:
+                found = self.problem.solved(bound, None if found is None else found.depths)
+            slots, size = self._cost(found.depths)
+            if rows and size >= rows[-1]["fifo_bytes"]:
+                continue
+            rows.append(
+                {
+                    "slowdown_bound": bound,
+                    "slowdown": self._slowdown(found.cycles),
+                    "cycles": sum(found.cycles),
+                    "fifo_slots": slots,
+                    "fifo_bytes": size,
+                    "fifo_depths": json.dumps(self._by_name(found)),
+                }
+            )
+        form = schema(
+            "fifo_pareto",
+            _PARETO,
+            _PARETO,
+            self._provenance(),
+        )
+        return pa.Table.from_pylist(rows, schema=form)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the depths as YAML, for ``fifo_depth=`` of :func:`simulate` and ``--fifo-depth``.
+
+        Raises
+        ------
+        OutputError
+            The file cannot be written.
+        """
+        write_depths(path, self._about(), self.depths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, as for JSON."""
+        return {**self._about(), "depths": self.depths}
+
+    def __str__(self) -> str:
+        longer = f"{self.slowdown:+.2%} of {sum(self.unbounded_cycles):,} unbounded"
+        sized = zip(self._names, self._found.depths.tolist(), strict=True)
+        deepest = sorted(sized, key=lambda item: -item[1])[:5]
+        lines = [
+            f"{counted(len(self._names), 'FIFO')} of '{self.program}' on {self.machine}: "
+            f"{counted(self.slots, 'slot')}, {self.bytes:,} bytes",
+            f"cycles {sum(self.cycles):,} ({longer}), found by {self.simulations:,} simulations",
+            "deepest: " + ", ".join(f"{name} {depth:,}" for name, depth in deepest),
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        slots = counted(self.slots, "slot")
+        return f"<FifoSizes of '{self.program}': {slots}, {self.bytes:,} bytes>"
+
+    def _provenance(self) -> dict[str, str]:
+        return {"provenance": json.dumps(self._about(), allow_nan=False)}
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "program": self.program,
+            "program_hash": self.program_hash,
+            "program_fifo_depth": self._prepared.program.fifo_depth,
+            "machine": self.machine,
+            "machine_hash": machine_hash(self._prepared.machine),
+            # JSON has no infinity.
+            "slowdown_bound": None if math.isinf(self.slowdown_bound) else self.slowdown_bound,
+            "slowdown": self.slowdown,
+            "cycles": list(self.cycles),
+            "unbounded_cycles": list(self.unbounded_cycles),
+            "fifo_slots": self.slots,
+            "fifo_bytes": self.bytes,
+            "simulations_before": self.simulations_before,
+            "simulations": self.simulations,
+            "proved": self.proved,
+        }
+
+    def _by_name(self, found: Found) -> dict[str, int | None]:
+        """Depths with which the program runs as ``found`` says: those that were kept are part."""
+        sized = zip(self._names, found.depths.tolist(), strict=True)
+        return {**self._prepared.fifo_depths, **dict(sized)}
+
+    def _cost(self, depths: Any) -> tuple[int, int]:
+        """Slots and bytes of depths of all sized FIFOs."""
+        sizes = self.problem.token_bytes[self.problem.runs.sized]
+        return int(depths.sum()), int((depths * sizes).sum())
+
+    def _slowdown(self, cycles: tuple[int, ...]) -> float:
+        pairs = zip(cycles, self.unbounded_cycles, strict=True)
+        return max(a / b - 1 if b else 0.0 for a, b in pairs)
+
+
+def _listed(expected: str, given: object) -> list[Any]:
+    if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+        raise ArgError(f"{expected}, found {shown(given)}")
+    return list(given)

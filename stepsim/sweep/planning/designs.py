@@ -1,0 +1,327 @@
+"""The design points of a sweep: parameters and machines resolved."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from stepsim.arguments import is_depth_plan
+from stepsim.errors import MachineError, StepSimError, UserCodeError
+from stepsim.machine import Machine, load_machine, parse_overrides
+from stepsim.simulation import counting_of
+from stepsim.sweep.planning.points import Point
+from stepsim.sweep.planning.traces import Trace
+from stepsim.sweep.spec.problems import Problems
+from stepsim.sweep.spec.specification import SweepSpec
+from stepsim.workloads import (
+    Data,
+    Model,
+    ParameterError,
+    Source,
+    fields_of,
+    parameter_problems,
+    resolve,
+)
+
+__all__ = ["Design", "read_designs", "resolve_points"]
+
+_LABEL_LENGTH = 80
+_MACHINE = "machine."
+_FILES = ("machine", "model")
+_ONE_DEPTH = (
+    "; design points have one depth for all FIFOs. Find depths for each FIFO with `stepsim size` "
+    "and run with them by `stepsim run --fifo-depth FILE.yaml`, or state them by with_depth in a "
+    "workload of your own"
+)
+_PLAIN = (int, float, str, bool, NoneType)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+>")
+
+
+def read_designs(
+    spec: SweepSpec, source: Source, problems: Problems, *, machine_known: bool
+) -> list[Design]:
+    """Design points as they are specified; what is wrong with others goes to ``problems``.
+
+    Without the machine only the names of what is changed of it are checked.
+    """
+    for problem in spec.axis_problems():
+        problems.add(problem)
+    given: list[dict[str, Any]] = []
+    common: dict[str, Any] = {}
+    if all(spec.grid.values()):
+        with problems.collected():
+            common = spec.common()
+            given = spec.without_repeats().design_points()
+    machines: dict[str, Machine | MachineError] = {}
+    found = []
+    for index, values in enumerate(given):
+        # Those that are listed come last.
+        listed = index - (len(given) - len(spec.points))
+        one = Design(spec, source, common, values, index, listed, problems, machines)
+        if one.check(machine_known=machine_known):
+            found.append(one)
+    return found
+
+
+def resolve_points(
+    designs: Sequence[Design],
+    traces: Mapping[int, Sequence[Trace]],
+    problems: Problems,
+) -> dict[str, Point]:
+    """Design points by what messages call them; what is wrong with others goes to ``problems``.
+
+    Those whose parameters depend on traces that are not known are left out.
+    """
+    points: dict[str, Point] = {}
+    first: dict[str, str] = {}
+    for one in designs:
+        if one.needs_traces and one.index not in traces:
+            continue
+        try:
+            point = one.resolved(traces.get(one.index, ()))
+        except ParameterError as error:
+            for name, text in error.problems:
+                problems.add_of_point(one.where, f"{name}: {text}", partial(one.place, name))
+            continue
+        except UserCodeError:
+            raise
+        except StepSimError as error:
+            problems.add_of_point(one.where, str(error))
+            continue
+        same = first.setdefault(json.dumps(point.content, sort_keys=True), one.where)
+        if same != one.where:
+            problems.add_of_point(
+                one.where,
+                f"is the same as {same} once defaults are filled in; take one of them out",
+            )
+        points[one.where] = point
+    return points
+
+
+class Design:
+    """A design point of the specification, with the parameters of all points.
+
+    Attributes
+    ----------
+    where : what messages call it.
+    given : the parameters of the workload that are given.
+    """
+
+    def __init__(
+        self,
+        spec: SweepSpec,
+        source: Source,
+        common: Mapping[str, Any],
+        design: Mapping[str, Any],
+        index: int,
+        listed: int,
+        problems: Problems,
+        machines: dict[str, Machine | MachineError],
+    ) -> None:
+        self.index = index
+        self._listed = listed
+        self.where = f"design point {index}" + (f" ({_text(design)})" if design else "")
+        self._spec, self._source, self._design = spec, source, design
+        self._workload = source.load()
+        self._problems, self._machines = problems, machines
+        self._values = {**common, **design}
+        self._machine: Machine | None = None
+        own = {
+            key: value
+            for key, value in self._values.items()
+            if key != "machine" and not key.startswith(_MACHINE)
+        }
+        self._config = own.pop("config", None)
+        self.given = own
+
+    def check(self, *, machine_known: bool) -> bool:
+        """Whether its machine, and each parameter by itself, is sound."""
+        self._machine = self._find_machine(known=machine_known)
+        with self._source.user_code():
+            found = parameter_problems(self._workload, self.given)
+        known = fields_of(self._workload)
+        for key, text in found:
+            depth = key in known and known[key].param.machine == "fifo.depth"
+            advice = _ONE_DEPTH if depth and is_depth_plan(self.given[key]) else ""
+            self._blame(key, text + advice, misnamed=key not in known)
+        return not found and self._machine is not None
+
+    @property
+    def needs_traces(self) -> bool:
+        """Whether parameters that are not given depend on the traces."""
+        return self._config is not None
+
+    def routing_shape(self) -> tuple[int, int] | None:
+        """Experts of the routing that it needs, if its parameters tell.
+
+        Raises
+        ------
+        ArgError
+            The model has no experts.
+        """
+        known = fields_of(self._workload)
+        with self._source.user_code():
+            given = {name: known[name].checked(value) for name, value in self.given.items()}
+            return self._workload.routing_shape(given)
+
+    def resolved(self, traces: Sequence[Trace]) -> Point:
+        """The point with all parameters; what published settings depend on are the traces.
+
+        Raises
+        ------
+        ParameterError
+            One is missing, or there is no such experiment.
+        """
+        assert self._machine is not None
+        data: list[Data] = []
+        if self.needs_traces:
+            sizes = {trace.shape_for(self._workload): trace for trace in traces if not trace.error}
+            loaded = (trace.loaded() for trace in sizes.values())
+            data = [one.fed_to(self._workload.inputs) for one in loaded if not one.error]
+        with self._source.user_code():
+            found = resolve(
+                self._workload, self.given, machine=self._machine, config=self._config, data=data
+            )
+            values = found.workload.values()
+            plain = {name: _plain(name, value) for name, value in values.items()}
+        return Point(
+            self.index,
+            _label(self.index, self._design),
+            self._source,
+            self._portable(values, found.origins),
+            found.origins,
+            found.config,
+            self._machine,
+            counting_of(self._spec.counting, found.config),
+            [self._source.text, plain, self._machine.to_dict()],
+        )
+
+    def _portable(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+        """The values without objects of classes that only the user's file knows."""
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, (*_PLAIN, tuple, Model)):
+                found[name] = value
+            elif origins[name] == "given":
+                found[name] = self.given[name]
+            elif origins[name] in ("machine", "published", "model"):
+                found[name] = str(value)
+        return found
+
+    def place(self, key: str) -> str | None:
+        """Where the specification has the value of a key, as in ``grid.tile[2]``."""
+        if key not in self._design:
+            return None
+        if self._listed >= 0:
+            return f"points[{self._listed}].{key}"
+        texts = [repr(value) for value in self._spec.grid[key]]
+        return f"grid.{key}[{texts.index(repr(self._design[key]))}]"
+
+    def _find_machine(self, *, known: bool) -> Machine | None:
+        """The machine with what is changed of it; None if something is wrong with it."""
+        overrides = {
+            key.removeprefix(_MACHINE): value
+            for key, value in self._values.items()
+            if key.startswith(_MACHINE)
+        }
+        usual: Machine | str = self._spec.machine
+        if "machine" not in self._spec.model_fields_set:
+            usual = self._workload.own_machine or usual
+        base = self._values.get("machine", usual)
+        if not isinstance(base, str) and base is not usual:
+            self._blame(
+                "machine",
+                f"expected a name or a file, found {base!r}; name a machine, or leave the key out",
+            )
+            return None
+        wrong = False
+        for key in overrides:
+            try:
+                parse_overrides([f"{key}=0"])
+            except MachineError as error:
+                self._blame(_MACHINE + key, str(error), misnamed=True)
+                wrong = True
+        if not known and "machine" not in self._values:
+            return None
+        plain = self._load(base, {})
+        if isinstance(plain, MachineError):
+            self._blame("machine", str(plain))
+            return None
+        if wrong or not overrides:
+            return None if wrong else plain
+        changed = self._load(base, overrides)
+        if isinstance(changed, MachineError):
+            keys = [_MACHINE + key for key in overrides]
+            own = [key for key in keys if key in self._design]
+            self._blame((own or keys)[0], str(changed))
+            return None
+        return changed
+
+    def _load(self, base: Machine | str, overrides: Mapping[str, Any]) -> Machine | MachineError:
+        """Load each machine once."""
+        key = repr((base, overrides))
+        if key not in self._machines:
+            try:
+                self._machines[key] = load_machine(base, overrides or None)
+            except MachineError as error:
+                self._machines[key] = error
+        return self._machines[key]
+
+    def _blame(self, key: str, text: str, *, misnamed: bool = False) -> None:
+        """Add a problem where its key stands: in the design point, or once for all of them."""
+        if misnamed and key in self._spec.grid:
+            self._problems.add(f"grid.{key}: {text}")
+            return
+        common = key in self._spec.parameters or (key == "model" and self._spec.model is not None)
+        if key in self._design or (not common and key != "machine"):
+            self._problems.add_of_point(self.where, f"{key}: {text}", partial(self.place, key))
+        elif key in self._spec.parameters:
+            self._problems.add(f"parameters.{key}: {text}")
+        else:
+            self._problems.add(f"{key}: {text}")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON has it, the same in every process.
+
+    Raises
+    ------
+    ParameterError
+        The text of a user's class is an address in memory, as it is without one of its own.
+    """
+    if isinstance(value, Model):
+        return value.to_dict()
+    if isinstance(value, _PLAIN):
+        return value
+    text = str(value)
+    if _ADDRESS.search(text):
+        raise ParameterError(
+            [
+                (
+                    name,
+                    f"class {type(value).__name__} has no text of its own, by which results name "
+                    "its values; define __str__",
+                )
+            ]
+        )
+    return text
+
+
+def _text(design: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in design.items())
+
+
+def _label(index: int, design: Mapping[str, Any]) -> str:
+    """``0003-tile-dynamic``: unique by its number, safe as a folder name everywhere."""
+    # The folder of a machine's file is no part of the name: the same sweep elsewhere has the same.
+    names = {
+        key: Path(value).name if key in _FILES and isinstance(value, str) else value
+        for key, value in design.items()
+    }
+    text = "_".join(f"{key}-{value}" for key, value in names.items()) or "all"
+    return f"{index:04d}-{re.sub('[^A-Za-z0-9.-]+', '_', text)[:_LABEL_LENGTH]}"

@@ -1,0 +1,53 @@
+"""Measures that runs of some sweeps have only: energy, and the spread of an ensemble.
+
+Tables of the others have no columns for them, so that they are what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from stepsim.results import COLUMNS, ENERGY, SPREAD
+from stepsim.sweep.spec.specification import SweepSpec
+
+__all__ = ["measure_columns", "measure_problems", "optional_measures"]
+
+_TABLE = "machine.energy."
+
+
+def optional_measures(spec: SweepSpec, machines: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The optional measures that runs of a specification have.
+
+    Parameters
+    ----------
+    machines : values of the machines of its design points, as `Machine.to_dict` has them.
+    """
+    keys = [*spec.parameters, *spec.grid, *(key for point in spec.points for key in point)]
+    energy = any("energy" in machine for machine in machines)
+    energy = energy or any(key.startswith(_TABLE) for key in keys)
+    found = (*(ENERGY if energy else ()), *(SPREAD if spec.ensemble is not None else ()))
+    return tuple(name for name in found if spec.metrics is None or name in spec.metrics)
+
+
+def measure_problems(spec: SweepSpec, measures: Iterable[str]) -> list[str]:
+    """Metrics that are asked for and that no run can have, in sentences."""
+    problems = []
+    absent = [name for name in spec.metrics or () if name not in measures]
+    if lost := [name for name in absent if name in ENERGY]:
+        problems.append(
+            f"metrics: no machine of the sweep has a table of energies, which {', '.join(lost)} "
+            "needs; add a section energy to it, or leave them out"
+        )
+    if lost := [name for name in absent if name in SPREAD]:
+        problems.append(
+            f"metrics: {', '.join(lost)} needs an ensemble; add the key ensemble, or leave them out"
+        )
+    return problems
+
+
+def measure_columns(measures: Iterable[str]) -> dict[str, pa.Field]:
+    """Columns of optional measures, by name."""
+    return {name: COLUMNS[name] for name in measures}

@@ -1,0 +1,390 @@
+"""A checked specification as a list of chunks: which runs there are, and which share a program."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from stepsim._version import MODEL_VERSION, __version__
+from stepsim.errors import ArgError, MachineError, SweepError
+from stepsim.kernels import compiler_versions
+from stepsim.machine import load_machine
+from stepsim.results import MEASURES
+from stepsim.simulation import engine_plugins, parameter_columns
+from stepsim.sweep.planning.batches import Experts
+from stepsim.sweep.planning.designs import Design, read_designs, resolve_points
+from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures
+from stepsim.sweep.planning.points import Point, fit, is_checked_by_building
+from stepsim.sweep.planning.traces import NO_TRACE, Trace, of_traces
+from stepsim.sweep.spec.pairs import pair_traces, without_routing
+from stepsim.sweep.spec.problems import Problems, SeveralProblems, listing
+from stepsim.sweep.spec.selection import kv_traces, routing_traces
+from stepsim.sweep.spec.sizes import MOST_RUNS, check_size
+from stepsim.sweep.spec.specification import Draft, SweepSpec
+from stepsim.sweep.storage.digests import digest_of_json
+from stepsim.sweep.storage.schema import SWEEP_SCHEMA_VERSION
+from stepsim.workloads import KV_LENGTHS, ROUTING, Source, Workload, find_workload
+
+__all__ = ["CODE", "Chunk", "Plan", "Point", "make_plan", "traces_of", "versions"]
+
+CODE = "the workload's file"
+"""Part of a plan: the code of a user's workload."""
+
+DESIGN_POINTS = "design points"
+OF_POINTS = frozenset(("parameters", "machine", "config", "origins", "counting", "traces"))
+"""Parts of a plan that have a value for each design point."""
+
+_BUILT = 64
+"""Design points whose programs are built to see whether they can be, where nothing else tells."""
+
+_ONE_EXPERT: Experts = (1, 1)
+"""Routing of models whose tokens have no choice; it need not be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Runs that are computed and saved together: one design on several traces of one batch size.
+
+    Attributes
+    ----------
+    key : name of its files.
+    metrics : totals to keep.
+    ensemble : runs, seed and bounds of disturbed runs beside each run; None for none.
+    """
+
+    key: str
+    point: Point
+    traces: tuple[Trace, ...]
+    metrics: frozenset[str]
+    units: bool
+    limits: Mapping[str, int | None]
+    ensemble: Mapping[str, Any] | None = None
+
+    def run_key(self, trace: Trace) -> str:
+        """What makes a run what it is, apart from the code of the workload and of stepsim."""
+        return digest_of_json([*self.point.content, trace.key, dict(self.limits)])[:20]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep.
+
+    Attributes
+    ----------
+    source : where the workload comes from.
+    traces_of : the traces of each design point, by its index; models differ in their routing.
+    examples : a trace that fits each design point, by its index.
+    misfits : which design points do not fit some of the traces; these runs become failures.
+    optional : measures that only runs of some sweeps have, and those of this one do.
+    """
+
+    spec: SweepSpec
+    source: Source
+    points: tuple[Point, ...]
+    traces_of: Mapping[int, tuple[Trace, ...]]
+    examples: Mapping[int, Trace]
+    misfits: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        return sum(map(len, self.traces_of.values()))
+
+    @cached_property
+    def workload(self) -> type[Workload]:
+        return self.source.load()
+
+    @property
+    def traces(self) -> list[Trace]:
+        """All traces, those that several points share once."""
+        different = {id(own): own for own in self.traces_of.values()}
+        return [trace for own in different.values() for trace in own]
+
+    @property
+    def size(self) -> str:
+        """``24 runs: 4 design points x 6 traces``: how much there is to do, in words."""
+        counts = [_count(len(self.points), "design point")]
+        if self.workload.inputs:
+            counts.append(_count(len(self.traces), "trace"))
+        return f"{_count(self.runs, 'run')}: {' x '.join(counts)}"
+
+    @property
+    def unreadable(self) -> list[str]:
+        """Why traces cannot be used; their runs become failures."""
+        return [trace.error for trace in self.traces if trace.error]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Chunks in a fixed order that does not depend on how they are executed."""
+        metrics = frozenset(self.spec.metrics or (*MEASURES, *self.optional))
+        options = self.spec.ensemble
+        ensemble = None if options is None else options.model_dump()
+        for point in self.points:
+            number = 0
+            for group in self.groups(point):
+                for first in range(0, len(group), self.spec.chunk):
+                    yield Chunk(
+                        key=f"{point.index:04d}-{number:05d}",
+                        point=point,
+                        traces=tuple(group[first : first + self.spec.chunk]),
+                        metrics=metrics,
+                        units=self.spec.units,
+                        limits=self.spec.limits.model_dump(),
+                        ensemble=ensemble,
+                    )
+                    number += 1
+
+    def groups(self, point: Point) -> list[list[Trace]]:
+        """Traces that share a program where one is shared; bad ones come along where they stand."""
+        own = self.traces_of[point.index]
+        if not self.shares_programs:
+            return [list(own)]
+        groups: dict[object, list[Trace]] = {}
+        for trace in own:
+            groups.setdefault(trace.shape_for(self.workload), []).append(trace)
+        return list(groups.values())
+
+    @property
+    def shares_programs(self) -> bool:
+        """Whether several traces of one size have the same program."""
+        return set(of_traces(self.workload.inputs)).isdisjoint(self.workload.shaping())
+
+    @cached_property
+    def parts(self) -> dict[str, str]:
+        """What the rows depend on, apart from versions: SHA-256 of each part, by its name."""
+        points = self.points
+        # The keys of runs know traces by content, the rows name them, too.
+        traces = {
+            point.index: [
+                [trace.key, trace.label, trace.lengths and trace.lengths.label]
+                for trace in self.traces_of[point.index]
+            ]
+            for point in points
+        }
+        contents: dict[str, Any] = {
+            "workload": self.source.text,
+            CODE: self.source.digest,
+            DESIGN_POINTS: [point.label for point in points],
+            "parameters": [point.content[1] for point in points],
+            "machine": [point.machine.to_dict() for point in points],
+            "config": [point.config for point in points],
+            "origins": [dict(point.origins) for point in points],
+            "counting": [point.counting for point in points],
+            "traces": traces,
+            **self.spec.model_dump(include={"limits", "metrics", "units", "chunk"}),
+        }
+        if self.spec.ensemble is not None:
+            contents["ensemble"] = self.spec.model_dump(include={"ensemble"})
+        return {name: digest_of_json(content) for name, content in contents.items()}
+
+    def digest(self) -> str:
+        """Equal plans give equal rows."""
+        return digest_of_json([self.parts, versions(), SWEEP_SCHEMA_VERSION])
+
+    def differences(self, parts: Mapping[str, str]) -> list[str]:
+        """Names of the parts that are others in another plan."""
+        differing = [name for name, digest in self.parts.items() if parts.get(name) != digest]
+        if DESIGN_POINTS in differing:
+            # Lists of other points differ in everything.
+            differing = [name for name in differing if name not in OF_POINTS]
+        return differing
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def versions() -> dict[str, str]:
+    """What the rows of this process depend on."""
+    return {
+        "stepsim": __version__,
+        "model": str(MODEL_VERSION),
+        "python": platform.python_version(),
+        **compiler_versions(),
+        **engine_plugins(),
+    }
+
+
+def make_plan(draft: Draft) -> Plan:
+    """Resolve workload, models, machines, parameters and traces, and check all of them.
+
+    Raises
+    ------
+    SweepError
+        Something does not exist or fit. All errors are listed together, and nothing has run.
+    UserCodeError
+        The file of a user's workload raises.
+    """
+    spec, problems = draft.spec, Problems(draft.lines)
+    if spec is None:
+        raise draft.refusal()
+    sources: list[Source] = []
+    with problems.collected("workload"):
+        sources.append(find_workload(spec.workload))
+        parameter_columns(sources[0].load())
+    if not sources:
+        _check_alone(draft, spec, problems)
+        raise draft.refusal(problems.listed())
+    (source,) = sources
+    workload = source.load()
+    # What depends on keys that are wrong is left alone: what they should be is unknown.
+    designs: list[Design] = []
+    if not draft.wrong & {"grid", "points", "parameters", "model"}:
+        designs = read_designs(spec, source, problems, machine_known="machine" not in draft.wrong)
+    else:
+        _check_alone(draft, spec, problems)
+    traces: dict[int, tuple[Trace, ...]] = {}
+    if not draft.wrong & {"traces", "lengths", "pairs"}:
+        found = traces_of(spec, workload, designs, problems, {})
+        with problems.collected():
+            runs = sum(map(len, found.values()))
+            check_size("grid", runs, MOST_RUNS, "runs", "divide it, or draw a sample of the traces")
+            traces = found
+    points = resolve_points(designs, traces, problems)
+    points = {where: point for where, point in points.items() if point.index in traces}
+    build = is_checked_by_building(workload) and len(points) <= _BUILT
+    fits = {where: fit(point, traces[point.index], build=build) for where, point in points.items()}
+    for where, tried in fits.items():
+        if tried.misfit and tried.example is None:
+            problems.add_of_point(where, tried.misfit)
+    optional = optional_measures(spec, [point.machine.to_dict() for point in points.values()])
+    for problem in measure_problems(spec, optional):
+        problems.add(problem)
+    told = problems.listed()
+    if told or draft.problems:
+        raise draft.refusal(told)
+    return Plan(
+        spec,
+        source,
+        tuple(points.values()),
+        {point.index: traces[point.index] for point in points.values()},
+        examples={point.index: fits[where].example or NO_TRACE for where, point in points.items()},
+        misfits=tuple(f"{where}: {found.misfit}" for where, found in fits.items() if found.misfit),
+        optional=optional,
+    )
+
+
+def _check_alone(draft: Draft, spec: SweepSpec, problems: Problems) -> None:
+    """Look at what can be told without design points."""
+    if "grid" not in draft.wrong:
+        for problem in spec.axis_problems():
+            problems.add(problem)
+    if "machine" not in draft.wrong:
+        with problems.collected():
+            try:
+                load_machine(spec.machine)
+            except MachineError as error:
+                problems.add(f"machine: {error}")
+
+
+def traces_of(
+    spec: SweepSpec,
+    workload: type[Workload],
+    designs: Sequence[Design],
+    problems: Problems,
+    by_shape: dict[Experts, tuple[Trace, ...]],
+) -> dict[int, tuple[Trace, ...]]:
+    """The traces of each design point, read once for all points with as many experts.
+
+    What was read is kept in ``by_shape``; what is wrong goes to ``problems``.
+    """
+    found: dict[int, tuple[Trace, ...]] = {}
+    for design in designs:
+        try:
+            shape: Experts = (None, None)
+            if ROUTING in workload.inputs:
+                shape = design.routing_shape() or _any_shape(spec, workload)
+        except ArgError as error:
+            problems.add_of_point(design.where, str(error))
+            continue
+        if shape not in by_shape:
+            with problems.collected():
+                by_shape[shape] = tuple(_usable(_numbered(_traces(spec, workload, shape))))
+        if shape not in by_shape:
+            break
+        found[design.index] = by_shape[shape]
+    if not designs and not (spec.traces is None and len(workload.inputs) > 1):
+        # Wrong points must not hide what is wrong with the traces. Whether a routing may be left
+        # out is not known without points.
+        with problems.collected():
+            _traces(spec, workload, _any_shape(spec, workload))
+    return found
+
+
+def _any_shape(spec: SweepSpec, workload: type[Workload]) -> Experts:
+    """Experts for looking at the traces alone, when parameters that would tell them are wrong."""
+    tells = workload.routing_shape.__func__ is not Workload.routing_shape.__func__  # type: ignore[attr-defined]
+    drawn = spec.traces is not None and spec.traces.synthetic is not None
+    return (1, 1) if tells and drawn else (None, None)
+
+
+def _traces(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
+    inputs = workload.inputs
+    if len(inputs) < 2:
+        given = [key for key in ("lengths", "pairs") if getattr(spec, key) is not None]
+        if given:
+            raise SeveralProblems(
+                [f"{key}: is for workloads with two traces; remove the key" for key in given]
+            )
+    if not inputs:
+        if spec.traces is not None:
+            raise SweepError(f"traces: workload {workload.name} depends on no data; remove the key")
+        return [NO_TRACE]
+    if len(inputs) > 1:
+        return _pairs(spec, workload, shape)
+    if spec.traces is None:
+        raise SweepError(_missing_traces(workload))
+    if inputs == (KV_LENGTHS,):
+        return kv_traces(spec.traces)
+    return routing_traces(spec.traces, shape)
+
+
+def _pairs(spec: SweepSpec, workload: type[Workload], shape: Experts) -> list[Trace]:
+    problems = Problems()
+    routing: list[Trace] = []
+    lengths: list[Trace] = []
+    if spec.traces is None and shape != _ONE_EXPERT:
+        problems.add(_missing_traces(workload))
+    elif spec.traces is None and spec.pairs is not None:
+        problems.add("pairs: there are no traces to pair lengths with; give traces, or remove it")
+    elif spec.traces is not None:
+        with problems.collected():
+            routing = routing_traces(spec.traces, shape)
+    if spec.lengths is None:
+        problems.add(f"lengths: missing; workload {workload.name} needs files of cache lengths")
+    else:
+        with problems.collected():
+            lengths = kv_traces(spec.lengths, "lengths")
+    if problems.listed():
+        raise SeveralProblems(problems.listed())
+    if spec.traces is None:
+        return without_routing(lengths)
+    return pair_traces(routing, lengths, spec.pairs or "all")
+
+
+def _missing_traces(workload: type[Workload]) -> str:
+    what = "files" if workload.inputs == (KV_LENGTHS,) else "files or synthetic ones"
+    return f"traces: missing; workload {workload.name} needs {what}"
+
+
+def _usable(traces: list[Trace]) -> list[Trace]:
+    bad = [trace.error for trace in traces if trace.error]
+    if len(bad) == len(traces):
+        raise SweepError(
+            f"traces: none of {len(traces)} can be used; correct them or choose others:"
+            + listing(bad)
+        )
+    return traces
+
+
+def _numbered(traces: list[Trace]) -> list[Trace]:
+    """Tell copies of a trace under several names apart, for each run to have a key of its own."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    numbered = []
+    for trace in traces:
+        numbered.append(replace(trace, copy=seen[trace.key]))
+        seen[trace.key] += 1
+    return numbered

@@ -1,0 +1,115 @@
+"""One design point of a sweep: resolved, and tried against the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stepsim.errors import ArgError, StepSimError
+from stepsim.machine import Machine
+from stepsim.simulation import Case
+from stepsim.sweep.planning.traces import Trace
+from stepsim.workloads import Resolved, Source, Workload
+
+__all__ = ["Fit", "Point", "fit", "is_checked_by_building"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One design: everything but the trace. It is small, and the same in every process.
+
+    Attributes
+    ----------
+    index, label : number and short text, which names the partition of the results.
+    values : the parameters of the workload, to be read by it: values of classes of the user are as
+        they were given, because other processes have not loaded the class; those that are not
+        given are left out.
+    content : what it is however it is written: part of the keys of its runs.
+    origins, config : see `Resolved`.
+    counting : how bytes and FLOPs are counted.
+    """
+
+    index: int
+    label: str
+    source: Source
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    config: str | None
+    machine: Machine
+    counting: str
+    content: list[Any]
+
+    def resolved(self) -> Resolved[Workload]:
+        """The workload with its parameters."""
+        with self.source.user_code():
+            workload = self.source.load()(**self.values)
+        return Resolved(workload, self.origins, self.config)
+
+
+class Fit(NamedTuple):
+    """Which batches a design point can run.
+
+    ``example`` is one of them, None if there is none. ``misfit`` says why one is not, for those it
+    cannot run; empty when there are none.
+    """
+
+    example: Trace | None
+    misfit: str
+
+
+def is_checked_by_building(workload: type[Workload]) -> bool:
+    """Whether sizes that do not go together are found by nothing else."""
+    return workload.check is Workload.check
+
+
+def fit(point: Point, traces: Sequence[Trace], *, build: bool) -> Fit:
+    """Try a design point against all batches; with ``build`` until its program is built for one."""
+    errors: dict[object, str] = {}
+    example: Trace | None = None
+    misfits: list[Trace] = []
+    why = ""
+    tried = 0
+    resolved = point.resolved()
+    workload = resolved.workload
+    for trace in traces:
+        if trace.error:
+            continue
+        size = trace.shape_for(type(workload))
+        if size not in errors:
+            errors[size] = _misfit(point, resolved, trace, build=build and example is None)
+        tried += 1
+        if not errors[size]:
+            example = example or trace
+        else:
+            why = why or errors[size]
+            misfits.append(trace)
+    if not misfits:
+        return Fit(example, "")
+    if len(set(errors.values())) == 1:
+        return Fit(example, why)
+    return Fit(
+        example,
+        f"does not fit {len(misfits):,} of {tried:,} batches, the first is "
+        f"{misfits[0].whole_label}: {why}",
+    )
+
+
+def _misfit(point: Point, resolved: Resolved[Workload], trace: Trace, *, build: bool) -> str:
+    workload = resolved.workload
+    loaded = trace.loaded()
+    if loaded.error:
+        return ""
+    try:
+        with point.source.user_code():
+            data = loaded.fed_to(workload.inputs)
+            workload.checked(data)
+            if build:
+                Case(point.source, resolved, data, point.machine, point.counting)
+    except ArgError as error:
+        return str(error)
+    except StepSimError as error:
+        if not build:
+            raise
+        return str(error)
+    return ""

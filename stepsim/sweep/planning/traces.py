@@ -1,0 +1,177 @@
+"""The traces of a sweep: read, selected and sampled; a bad one is kept with its error.
+
+All that is selected is read once before the first run, for its identity. What fits into a budget
+stays in memory, the rest is read again when its turn comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stepsim.errors import TraceError
+from stepsim.workloads import KV_LENGTHS, Data, Input, Workload
+
+__all__ = ["NO_TRACE", "Source", "Trace", "of_traces", "read_sources"]
+
+KEPT_BYTES = 64 << 20
+"""Bytes of traces that a plan keeps in memory."""
+
+Content = tuple[str, Any]
+"""Identity and data of a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace as the runs see it. It travels to other processes with its data.
+
+    Attributes
+    ----------
+    source, layer, step, window : labels; None where they do not apply.
+    identity : SHA-256 of the content, or of the labels when it could not be read.
+    data : expert ids ``[tokens, k]`` or lengths ``[requests]``; None without data, or when it is to
+        be read again.
+    error : why the trace cannot be used; empty when it can.
+    rows : tokens or requests; None when it could not be read.
+    lengths : cache lengths that go with a routing, for a decoder.
+    copy : how many traces before it are the same but for their files.
+    load : reads identity and data; None when ``data`` stays.
+    """
+
+    source: str | None
+    layer: int | None
+    step: int | None
+    identity: str | None
+    data: Any
+    error: str = ""
+    window: int | None = None
+    rows: int | None = None
+    lengths: Trace | None = None
+    copy: int = 0
+    load: Callable[[], Content] | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is wherever it lies: equal content has equal keys under any name of the file."""
+        lengths = None if self.lengths is None else self.lengths.key
+        return self.layer, self.step, self.window, self.identity, lengths, self.copy
+
+    def fed_to(self, inputs: Sequence[Input]) -> Data:
+        """What a workload with these inputs runs on.
+
+        Raises
+        ------
+        ArgError
+            Lengths are negative, or there are not as many as tokens.
+        """
+        parts = {one.name: self._part(one, inputs) for one in inputs}
+        arrays: dict[str, Any] = {name: one and one.data for name, one in parts.items()}
+        return Data.of(**arrays)
+
+    def shape_for(self, workload: type[Workload]) -> tuple[Any, ...]:
+        """Equal for traces that one program of the workload serves."""
+        parts = [self._part(one, workload.inputs) for one in workload.shaping()]
+        return self.rows, *(None if one is None else one.identity for one in parts)
+
+    def _part(self, one: Input, inputs: Sequence[Input]) -> Trace | None:
+        """What feeds an input: the lengths, where there is another input beside them."""
+        return self if one in of_traces(inputs) else self.lengths
+
+    @property
+    def label(self) -> str:
+        """The trace in the words of a message: ``routing.parquet layer 3 step 7 window 2``."""
+        parts = [] if self.source is None else [self.source]
+        for name in ("layer", "step", "window"):
+            value = getattr(self, name)
+            parts += [] if value is None else [f"{name} {value}"]
+        return " ".join(parts)
+
+    @property
+    def whole_label(self) -> str:
+        """As `label`, with the cache lengths of a decoder; empty without any trace."""
+        lengths = "" if self.lengths is None else self.lengths.label
+        return " with ".join(filter(None, (self.label, lengths)))
+
+    def loaded(self) -> Trace:
+        """The trace with its data; with an error when it is not what it was. Never raises."""
+        lengths = None if self.lengths is None else self.lengths.loaded()
+        error = self.error or ("" if lengths is None else lengths.error)
+        if self.load is None:
+            return replace(self, lengths=lengths, error=error)
+        try:
+            identity, data = self.load()
+            if identity != self.identity:
+                error = f"{self.label}: has changed since the sweep was planned; start it again"
+        # A file that is gone, cut or being written fails in many ways; that costs its runs only.
+        except Exception as found:
+            data = None
+            error = (
+                f"{self.label}: cannot be read any more since the sweep was planned ({found}); put "
+                "the file back as it was and start the sweep again"
+            )
+        return replace(self, data=data, lengths=lengths, error=error, load=None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        whole = self.loaded()
+        return Trace, tuple(getattr(whole, name) for name in Trace.__slots__)
+
+
+def of_traces(inputs: Sequence[Input]) -> list[Input]:
+    """Inputs that the key ``traces`` feeds; cache lengths beside a routing have their own key."""
+    return [one for one in inputs if one != KV_LENGTHS or len(inputs) == 1]
+
+
+NO_TRACE = Trace(None, None, None, None, None)
+"""The trace of workloads that have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace before it is read.
+
+    Attributes
+    ----------
+    source, layer, step, window : as in `Trace`.
+    place : where it lies; sources are read fastest in this order.
+    read : identity and data; raises TraceError.
+    """
+
+    source: str
+    layer: int | None
+    step: int | None
+    window: int | None
+    place: tuple[int, int, int]
+    read: Callable[[], Content]
+
+
+def read_sources(sources: Iterable[Source]) -> list[Trace]:
+    """Read all, in the order in which they lie; returns them in the order given."""
+    given = list(sources)
+    traces: dict[int, Trace] = {}
+    left = KEPT_BYTES
+    for index in sorted(range(len(given)), key=lambda i: given[i].place):
+        trace = _read(given[index])
+        left -= 0 if trace.data is None else trace.data.nbytes
+        if left < 0 and trace.data is not None:
+            trace = replace(trace, data=None, load=given[index].read)
+        traces[index] = trace
+    return [traces[index] for index in range(len(given))]
+
+
+def digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _read(item: Source) -> Trace:
+    labels = item.source, item.layer, item.step
+    try:
+        identity, data = item.read()
+    except TraceError as error:
+        known = [item.source, item.layer, item.step, item.window]
+        name = digest(" ".join(str(label) for label in known if label is not None))
+        return Trace(*labels, name, None, str(error), item.window)
+    return Trace(*labels, identity, np.asarray(data), "", item.window, len(data))

@@ -1,0 +1,289 @@
+"""``run_sweep``: check, estimate, compute, save, sum up."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stepsim.arguments import shown
+from stepsim.errors import OutputError, SweepError
+from stepsim.simulation import ensure_compiled, warm_up
+from stepsim.sweep.backends import BACKENDS, Backend, DaskBackend, LocalBackend, RayBackend
+from stepsim.sweep.planning.plan import Chunk, Plan, make_plan
+from stepsim.sweep.running.dispatch import dispatch
+from stepsim.sweep.running.signals import ended_by_signals, signals_held
+from stepsim.sweep.running.work import ChunkRows, execute_chunk
+from stepsim.sweep.spec.specification import SweepSpec, read_spec
+from stepsim.sweep.storage.saving import Saving
+from stepsim.sweep.storage.store import Store
+
+__all__ = [
+    "SweepProgress",
+    "SweepSummary",
+    "check_backend",
+    "check_jobs",
+    "close_backend",
+    "estimate_seconds",
+    "plan_sweep",
+    "run_sweep",
+    "runs_left",
+    "start_backend",
+    "sum_up",
+]
+
+_PROBES = 3
+_OF_THIS_START = ("damaged", "computed", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """Progress of a running sweep.
+
+    Attributes
+    ----------
+    done, total : runs, those of an earlier start included.
+    seconds : since this start.
+    eta_seconds : estimate of what is left, None before the first chunk of this start.
+    """
+
+    done: int
+    total: int
+    seconds: float
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSummary:
+    """Outcome of a sweep.
+
+    Attributes
+    ----------
+    runs : of the whole sweep; simulated : rows in ``runs``; failures : rows in ``failures``.
+    errors : failures by kind of error.
+    unfinished : reason by chunk that lost its worker again and again; empty when complete.
+    damaged : what was wrong with chunks of an earlier start, which ran again.
+    computed : runs of this start.
+    seconds : of this start.
+    """
+
+    runs: int
+    simulated: int
+    failures: int
+    errors: Mapping[str, int]
+    unfinished: Mapping[str, str]
+    damaged: tuple[str, ...]
+    computed: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        return not self.unfinished
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan_sweep(spec: SweepSpec | Mapping[str, Any] | str | Path) -> Plan:
+    """Read and check a whole specification: models, machines, parameters, traces.
+
+    Raises
+    ------
+    SweepError
+        The specification is invalid; all errors are listed together.
+    """
+    return make_plan(read_spec(spec))
+
+
+def estimate_seconds(plan: Plan, jobs: int = 1) -> float:
+    """Time of the sweep, from trying one run of a few design points; their rows are dropped.
+
+    Each is tried twice: what the second time does not take is done once for a program.
+
+    Raises
+    ------
+    SweepError
+        ``jobs`` is below 1.
+    """
+    check_jobs(jobs)
+    warm_up()
+    first: dict[int, Chunk] = {}
+    for chunk in plan.chunks():
+        index = chunk.point.index
+        first.setdefault(index, replace(chunk, traces=(plan.examples[index],)))
+    order = sorted(first)
+    stride = max(1, len(order) // _PROBES)
+    costs: list[tuple[float, float]] = []
+    for index in order[::stride][:_PROBES]:
+        whole, again = (execute_chunk(first[index]).timing["seconds"] for _ in range(2))
+        costs.append((max(0.0, whole - again), again))
+    prepare = sum(cost for cost, _ in costs) / len(costs)
+    run = sum(cost for _, cost in costs) / len(costs)
+    # The workers that share the chunks of a program prepare it each.
+    programs = sum(
+        min(jobs, math.ceil(len(group) / plan.spec.chunk)) if plan.shares_programs else len(group)
+        for point in plan.points
+        for group in plan.groups(point)
+    )
+    return (programs * prepare + plan.runs * run) / jobs
+
+
+def check_jobs(jobs: int) -> None:
+    if jobs < 1:
+        raise SweepError(f"jobs is {jobs}; expected at least 1")
+
+
+def runs_left(plan: Plan, out: str | Path, *, resume: bool = False) -> int:
+    """How many runs are left to do in a folder, which is not touched.
+
+    Raises
+    ------
+    SweepError
+        The folder holds a sweep and ``resume`` is false, or holds another one.
+    """
+    store = Store(Path(out), plan)
+    store.check(resume=resume)
+    finished = store.finished()
+    return sum(len(chunk.traces) for chunk in plan.chunks() if chunk.key not in finished)
+
+
+def run_sweep(
+    spec: SweepSpec | Mapping[str, Any] | str | Path | Plan,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    backend: str | Backend = "local",
+    address: str | None = None,
+    resume: bool = False,
+    progress: Callable[[SweepProgress], None] | None = None,
+) -> SweepSummary:
+    """Run a sweep into a folder.
+
+    Rows do not depend on ``jobs``, the backend, or on how often the sweep was interrupted.
+
+    Parameters
+    ----------
+    spec : YAML file, mapping, :class:`SweepSpec`, or what :func:`plan_sweep` made of them.
+    out : folder of the results; new, unless ``resume``.
+    jobs : worker processes; ignored for a scheduler that runs elsewhere.
+    backend : "local", "dask", "ray", or an object that computes chunks; that one stays open.
+    address : of a running dask scheduler or ray cluster.
+    resume : continue in a folder that holds this sweep.
+    progress : called after every chunk.
+
+    Raises
+    ------
+    SweepError
+        The specification is wrong, or the folder does not fit it; nothing has run then.
+    OutputError
+        A chunk cannot be written, or memory ends. What was saved stays, ``resume`` continues.
+    WorkerError
+        Workers cannot be started, or the scheduler was lost. What was saved stays.
+    Ended
+        SIGTERM or SIGHUP came, and this is the main thread, which had no handler of its own. It is
+        a ``SystemExit``. What was saved stays, and the workers have ended.
+    """
+    plan = spec if isinstance(spec, Plan) else plan_sweep(spec)
+    check_jobs(jobs)
+    if not isinstance(out, str | os.PathLike):
+        raise SweepError(f"out: expected a folder, found {shown(out)}")
+    if isinstance(backend, str):
+        check_backend(backend, address)
+    with ended_by_signals(), ExitStack() as closing:
+        try:
+            store = Store(Path(out), plan)
+            store.check(resume=resume)
+            # The folder is touched only once there is something that computes: a scheduler may not
+            # respond.
+            if isinstance(backend, str):
+                backend = start_backend(backend, jobs, address)
+                closing.callback(close_backend, backend)
+            ensure_compiled()
+            with store.open(resume=resume):
+                return _run(plan, store, backend, progress)
+        except MemoryError as error:
+            raise OutputError(
+                f"{out}: not enough memory; what was finished is kept: end other programs, or use "
+                "fewer workers, and continue with --resume"
+            ) from error
+
+
+def check_backend(name: str, address: str | None) -> None:
+    """Refuse what no backend can do, before anything is started.
+
+    Raises
+    ------
+    SweepError
+        The backend is unknown, or has no address.
+    """
+    if name not in BACKENDS:
+        raise SweepError(f"unknown backend '{name}'; known are {', '.join(BACKENDS)}")
+    if name == "local" and address is not None:
+        raise SweepError("address: the local backend has none; use --backend dask or ray")
+
+
+def start_backend(name: str, jobs: int, address: str | None) -> Backend:
+    if name == "local":
+        return LocalBackend(jobs)
+    return (DaskBackend if name == "dask" else RayBackend)(jobs, address)
+
+
+def close_backend(backend: Backend) -> None:
+    # Halfway through, workers and their temporary folders would stay.
+    with signals_held():
+        backend.close()
+
+
+def _run(
+    plan: Plan, store: Store, backend: Backend, progress: Callable[[SweepProgress], None] | None
+) -> SweepSummary:
+    begin = time.perf_counter()
+    saving = Saving(plan, store)
+    before = plan.runs - saving.left
+
+    def save(rows: ChunkRows) -> None:
+        saving.save(rows)
+        if progress is not None:
+            seconds = time.perf_counter() - begin
+            done = plan.runs - saving.left
+            progress(
+                SweepProgress(done, plan.runs, seconds, saving.left * seconds / (done - before))
+            )
+
+    lost = dispatch(saving.missing(), backend, save)
+    unfinished = {chunk.key: reason for chunk, reason in lost}
+    return sum_up(plan, store, unfinished, plan.runs - saving.left - before, begin)
+
+
+def sum_up(
+    plan: Plan, store: Store, unfinished: Mapping[str, str], computed: int, begin: float
+) -> SweepSummary:
+    """The summary of a folder, which is written there if the sweep is complete."""
+    errors = _errors(store)
+    summary = SweepSummary(
+        runs=plan.runs,
+        simulated=store.count("runs"),
+        failures=sum(errors.values()),
+        errors=errors,
+        unfinished=unfinished,
+        damaged=store.damaged,
+        computed=computed,
+        seconds=time.perf_counter() - begin,
+    )
+    if summary.complete:
+        store.write_summary({k: v for k, v in summary.to_dict().items() if k not in _OF_THIS_START})
+    return summary
+
+
+def _errors(store: Store) -> dict[str, int]:
+    """Failures by kind."""
+    found: Counter[str] = Counter()
+    for table in store.tables("failures"):
+        found.update(table["error"].to_pylist())
+    return dict(sorted(found.items()))

@@ -1,0 +1,279 @@
+"""What a worker does: run the chunks it is given and hand their rows back."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from stepsim.collection import without_collection
+from stepsim.graph import Bindings, without_source_lines
+from stepsim.results import ENDED
+from stepsim.simulation import (
+    Case,
+    Limits,
+    ManyRuns,
+    Totals,
+    describe,
+    routing_load,
+    run_all,
+    run_units,
+)
+from stepsim.sweep.planning.plan import Chunk, versions
+from stepsim.sweep.planning.traces import Trace
+from stepsim.sweep.storage.schema import UNIT_ROWS_SCHEMA
+from stepsim.workloads import Data
+
+__all__ = ["ChunkRows", "execute_chunk"]
+
+_KEPT_PROGRAMS = 2
+"""Prepared programs that a worker keeps; chunks come in the order of the design points."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRows:
+    """The rows of one chunk.
+
+    Attributes
+    ----------
+    runs, failures : rows as in the schemas; plain values, so that workers need not load what only
+        the one who writes needs.
+    units : tables of the stall breakdown, one per run, empty unless asked for.
+    timing : where the time went; not part of the results.
+    versions : of the software that computed the rows.
+    """
+
+    key: str
+    runs: list[dict[str, Any]]
+    failures: list[dict[str, Any]]
+    units: list[pa.Table]
+    timing: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+def execute_chunk(chunk: Chunk) -> ChunkRows:
+    """Simulate every run of a chunk. A run that fails becomes a row of ``failures``."""
+    begin = time.perf_counter()
+    rows = _Rows(chunk)
+    for trace in chunk.traces:
+        rows.add(trace)
+    rows.finish()
+    timing = {
+        "chunk": chunk.key,
+        "runs": len(chunk.traces),
+        "seconds": time.perf_counter() - begin,
+        "prepare_seconds": rows.prepare_seconds,
+        "engine_seconds": rows.engine_seconds,
+        "process": os.getpid(),
+    }
+    return ChunkRows(chunk.key, rows.runs, rows.failures, rows.units, timing, versions())
+
+
+_cases: OrderedDict[Hashable, Case] = OrderedDict()
+
+
+def _case(chunk: Chunk, about: _About, data: Data) -> Case:
+    """The prepared program, from the last few of this process where possible."""
+    point = chunk.point
+    key = (about.key, about.resolved.workload.program_key(data))
+    if key not in _cases:
+        with without_collection(), without_source_lines():
+            made = Case(point.source, about.resolved, data, point.machine, point.counting)
+            _ = made.prepared
+        _cases[key] = made
+        if len(_cases) > _KEPT_PROGRAMS:
+            _cases.popitem(last=False)
+    _cases.move_to_end(key)
+    return _cases[key]
+
+
+class _About:
+    """What all runs of a chunk share: the workload, the columns that say what it is, its key."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        point, known = chunk.point, versions()
+        self.resolved = point.resolved()
+        code = point.source.path, point.source.digest
+        self.key = json.dumps([*point.content, *code, point.counting], sort_keys=True)
+        self.columns = {
+            "point": point.index,
+            **describe(point.source, self.resolved, point.machine, point.counting, None),
+            "stepsim_version": known.pop("stepsim"),
+            "model_version": known.pop("model"),
+            "versions": json.dumps(known, sort_keys=True),
+        }
+
+
+class _Rows:
+    """Collects the rows of a chunk."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._limits = Limits(**chunk.limits)
+        self._about = _About(chunk)
+        self.runs: list[dict[str, Any]] = []
+        self.failures: list[dict[str, Any]] = []
+        self.units: list[pa.Table] = []
+        self._waiting: list[_Run | _Failure] = []
+        self.prepare_seconds = 0.0
+        self.engine_seconds = 0.0
+
+    def add(self, trace: Trace) -> None:
+        """Take a run up; it is made with those before and after it that share its program."""
+        trace = trace.loaded()
+        identity = {**self._about.columns, **_labels(self._chunk, trace)}
+        if trace.error:
+            self._waiting.append(_Failure(identity, "trace", "TraceError", trace.error))
+            return
+        stage = "build"
+        try:
+            begin = time.perf_counter()
+            data = trace.fed_to(self._about.resolved.workload.inputs)
+            case = _case(self._chunk, self._about, data)
+            self.prepare_seconds += time.perf_counter() - begin
+            stage = "run"
+            run = _Run(identity, case, data, case.bound(data))
+        # Whatever goes wrong in one run must not take the others along.
+        except Exception as error:
+            text = str(error)
+            # The program does not know which batch it was to be built for.
+            if stage == "build" and trace.whole_label:
+                text = f"{trace.whole_label}: {text}"
+            self._waiting.append(_Failure(identity, stage, type(error).__name__, text))
+            return
+        if any(isinstance(one, _Run) and one.case is not case for one in self._waiting):
+            self.finish()
+        self._waiting.append(run)
+
+    def finish(self) -> None:
+        """Make the runs that wait, and write their rows in the order of the traces."""
+        waiting, self._waiting = self._waiting, []
+        runs = [one for one in waiting if isinstance(one, _Run)]
+        made = iter(self._made(runs) if runs else ())
+        for one in waiting:
+            failure = one if isinstance(one, _Failure) else self._write(one, next(made))
+            if failure is not None:
+                self.failures.append(failure.row())
+
+    def _made(self, runs: list[_Run]) -> list[Callable[[], tuple[Totals, pa.Table | None]]]:
+        """What gives totals and units of each run, or raises what went wrong."""
+        case, units = runs[0].case, self._chunk.units
+        common = [table for table in runs[0].indices if all(table in run.indices for run in runs)]
+        indices = {table: np.stack([run.indices[table] for run in runs]) for table in common}
+        try:
+            many = ManyRuns(case.prepared, len(runs), indices, self._limits, units)
+            (outcomes,) = run_all([many], threads=1)
+        except Exception as error:
+            return [partial(_raise, error)] * len(runs)
+
+        def of(run: int) -> tuple[Totals, pa.Table | None]:
+            totals = many.totals(outcomes, run)
+            return totals, run_units(many, outcomes, run) if units else None
+
+        return [partial(of, run) for run in range(len(runs))]
+
+    def _write(
+        self, run: _Run, made: Callable[[], tuple[Totals, pa.Table | None]]
+    ) -> _Failure | None:
+        """Write the rows of a run; why it did not end well."""
+        try:
+            totals, units = made()
+            if units is not None:
+                run.case.require_one_program("the stall breakdown")
+            totals = run.case.together(totals, self._limits)
+            spread = self._spread(run, totals)
+            self.engine_seconds += totals.wall_seconds
+            row = {
+                **run.identity,
+                **run.case.built.parameters,
+                **routing_load(run.data),
+                **run.case.measures(totals, run.data, self._chunk.metrics),
+                **spread,
+                "status": totals.status,
+                "program_hash": run.case.prepared.program_hash,
+                "image_hash": totals.image_hash,
+            }
+        except Exception as error:
+            return _Failure(run.identity, "run", type(error).__name__, str(error))
+        self.runs.append(row)
+        if units is not None:
+            keys = pa.array([run.identity["run"]] * units.num_rows, pa.string())
+            columns = [keys, *units.columns]
+            self.units.append(pa.Table.from_arrays(columns, schema=UNIT_ROWS_SCHEMA))
+        if totals.status != "ok":
+            return _Failure(run.identity, "run", totals.status, totals.reason)
+        return None
+
+    def _spread(self, run: _Run, totals: Totals) -> dict[str, float | None]:
+        """Measures of the disturbed runs beside a run that came to its end, where wanted."""
+        options = self._chunk.ensemble
+        if options is None or totals.status not in ENDED:
+            return {}
+        from stepsim.simulation import ensemble_of
+
+        given: dict[str, Any] = {**options, "limits": self._limits, "threads": 1}
+        spread = ensemble_of(run.case.prepared, run.indices, **given)
+        for earlier in run.case.earlier:
+            spread = ensemble_of(earlier, {}, **given).and_then(spread)
+        found = spread.columns()
+        return {name: value for name, value in found.items() if name in self._chunk.metrics}
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that can be made."""
+
+    identity: dict[str, Any]
+    case: Case
+    data: Data
+    indices: Bindings
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A run that cannot be made, or did not end well."""
+
+    identity: dict[str, Any]
+    stage: str
+    error: str
+    message: str
+
+    def row(self) -> dict[str, Any]:
+        own = {"stage": self.stage, "error": self.error, "message": self.message}
+        return {**self.identity, **own}
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _labels(chunk: Chunk, trace: Trace) -> dict[str, Any]:
+    labels = {
+        "run": chunk.run_key(trace),
+        "trace": trace.source,
+        "trace_id": trace.identity,
+        "layer": trace.layer,
+        "step": trace.step,
+        "window": trace.window,
+        **_lengths(trace.lengths),
+    }
+    return labels if trace.rows is None else {**labels, "batch": trace.rows}
+
+
+def _lengths(batch: Trace | None) -> dict[str, Any]:
+    if batch is None:
+        return {}
+    return {
+        "lengths": batch.source,
+        "lengths_id": batch.identity,
+        "lengths_step": batch.step,
+        "lengths_window": batch.window,
+    }

@@ -1,0 +1,413 @@
+"""What a sweep runs: a validated specification, from YAML, a mapping or keyword arguments."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from stepsim.data import in_known_group
+from stepsim.documents import load_yaml
+from stepsim.errors import ArgError, SweepError
+from stepsim.paths import exists
+from stepsim.results import COUNTINGS, EVERY_MEASURE
+from stepsim.sweep.spec.problems import SeveralProblems, refusal
+from stepsim.sweep.spec.ranges import listed_range
+from stepsim.sweep.spec.section import Section
+from stepsim.sweep.spec.sizes import MOST_POINTS, check_size
+from stepsim.wording import STATED, describe_problems
+from stepsim.workloads import plan_file, split_target
+
+__all__ = [
+    "Draft",
+    "SweepLimits",
+    "SweepSpec",
+    "SyntheticTraces",
+    "TraceSelection",
+    "load_spec",
+    "read_spec",
+]
+
+_MOST = 1 << 40
+_Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
+_Index = Annotated[int, Field(strict=True, ge=0, le=_MOST)]
+_Indices = Annotated[list[_Index], Field(min_length=1)]
+_FILES = {
+    "machine": (".yaml", ".yml"),
+    "model": (".yaml", ".yml", ".json"),
+    "workload": (".py",),
+}
+"""Keys that can name a file, and how its name ends."""
+_Value = int | float | str | bool | list[Any] | dict[str, Any] | None
+_Axis = Annotated[list[_Value], BeforeValidator(listed_range)]
+
+
+class SyntheticTraces(Section):
+    """Routing drawn by :func:`stepsim.trace_io.synthetic_routing`, one table per layer-step."""
+
+    tokens: _Count = Field(description="rows of every table: the batch")
+    layers: _Count = Field(default=1, description="number of layers")
+    steps: _Count = Field(default=1, description="number of forward passes")
+    seed: _Index = Field(description="seed of the synthetic tables")
+    skew: Annotated[float, Field(ge=0, le=64)] = Field(
+        default=1.0, description="Zipf exponent of the experts' popularity"
+    )
+
+
+class TraceSelection(Section):
+    """Where the traces come from, and which of their layer-steps or windows are run."""
+
+    files: list[str] = Field(
+        default=[], description="files of traces, relative to the spec, or data sets"
+    )
+    synthetic: SyntheticTraces | None = Field(default=None, description="synthetic tables")
+    column: str | None = Field(default=None, description="column of lengths in CSV files")
+    layers: _Indices | None = Field(default=None, description="layers to run; all if absent")
+    steps: _Indices | None = Field(default=None, description="steps to run; all if absent")
+    tokens: _Count | None = Field(
+        default=None,
+        description="rows every batch must have, else it is a failure; with windows, their size",
+    )
+    min_tokens: _Count | None = Field(
+        default=None, description="batches of fewer rows are left out; all are run if absent"
+    )
+    windows: Literal["all"] | int | list[int] | None = Field(
+        default=None,
+        description="windows of that many rows to run: 'all', the first N, or a list",
+    )
+    sample: _Count | None = Field(default=None, description="number of selected traces to draw")
+    seed: _Index = Field(default=0, description="seed of the sample")
+
+    @field_validator("windows", mode="plain")
+    @classmethod
+    def _windows(cls, value: Any) -> Any:
+        """One message in place of one for each of the three forms."""
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        listed = isinstance(value, list) and all(type(v) is int and v >= 0 for v in value)
+        if value in (None, "all") or whole or (listed and value):
+            return value
+        raise PydanticCustomError(
+            "windows", "expected 'all', the first N from 1, or a list of numbers from 0"
+        )
+
+
+class SweepLimits(Section):
+    """Limits at which a run is stopped with the status 'limit'. Both count simulated work."""
+
+    max_cycles: _Count | None = Field(default=None, description="simulated cycles")
+    max_steps: _Count | None = Field(default=None, description="unit firings")
+
+
+class EnsembleOptions(Section):
+    """Disturbed runs beside each run; `stepsim.ensemble` says what is disturbed."""
+
+    runs: Annotated[int, Field(strict=True, ge=1, le=1024)] = Field(description="number of them")
+    seed: _Index = Field(default=0, description="seed of the disturbances")
+    bounds: dict[str, int | list[int]] = Field(
+        default={}, description="bounds by what is disturbed, as hbm.latency: 3 or [0, 3]"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        """A number alone is that of the runs."""
+        return {"runs": value} if isinstance(value, int) and value is not True else value
+
+    @field_validator("bounds")
+    @classmethod
+    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """Names and numbers are right; whether a disturbance applies, its runs say."""
+        from stepsim.simulation import TILE, checked_bounds
+
+        try:
+            checked_bounds(TILE, value, "bounds")
+        except ArgError as error:
+            raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
+        return value
+
+
+class SweepSpec(Section):
+    """A sweep: every point of the design space on every trace.
+
+    The design points are the product of the axes of ``grid``, followed by ``points`` as listed;
+    ``parameters`` hold for all. A key ``machine`` names a machine, ``machine.hbm.channels`` and the
+    like change it, ``config`` takes what is not given from published experiments, and all others
+    are parameters of the workload.
+    """
+
+    name: str = Field(default="sweep", description="shown in summaries")
+    workload: str = Field(description="name of a workload, or file and name as in gemm.py:gemm")
+    model: str | dict[str, Any] | None = Field(
+        default=None,
+        description="parameter model of all points: a name, a file, or dimensions as a mapping",
+    )
+    traces: TraceSelection | None = Field(
+        default=None,
+        description="traces and selection; a decoder of a model without experts needs none",
+    )
+    lengths: TraceSelection | None = Field(
+        default=None, description="cache lengths of a decoder, selected as traces are"
+    )
+    pairs: Literal["all", "step", "order"] | None = Field(
+        default=None, description="which traces of a decoder go with which lengths; all if absent"
+    )
+    machine: str = Field(default="sda-1024", description="name or file of the machine")
+    parameters: dict[str, _Value] = Field(default={}, description="parameters of every point")
+    grid: dict[str, _Axis] = Field(default={}, description="axes of the design space")
+    points: list[dict[str, _Value]] = Field(default=[], description="listed design points")
+    metrics: list[Literal[EVERY_MEASURE]] | None = Field(  # type: ignore[valid-type]
+        default=None, description="totals to keep; the others are null. All if absent"
+    )
+    counting: Literal[COUNTINGS] | None = Field(  # type: ignore[valid-type]
+        default=None,
+        description="how bytes and FLOPs are counted; executed if absent, published for points "
+        "with config published",
+    )
+    ensemble: EnsembleOptions | None = Field(
+        default=None,
+        description="number of disturbed runs beside each run, or their number, seed and bounds; "
+        "gives the columns cycles_p5, cycles_median and cycles_p95",
+    )
+    units: bool = Field(default=False, description="keep the stall breakdown of every unit as well")
+    limits: SweepLimits = Field(
+        default=SweepLimits(), description="limits at which a run is stopped"
+    )
+    chunk: _Count = Field(default=20, description="runs that are computed and saved together")
+
+    def common(self) -> dict[str, Any]:
+        """The parameters of all points, the model among them.
+
+        Raises
+        ------
+        SweepError
+            The model is given twice.
+        """
+        if self.model is None:
+            return self.parameters
+        if "model" in self.parameters:
+            raise SweepError("model: is given twice, here and in parameters; keep one")
+        return {"model": self.model, **self.parameters}
+
+    def axis_problems(self) -> list[str]:
+        """Axes that are empty or have a value twice, in sentences."""
+        problems = []
+        for axis, values in self.grid.items():
+            texts = [repr(value) for value in values]
+            if not values or len(set(texts)) != len(texts):
+                what = "holds a value twice" if values else "is empty"
+                problems.append(f"grid.{axis}: {what}; give every value of an axis once")
+        return problems
+
+    def without_repeats(self) -> SweepSpec:
+        """The same with every value of an axis once."""
+        grid = {
+            axis: list({repr(value): value for value in values}.values())
+            for axis, values in self.grid.items()
+        }
+        return self.model_copy(update={"grid": grid})
+
+    def design_points(self) -> list[dict[str, Any]]:
+        """Every design point without the common parameters, in a fixed order.
+
+        Raises
+        ------
+        SweepError
+            An axis is empty or has a value twice, two points are the same, or they are too many.
+        """
+        problems = self.axis_problems()
+        if problems:
+            raise SeveralProblems(problems)
+        count = math.prod(map(len, self.grid.values())) + len(self.points)
+        check_size("grid", count, MOST_POINTS, "design points", "leave out values, or divide it")
+        names = list(self.grid)
+        product = [
+            dict(zip(names, values, strict=True))
+            for values in itertools.product(*self.grid.values())
+        ]
+        points = (product if names else []) + self.points
+        points = points or [{}]
+        first: dict[str, int] = {}
+        for i, point in enumerate(points):
+            full = repr(sorted((self.parameters | point).items(), key=str))
+            if first.setdefault(full, i) != i:
+                raise SweepError(
+                    f"design points {first[full]} and {i} are the same ({point}); "
+                    "take one of them out"
+                )
+        return points
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A specification as it was read, with what is wrong with its keys.
+
+    Attributes
+    ----------
+    spec : without the keys that are wrong; None when nothing can be told without them.
+    where, lines : for messages: the source, and the lines of its keys.
+    problems : of the keys.
+    wrong : keys of the specification whose values are wrong.
+    """
+
+    spec: SweepSpec | None
+    where: str = "sweep"
+    lines: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    wrong: frozenset[str] = frozenset()
+
+    def refusal(self, more: Sequence[str] = ()) -> SweepError:
+        """The error that lists all that is wrong."""
+        return refusal(self.where, [*self.problems, *more], self.lines)
+
+
+def load_spec(source: SweepSpec | Mapping[str, Any] | str | Path) -> SweepSpec:
+    """Read and check a specification: YAML file, mapping, or one that is checked already.
+
+    Files of traces and machines are looked for relative to the YAML file.
+
+    Raises
+    ------
+    SweepError
+        The file is unreadable, or keys are unknown, missing or mistyped; all are listed together.
+    """
+    draft = read_spec(source)
+    if draft.problems or draft.spec is None:
+        raise draft.refusal()
+    return draft.spec
+
+
+def read_spec(
+    source: SweepSpec | Mapping[str, Any] | str | Path, kind: type[SweepSpec] = SweepSpec
+) -> Draft:
+    """As :func:`load_spec`, but what is wrong with the keys is kept, to be listed with the rest.
+
+    ``kind`` is the class of specification to read, with the keys that it has more.
+
+    Raises
+    ------
+    SweepError
+        The file is unreadable, holds no mapping, or asks for another level than tiles.
+    """
+    if isinstance(source, SweepSpec):
+        return Draft(source)
+    where, lines, data = "sweep", {}, source
+    if isinstance(source, str | Path):
+        path = Path(source)
+        where = f"sweep {path}"
+        document = load_yaml(path, "sweep", SweepError, "See the documentation of sweeps.")
+        data, lines = document.data, document.lines
+    if not isinstance(data, Mapping):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise SweepError(f"{where}: expected a mapping with the key 'workload', found {found}")
+    if "level" in data:
+        raise SweepError(
+            f"{where}: level: sweeps run at the tile level; leave it out, and take machine "
+            "hdl-arbiter for the last step before the hardware level. Single points run with "
+            "`stepsim run --level hardware`, several as a figure of your own, whose Run has a level"
+        )
+    draft = _validated(data, where, lines, kind)
+    if draft.spec is None or not isinstance(source, str | Path):
+        return draft
+    return replace(draft, spec=_resolved(draft.spec, Path(source).parent))
+
+
+def _validated(
+    data: Mapping[Any, Any], where: str, lines: Mapping[str, int], kind: type[SweepSpec]
+) -> Draft:
+    try:
+        return Draft(kind.model_validate(dict(data)), where, lines)
+    except RecursionError:
+        raise SweepError(
+            f"{where}: a value holds itself, expected plain lists and mappings; write it out"
+        ) from None
+    except ValidationError as error:
+        problems = tuple(_described(error, lines, kind))
+        keys = {str(item["loc"][0]) for item in error.errors(include_url=False)}
+    known = list(kind.model_fields)
+    # A misspelled key is not reported as missing too; its value is checked under the key meant.
+    meant = {
+        key: near[0]
+        for key in keys.difference(known).intersection(data)
+        if (near := get_close_matches(key, known, n=1)) and near[0] not in data
+    }
+    problems = tuple(
+        p for p in problems if not p.startswith(tuple(f"{n}: " for n in meant.values()))
+    )
+    wrong = frozenset(keys.difference(meant.values()))
+    rest = {key: value for key, value in data.items() if str(key) not in wrong}
+    try:
+        whole = kind.model_validate(rest | {near: data[key] for key, near in meant.items()})
+        return Draft(whole, where, _also_as(meant, lines), problems, wrong)
+    except ValidationError as error:
+        wrong |= frozenset(meant.values())
+        # What is wrong with the rest is told already.
+        of_meant = re.compile(rf"(line \d+, )?({'|'.join(meant.values())})[.\[:]")
+        also = _described(error, _also_as(meant, lines), kind)
+        problems += tuple(filter(of_meant.match, also)) if meant else ()
+        needed = {name for name, own in kind.model_fields.items() if own.is_required()}
+        spec = None if wrong & needed else kind.model_validate(rest)
+        return Draft(spec, where, lines, problems, wrong)
+
+
+def _described(
+    error: ValidationError, lines: Mapping[str, int], kind: type[SweepSpec]
+) -> list[str]:
+    return describe_problems(error.errors(include_url=False), kind.model_json_schema(), lines)
+
+
+def _also_as(meant: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, int]:
+    """The lines of keys, those of misspelled ones also as they are meant."""
+    found = dict(lines)
+    for path, line in lines.items():
+        key = re.split(r"[.\[]", path, maxsplit=1)[0]
+        if key in meant:
+            found[meant[key] + path.removeprefix(key)] = line
+    return found
+
+
+def _file(folder: Path, name: str) -> str:
+    """A file beside the specification; the name of a data set stays as it is."""
+    path = folder / name
+    return name if in_known_group(name) and not exists(path, SweepError) else str(path)
+
+
+def _resolved(spec: SweepSpec, folder: Path) -> SweepSpec:
+    """Files of workloads, models, traces and machines relative to the folder of the YAML file."""
+    changes: dict[str, Any] = {}
+    for key, selection in (("traces", spec.traces), ("lengths", spec.lengths)):
+        if selection is not None and selection.files:
+            files = [_file(folder, name) for name in selection.files]
+            changes[key] = selection.model_copy(update={"files": files})
+
+    def located(key: str, value: Any) -> Any:
+        if not isinstance(value, str) or key not in _FILES:
+            return value
+        if key == "workload" and plan_file(value, folder) is not None:
+            return str(folder / value)
+        file = split_target(value)[0] if key == "workload" else value
+        return str(folder / value) if file and file.endswith(_FILES[key]) else value
+
+    for key in {"workload", "model", "machine"} & spec.model_fields_set:
+        changes[key] = located(key, getattr(spec, key))
+    changes["parameters"] = {key: located(key, value) for key, value in spec.parameters.items()}
+    changes["grid"] = {
+        key: [located(key, value) for value in values] for key, values in spec.grid.items()
+    }
+    changes["points"] = [
+        {key: located(key, value) for key, value in point.items()} for point in spec.points
+    ]
+    return spec.model_copy(update=changes)

@@ -1,0 +1,100 @@
+"""``sweep.json``: what a sweep runs, read back from its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stepsim.documents import load_json
+from stepsim.errors import SweepError
+from stepsim.paths import exists
+from stepsim.results import field
+from stepsim.sweep.storage.digests import MANIFEST, Digests
+
+__all__ = ["Manifest", "load_manifest", "read_manifest"]
+
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_VALUES = 10_000_000
+"""Of a million design points with a few values each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What is run, as ``sweep.json`` has it.
+
+    Attributes
+    ----------
+    designs : the design points as they were specified, by label.
+    runs : of the whole sweep, whether they are there or not.
+    spec : the specification with all its keys.
+    parameters : columns of the parameters of the workload.
+    plan : digest of all that the rows depend on.
+    """
+
+    designs: dict[str, dict[str, Any]]
+    runs: int
+    spec: dict[str, Any]
+    parameters: dict[str, pa.Field]
+    plan: str
+
+    @property
+    def traces(self) -> int:
+        """Traces that every design point runs on."""
+        return self.runs // len(self.designs)
+
+
+def load_manifest(folder: Path) -> dict[str, Any]:
+    """The keys of ``sweep.json`` as they stand there.
+
+    Raises
+    ------
+    SweepError
+        It cannot be read, or is not a JSON object.
+    """
+    path = folder / MANIFEST
+    found = load_json(
+        path, "sweep", SweepError, most_bytes=_MOST_BYTES, most_values=_MOST_VALUES
+    ).data
+    if not isinstance(found, dict):
+        raise _unusable(path, f"a {type(found).__name__}")
+    return found
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """What the sweep in a folder runs.
+
+    Raises
+    ------
+    SweepError
+        The folder holds no sweep, or what it says of it is not what was written.
+    """
+    place = Path(folder)
+    if not exists(place / MANIFEST, SweepError):
+        raise SweepError(
+            f"{folder}: holds no sweep, there is no {MANIFEST}; name the folder that was given "
+            "as --out"
+        )
+    found = load_manifest(place)
+    try:
+        designs = {label: dict(design) for label, design in found["designs"].items()}
+        parameters = {
+            name: field(name, pa.type_for_alias(one["type"]), one["unit"], one["definition"])
+            for name, one in found["parameters"].items()
+        }
+        spec, plan = dict(found["spec"]), str(found["plan"])
+        manifest = Manifest(designs, int(found["runs"]), spec, parameters, plan)
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        raise _unusable(place / MANIFEST, "something else") from error
+    Digests.read(place, plan).check(place / MANIFEST)
+    return manifest
+
+
+def _unusable(path: Path, found: str) -> SweepError:
+    return SweepError(
+        f"{path}: cannot be used, expected a JSON object with the keys 'designs', 'runs', 'spec', "
+        f"'parameters' and 'plan' as stepsim writes it, found {found}; run the sweep again in a "
+        "new folder"
+    )

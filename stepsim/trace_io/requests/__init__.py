@@ -1,0 +1,1 @@
+"""Request traces and KV-cache lengths."""

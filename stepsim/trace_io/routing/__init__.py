@@ -1,0 +1,1 @@
+"""Expert routing: which experts each token was sent to."""

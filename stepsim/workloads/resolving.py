@@ -1,0 +1,188 @@
+"""From what is given to a workload: given > machine > published > model > default, on record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from stepsim.arguments import shown
+from stepsim.errors import WorkloadError, did_you_mean
+from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
+
+if TYPE_CHECKING:
+    from stepsim.machine import Machine
+    from stepsim.workloads.workload import Workload
+
+__all__ = ["CONFIGS", "Resolved", "parameter_problems", "resolve"]
+
+W = TypeVar("W", bound="Workload", covariant=True)
+
+CONFIGS = ("published",)
+"""What ``config`` can be: whose settings hold for parameters that are not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Generic[W]):
+    """A workload with all its parameters.
+
+    Attributes
+    ----------
+    origins : where the value of each parameter comes from: given, machine, published, model or
+        default; ``like NAME`` if it is that of another parameter.
+    config : the configuration that was asked for.
+    """
+
+    workload: W
+    origins: Mapping[str, str]
+    config: str | None = None
+
+
+def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is wrong with single parameters: unknown ones, and values out of range.
+
+    Missing ones are not reported: a configuration may set them.
+    """
+    known = fields_of(workload)
+    problems = []
+    for name, value in given.items():
+        if name not in known:
+            problems.append((name, _unknown(workload, name, known)))
+        elif value is not None or not known[name].kind.optional:
+            try:
+                known[name].checked(value)
+            except ParameterError as error:
+                problems += error.problems
+    return problems
+
+
+def resolve(
+    workload: type[W],
+    given: Mapping[str, Any],
+    *,
+    machine: Machine | None = None,
+    config: str | None = None,
+    data: Sequence[Data] = (),
+) -> Resolved[W]:
+    """A workload from the parameters that are given, as values of Python or YAML.
+
+    Parameters
+    ----------
+    machine : whose values hold for parameters that name one of its keys.
+    config : ``published`` takes what is not given from the published experiment.
+    data : what it will run on; published settings depend on it.
+
+    Raises
+    ------
+    ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
+        experiment, or there are several for the data; all errors that can be found are listed.
+    WorkloadError : the presets of the workload set what is none of its parameters.
+    """
+    known = fields_of(workload)
+    problems = parameter_problems(workload, given)
+    if config is not None and not (isinstance(config, str) and config in CONFIGS):
+        found = f"'{config}'" if isinstance(config, str) else shown(config)
+        problems.append(("config", f"expected {' or '.join(CONFIGS)}, found {found}"))
+    if problems:
+        raise ParameterError(problems)
+    own = {name: known[name].checked(value) for name, value in given.items() if value is not None}
+    presets = _presets(workload, own, data or (Data(),), config)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name, field in known.items():
+        values[name], origins[name] = _value(field, own, machine, presets)
+    missing = [name for name, origin in origins.items() if not origin]
+    if missing:
+        raise ParameterError((name, _missing(known[name])) for name in missing)
+    for name, field in known.items():
+        if values[name] is None and field.param.like is not None:
+            origins[name] = f"like {field.param.like}"
+    made = workload(**values)
+    of_model = {
+        name: field.param.of_model(made)
+        for name, field in known.items()
+        if values[name] is None and field.param.of_model is not None
+    }
+    origins |= dict.fromkeys(of_model, "model")
+    return Resolved(workload(**made.values() | of_model), origins, config)
+
+
+def _value(
+    field: Field, given: Mapping[str, Any], machine: Machine | None, presets: Mapping[str, Any]
+) -> tuple[Any, str]:
+    """The value of a parameter and its origin, which is empty for a missing one."""
+    if field.name in given:
+        return given[field.name], "given"
+    if machine is not None and field.param.machine is not None:
+        value: Any = machine
+        for part in field.param.machine.split("."):
+            value = getattr(value, part)
+        # Presets leave such keys open, so a value was put there for this run.
+        if value is not None:
+            return value, "machine"
+    if presets.get(field.name) is not None:
+        return presets[field.name], "published"
+    return (None, "") if field.required else (field.default, "default")
+
+
+def _presets(
+    workload: type[Workload], given: Mapping[str, Any], data: Sequence[Data], config: str | None
+) -> Mapping[str, Any]:
+    """The settings that hold for all data; none may depend on which of them comes first."""
+    known = fields_of(workload)
+    found = [_settings(workload, workload.presets(given, one, config)) for one in data]
+    settings: dict[str, Any] = {}
+    problems = []
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one.get(name) for one in found]
+        settings[name] = values[0]
+        if name not in given and any(value != values[0] for value in values):
+            shown = sorted({_shown(known[name], value) for value in values})
+            text = (
+                "the published experiments with these batches have different values, "
+                f"{' and '.join(shown)}; give one, or select batches of one size"
+            )
+            problems.append((name, text))
+    if problems:
+        raise ParameterError(problems)
+    return settings
+
+
+def _settings(workload: type[Workload], settings: Any) -> Mapping[str, Any]:
+    """What presets return, with nothing in it that would be ignored."""
+    known = fields_of(workload)
+    where = f"workload {workload.name}: presets"
+    if not isinstance(settings, Mapping):
+        raise WorkloadError(
+            f"{where}: expected a mapping of parameters to values, found {settings!r}; return {{}} "
+            "where there are none"
+        )
+    for name in settings:
+        if name not in known:
+            raise WorkloadError(
+                f"{where}: expected names of parameters, found {name!r}"
+                f"{did_you_mean(str(name), known)} Its parameters: {_listed(known)}"
+            )
+    return settings
+
+
+def _shown(field: Field, value: Any) -> str:
+    return "none" if value is None else str(field.column_value(value))
+
+
+def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
+    from stepsim.machine import known_keys
+
+    near = did_you_mean(name, known)
+    if name in known_keys():
+        near = f"; write machine.{name} for the key of the machine."
+    return f"{workload.name} has no such parameter{near} Its parameters: {_listed(known)}"
+
+
+def _listed(known: Mapping[str, Field]) -> str:
+    return ", ".join(known) or "none"
+
+
+def _missing(field: Field) -> str:
+    what = f" ({field.param.help})" if field.param.help else ""
+    return f"missing{what}; expected {field.kind.described()}"

@@ -1,0 +1,37 @@
+"""The page on PyTorch and ONNX shows what its programs print, and lists what is known."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stepsim.design.operators.importers.onnx_ops import OPS as ONNX
+from stepsim.design.operators.importers.torch_ops import OPS as TORCH
+from tests.design.operators.example_models import require_torch
+from tests.pages import DOCS, run_page
+
+
+@pytest.mark.torch
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_torch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    wrong = run_page("pytorch.md")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_operator_that_is_known_is_in_the_tables() -> None:
+    text = (DOCS / "pytorch.md").read_text(encoding="utf-8")
+    torch, onnx = text.split("| of PyTorch | |")[1].split("| of ONNX | |")
+    known = set(re.findall(r"`(\w+)`", torch))
+    assert {name.split(".")[0] for name in TORCH} <= known
+    assert known - {name.split(".")[0] for name in TORCH} == {
+        "is_causal",
+        "scale",
+        "enable_gqa",
+        "w",
+    }
+    onnx = onnx.split("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", onnx)) == {*ONNX, "Erf"}

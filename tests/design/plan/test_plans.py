@@ -1,0 +1,105 @@
+"""Plans survive YAML, and a damaged one says where and what is wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import stepsim as st
+from stepsim.design.passes.memory import single_buffers
+from stepsim.design.plan.files import pragmas
+from tests.design.search.small import small
+
+PLANS = [("prefill", 41_000_000), ("decode", 41_000_000), ("prefill", 600)]
+
+
+@pytest.mark.parametrize(("phase", "budget"), PLANS)
+def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Path) -> None:
+    plan = small(phase, budget).plan
+    path = tmp_path / "plan.yaml"
+    plan.save(path)
+    read = st.Plan.load(path)
+    assert read == plan
+    assert read.to_yaml() == plan.to_yaml()
+    assert read.digest == plan.digest
+
+
+def test_converters_of_one_buffer_stay_so() -> None:
+    plan = small("prefill", 600).plan
+    owners = [*plan.graph.edges, *plan.graph.dmas]
+    names = [one.name for one in owners if one.converter and one.converter.kind != "fifo"]
+    assert len({name.split()[0] == "load" for name in names}) == 2
+    single = replace(plan, graph=single_buffers(plan.graph, names))
+    text = single.to_yaml()
+    read = st.Plan.from_yaml(text)
+    assert read == single != plan
+    assert read.to_yaml() == text
+    with pytest.raises(st.CompileError, match=r"^plan:\d+: .*has 1 or 2 buffers, found 3"):
+        st.Plan.from_yaml(text.replace("buffers: 1", "buffers: 3", 1))
+
+
+def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
+    plan = small("prefill", 600).plan
+    read = st.Plan.from_yaml(plan.to_yaml())
+    assert len(read.groups) > 1
+    for mine, again in zip(plan.programs(), read.programs(), strict=True):
+        assert mine.program.fingerprint() == again.program.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("format: stepsim plan 1", "format: stepsim plan 9", "expected format: stepsim plan 1"),
+        ("\ndigest: ", "\ndigest: 0", "the operators were changed"),
+        ("- name: attn.q.linear\n", "- name: attn.q.liner\n", "attn.q.liner"),
+        ("unroll: 256\n", "unrolled: 256\n", "unroll"),
+        ("tile: {m: 16, n: 16, k: 16}", "tile: {m: 16, n: 16}", "kernels"),
+        ("notes: []", "nodes: []", "did you mean 'notes'?"),
+        ("clock_ghz: 0.25", "clock_ghz: -1", "clock_ghz"),
+        ("direction: load", "direction: load\n  what: 1", "what"),
+        ("depth_before: ", "depth_befor: ", "did you mean 'depth_before'?"),
+    ],
+)
+def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
+    text = small().plan.to_yaml()
+    assert old in text
+    with pytest.raises(st.CompileError, match=r"^plan(:\d+)?: ") as caught:
+        st.Plan.from_yaml(text.replace(old, new, 1))
+    assert told in str(caught.value)
+
+
+def test_a_part_of_a_plan_is_no_plan() -> None:
+    text = small().plan.to_yaml()
+    for end in range(0, len(text), len(text) // 16):
+        with pytest.raises(st.CompileError, match=r"."):
+            st.Plan.from_yaml(text[:end])
+
+
+def test_one_of_several_groups_is_named() -> None:
+    plan = small("prefill", 600).plan
+    with pytest.raises(st.CompileError, match="several groups, name one of 0: 20 kernels"):
+        plan.group(None)
+    with pytest.raises(st.CompileError, match="no group 9"):
+        plan.group(9)
+    assert plan.group(1) == 1
+    assert small().plan.group(None) == 0
+
+
+@pytest.mark.parametrize("budget", [41_000_000, 600])
+def test_pragmas_have_the_depths_of_the_plan(budget: int) -> None:
+    compiled = small("prefill", budget)
+    found: dict[str, int] = {}
+    name = ""
+    for line in pragmas(compiled).splitlines():
+        if line.startswith("// "):
+            name = line.removeprefix("// ")
+        else:
+            match = re.fullmatch(r"#pragma HLS stream variable=([A-Za-z_]\w*) depth=(\d+)", line)
+            assert match is not None, line
+            found[name] = int(match[2])
+    edges = {edge.name: edge.depth for edge in compiled.plan.graph.inner_edges}
+    assert len(edges) > 15
+    assert {key: found[key] for key in edges} == edges
