@@ -111,7 +111,8 @@ def compile(
         as that saves memory (:data:`stepsim.design.search.fitting.WAYS`), at most
         :data:`MOST_TRIALS` designs; ``plan.choices["tried"]`` has what did not fit and why. If none
         fits the plan is the one that needs least, with the status ``infeasible``. A model with
-        experts is compiled once: its FIFOs for the declared maximum hold as many bytes with any tile.
+        experts is compiled once: its FIFOs for the declared maximum hold as many bytes with any
+        tile.
     sizes : of a model that is named: phase, tokens, context, batch, hidden, ...
 
     Raises
