@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,29 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             yield from imports(node)
 
 
+def offered(root: Path) -> dict[str, str]:
+    """Names that rooms offer in their stubs -> modules that have them."""
+    found = {}
+    for stub in root.rglob("__init__.pyi"):
+        package = module_of(stub, root)
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            assert isinstance(node, ast.ImportFrom)
+            for alias in node.names:
+                assert alias.asname == alias.name, (
+                    f"{stub}: {alias.name} must be offered by its own name"
+                )
+                inner = f"{node.module}.{alias.name}"
+                path = root.parent / Path(*inner.split("."))
+                is_module = path.is_dir() or path.with_suffix(".py").is_file()
+                found[f"{package}.{alias.name}"] = inner if is_module else str(node.module)
+    return found
+
+
 @cache
 def import_graph(root: Path) -> dict[str, set[str]]:
     """Module -> modules of the package under ``root`` that it names in an import."""
     files = {module_of(path, root): path for path in sorted(root.rglob("*.py"))}
+    homes = offered(root)
     edges: dict[str, set[str]] = {}
     for name, path in files.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -57,9 +77,10 @@ def import_graph(root: Path) -> dict[str, set[str]]:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*above, *([base] if base else [])])
             for alias in node.names:
-                # `from package import module` needs the module, not what the package exports.
+                # `from package import module` needs the module, not what the package exports, and a
+                # name that a room offers needs the module that has it.
                 inner = f"{base}.{alias.name}"
-                found.add(inner if inner in files else base)
+                found.add(inner if inner in files else homes.get(inner, base))
         edges[name] = {target for target in found if target in files and target != name}
     return edges
 
@@ -120,10 +141,27 @@ def test_circles_are_found(tmp_path: Path) -> None:
     assert circles(import_graph(root)) == [["pack.a", "pack.b", "pack.c"]]
 
 
+def test_a_room_offers_what_its_stub_lists() -> None:
+    """The reader of stubs at run time is a simple one; Python's own reads the same."""
+    listed: dict[str, list[str]] = {}
+    for name in offered(ROOT):
+        package, _, offer = name.rpartition(".")
+        listed.setdefault(package, []).append(offer)
+    for package, names in listed.items():
+        assert sorted(names) == sorted(import_module(package).__all__), package
+
+
+def test_no_offered_name_is_that_of_a_module() -> None:
+    """Importing the module would put it in the place of what is offered."""
+    for name, home in offered(ROOT).items():
+        path = ROOT.parent / Path(*name.split("."))
+        assert home == name or not (path.is_dir() or path.with_suffix(".py").is_file()), name
+
+
 UNUSED = {
     "importlib.metadata", "llvmlite", "loky", "matplotlib", "numba", "numpy.ma", "pandas", "pooch",
     "psutil", "pyarrow", "pydantic", "requests",
-    "stepsim.functional", "stepsim.graph.graph_file", "stepsim.sweep",
+    "stepsim.functional.evaluation", "stepsim.graph.graph_file", "stepsim.sweep.spec.specification",
 }  # fmt: skip
 """What neither a run nor a help text needs, once the engine is compiled."""
 
@@ -176,11 +214,11 @@ def environment() -> dict[str, str]:
          UNUSED | SYMBOLS | {"rich"}),
         (COMMAND, ["inspect", "moe", "--model", "mixtral-8x7b", "--tile", "dynamic"], UNUSED),
         (COMMAND, ["run", "moe", "--help"], UNUSED | SYMBOLS | {"numpy"}),
-        (COMMAND, ["--help"], UNUSED | SYMBOLS | {"numpy", "stepsim.workloads"}),
+        (COMMAND, ["--help"], UNUSED | SYMBOLS | {"numpy", "stepsim.workloads.workload"}),
         (COMMAND, ["machines"], UNUSED | SYMBOLS | {"numpy"}),
         (SMALL, [], UNUSED | SYMBOLS | {
-            "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io",
-            "stepsim.workloads",
+            "rich", "subprocess", "tempfile", "typer", "zipfile", "stepsim.trace_io.schema",
+            "stepsim.workloads.workload",
         }),
         (SMALL + TABLES, [], {"pandas", "rich"}),
         (COMMAND, ["run", "moe", "--model", "mixtral-8x7b", "--tile", "32", "--out", "run.parquet"],

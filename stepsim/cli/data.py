@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import stepsim.data
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json
 
@@ -65,7 +66,5 @@ def path(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data set.")],
 ) -> None:
     """Print the path of the file of a fetched data set."""
-    from stepsim.data import choose, locate
-
-    for dataset in choose([name]):
-        show(str(locate(dataset.name)))
+    for dataset in stepsim.data.choose([name]):
+        show(str(stepsim.data.locate(dataset.name)))

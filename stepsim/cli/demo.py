@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.machine
+import stepsim.report
+import stepsim.results
+import stepsim.simulation
+import stepsim.trace_io
+import stepsim.workloads
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
@@ -41,21 +47,14 @@ def demo(
     _make_folder(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.machine import load_machine
-        from stepsim.report import TilingPoint, comparison_table, draw_tilings
-        from stepsim.results import write_tables
-        from stepsim.simulation import warm_up
-        from stepsim.trace_io import synthetic_routing
-        from stepsim.workloads import Data, Model
-
-        shape = Model.parse(_MODEL).moe
-        machine = load_machine("sda-1024")
-        routing = synthetic_routing(
+        shape = stepsim.workloads.Model.parse(_MODEL).moe
+        machine = stepsim.machine.load_machine("sda-1024")
+        routing = stepsim.trace_io.synthetic_routing(
             _TOKENS, shape.experts, shape.active, seed=seed, model=shape.name
         )
-        data = Data.of(routing=routing.experts)
+        data = stepsim.workloads.Data.of(routing=routing.experts)
         heartbeat.phase(LOADING_ENGINE)
-        warm_up()
+        stepsim.simulation.warm_up()
         rows: list[dict[str, Any]] = []
         told: dict[str, None] = {}
         for tile in _TILES:
@@ -73,18 +72,20 @@ def demo(
             "routing_identity": routing.identity(),
             "seed": seed,
         }
-        write_tables(table, {"": _table(rows, provenance)})
+        stepsim.results.write_tables(table, {"": _table(rows, provenance)})
         points = [
-            TilingPoint(row["tile"], row["tile"] == "dynamic", row["onchip_bytes"], row["cycles"])
+            stepsim.report.TilingPoint(
+                row["tile"], row["tile"] == "dynamic", row["onchip_bytes"], row["cycles"]
+            )
             for row in rows
         ]
         title = f"Qwen3-30B-A3B mixture-of-experts layer, {_TOKENS} tokens"
-        draw_tilings(points, title, picture, counting=_COUNTING)
+        stepsim.report.draw_tilings(points, title, picture, counting=_COUNTING)
 
     show(
         *(f"machine {text}" for text in told),
         f"routing {routing.source}\n",
-        comparison_table({row["tile"]: row for row in rows}, "tile", title),
+        stepsim.report.comparison_table({row["tile"]: row for row in rows}, "tile", title),
     )
     note("bytes and FLOPs are those that each run executed and needed")
     note(f"wrote {table} and {picture}")
@@ -92,14 +93,15 @@ def demo(
         raise typer.Exit(RUN_FAILED)
 
 
-def _case(tile: int | str, data: Data, machine: Machine) -> Case:
+def _case(tile: int | str, data: Data, machine: Machine) -> stepsim.simulation.Case:
     """One tiling, with the compute bandwidths of the published experiment."""
-    from stepsim.simulation import Case
-    from stepsim.workloads import Moe, find_workload, resolve
-
     given = {"model": _MODEL, "tile": tile}
-    resolved = resolve(Moe, given, machine=machine, config="published", data=[data])
-    return Case(find_workload("moe"), resolved, data, machine, _COUNTING)
+    resolved = stepsim.workloads.resolve(
+        stepsim.workloads.Moe, given, machine=machine, config="published", data=[data]
+    )
+    return stepsim.simulation.Case(
+        stepsim.workloads.find_workload("moe"), resolved, data, machine, _COUNTING
+    )
 
 
 def _simulated(case: Case, data: Data) -> dict[str, Any]:
@@ -117,13 +119,11 @@ def _table(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> pa.Table:
     """One run per row; the provenance is in the file's metadata."""
     import pyarrow as pa
 
-    from stepsim.results import schema
-    from stepsim.simulation import parameter_columns
-    from stepsim.workloads import Moe
-
-    known = parameter_columns(Moe)
+    known = stepsim.simulation.parameter_columns(stepsim.workloads.Moe)
     columns = [known.get(name, name) for name in rows[0]]
-    own = schema("tilings", columns, metadata={"provenance": json.dumps(provenance)})
+    own = stepsim.results.schema(
+        "tilings", columns, metadata={"provenance": json.dumps(provenance)}
+    )
     return pa.Table.from_pylist(rows, schema=own)
 
 

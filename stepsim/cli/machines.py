@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+import stepsim
+import stepsim.hardware
+import stepsim.lowering
+import stepsim.machine
 from stepsim.cli.console import note, print_json, show
 
 if TYPE_CHECKING:
@@ -37,20 +41,22 @@ def machines(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the built-in machines, or print one."""
-    from stepsim import hardware
     from stepsim.errors import ArgError
-    from stepsim.machine import list_machines, load_machine, machine_json_schema
 
     if schema:
-        print_json(machine_json_schema())
+        print_json(stepsim.machine.machine_json_schema())
         return
     if show_name is not None:
         _show(show_name, overrides or [], json=json)
         return
     if overrides:
         raise ArgError("--set changes the machine that --show prints; add --show MACHINE")
-    tile: list[AnyMachine] = [load_machine(name) for name in list_machines()]
-    units: list[AnyMachine] = [hardware.load_machine(name) for name in hardware.list_machines()]
+    tile: list[AnyMachine] = [
+        stepsim.machine.load_machine(name) for name in stepsim.machine.list_machines()
+    ]
+    units: list[AnyMachine] = [
+        stepsim.hardware.load_machine(name) for name in stepsim.hardware.list_machines()
+    ]
     if json:
         print_json(
             {
@@ -80,18 +86,13 @@ def _add_rows(table: Table, machines: Sequence[AnyMachine]) -> None:
 
 def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:
     """Print one machine, of whichever level has its name; a file is one of the tile level."""
-    from stepsim import hardware
-    from stepsim.hardware import parse_overrides as parse_hardware_overrides
-    from stepsim.lowering import timing_of
-    from stepsim.machine import load_machine, parse_overrides
-
     machine: AnyMachine
     notes: Sequence[str] = ()
-    if name in hardware.list_machines():
-        machine = hardware.load_machine(name, parse_hardware_overrides(overrides))
+    if name in stepsim.hardware.list_machines():
+        machine = stepsim.hardware.load_machine(name, stepsim.hardware.parse_overrides(overrides))
     else:
-        machine = load_machine(name, parse_overrides(overrides))
-        timing_of(machine)  # raises where no run could use it
+        machine = stepsim.machine.load_machine(name, stepsim.machine.parse_overrides(overrides))
+        stepsim.lowering.timing_of(machine)  # raises where no run could use it
         notes = machine.notes
     if json:
         print_json(machine.to_dict())

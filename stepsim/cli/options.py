@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+import stepsim.workloads
 from stepsim.errors import ArgError, OutputError
 
 if TYPE_CHECKING:
@@ -115,10 +116,8 @@ def find_model(text: str) -> MoEShape:
     ------
     ArgError : there is no such model, or it has no experts.
     """
-    from stepsim.workloads import Model
-
     try:
-        return Model.parse(text).moe
+        return stepsim.workloads.Model.parse(text).moe
     except ArgError as error:
         raise ArgError(f"--model: {error}") from None
 

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.explain
+import stepsim.report
+import stepsim.results
+import stepsim.sweep
+import stepsim.workloads
 from stepsim.cli.console import note, show
 from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from stepsim.report import RunTables, SweepTables
+    from stepsim.report import RunTables
 
 __all__ = ["report"]
 
@@ -30,21 +35,19 @@ def report(
     ),
 ) -> None:
     """Write one HTML page that shows a run, a sweep or a plan; it needs no network."""
-    from stepsim.report import read_run, require_plotly, write_page
     from stepsim.report.html import sweep_document
-    from stepsim.workloads import plan_file
 
     check_output(out, ".html")
-    require_plotly()
-    if plan_file(str(source)) is not None:
+    stepsim.report.require_plotly()
+    if stepsim.workloads.plan_file(str(source)) is not None:
         document: dict[str, Any] = _plan_document(source)
     elif source.is_dir():
         document = sweep_document(_sweep_tables(source))
         if document["missing"]:
             note(f"{source}: {document['missing']:,} runs are not done yet")
     else:
-        document = _run_document(read_run(source))
-    size = write_page(out, document)
+        document = _run_document(stepsim.report.read_run(source))
+    size = stepsim.report.write_page(out, document)
     show(f"wrote {out}, {size / 1e6:.1f} MB")
 
 
@@ -59,10 +62,8 @@ def _plan_document(source: Path) -> dict[str, Any]:
 
     from stepsim.cli.runs.execution import RunOptions, run_choice
     from stepsim.cli.runs.workload import command_of
-    from stepsim.report import read_run
-    from stepsim.workloads import find_workload
 
-    plan: Any = find_workload(str(source.resolve())).load()
+    plan: Any = stepsim.workloads.find_workload(str(source.resolve())).load()
     if plan.inputs or len(plan.plan.graph.groups) > 1:
         needed = "--routing FILE" if plan.inputs else "--group N"
         raise ArgError(
@@ -78,53 +79,41 @@ def _plan_document(source: Path) -> dict[str, Any]:
         command_of(str(source.resolve()), RunOptions, perform).main(
             ["--record", "--out", str(run)], prog_name="stepsim report", standalone_mode=False
         )
-        return _run_document(read_run(run))
+        return _run_document(stepsim.report.read_run(run))
 
 
 def _run_document(tables: RunTables) -> dict[str, Any]:
-    from stepsim.explain import stall_tree
     from stepsim.report.html import run_document
 
-    return run_document(tables, stall_tree(tables.units, tables.fifos).to_dict())
+    return run_document(tables, stepsim.explain.stall_tree(tables.units, tables.fifos).to_dict())
 
 
-def _sweep_tables(folder: Path) -> SweepTables:
-    from stepsim.report import SweepTables
-    from stepsim.results import MEASURES
-    from stepsim.sweep import (
-        CONTENT_COLUMNS,
-        TRACE_COLUMNS,
-        compared_traces,
-        count_missing,
-        load_manifest,
-        read_failures,
-        read_frame,
-        read_manifest,
-        read_succeeded,
-        search_constraints,
-        trace_numbers,
-        violated_constraints,
-    )
-
-    manifest = read_manifest(folder)
-    columns = [*TRACE_COLUMNS, *CONTENT_COLUMNS, "model", "counting"]
-    runs, labels = read_succeeded(folder, MEASURES, columns)
+def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:
+    manifest = stepsim.sweep.read_manifest(folder)
+    columns = [*stepsim.sweep.TRACE_COLUMNS, *stepsim.sweep.CONTENT_COLUMNS, "model", "counting"]
+    runs, labels = stepsim.sweep.read_succeeded(folder, stepsim.results.MEASURES, columns)
     points = runs["point"].to_numpy()
-    numbers = trace_numbers(runs)
-    constraints = search_constraints(folder)
-    return SweepTables(
+    numbers = stepsim.sweep.trace_numbers(runs)
+    constraints = stepsim.sweep.search_constraints(folder)
+    return stepsim.report.SweepTables(
         name=str(manifest.spec.get("name") or folder.name),
         runs=runs,
-        traces=TRACE_COLUMNS,
-        metrics=MEASURES,
+        traces=stepsim.sweep.TRACE_COLUMNS,
+        metrics=stepsim.results.MEASURES,
         labels=labels,
         designs=dict(enumerate(manifest.designs.values())),
         trace_of=numbers,
-        compare=lambda kept: compared_traces(points[kept], numbers[kept], manifest.traces),
-        failures=read_failures(folder, ["design", "layer", "step", "error", "message"]),
-        missing=count_missing(folder),
+        compare=lambda kept: stepsim.sweep.compared_traces(
+            points[kept], numbers[kept], manifest.traces
+        ),
+        failures=stepsim.sweep.read_failures(
+            folder, ["design", "layer", "step", "error", "message"]
+        ),
+        missing=stepsim.sweep.count_missing(folder),
         spec=manifest.spec,
-        versions=load_manifest(folder).get("versions", {}),
+        versions=stepsim.sweep.load_manifest(folder).get("versions", {}),
         constraints=constraints,
-        violated=violated_constraints(read_frame(folder)) if constraints and len(runs) else {},
+        violated=stepsim.sweep.violated_constraints(stepsim.sweep.read_frame(folder))
+        if constraints and len(runs)
+        else {},
     )

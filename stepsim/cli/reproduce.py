@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+import stepsim.report
+import stepsim.reproduce
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
 
@@ -63,14 +65,11 @@ def reproduce(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.report import require_matplotlib
-        from stepsim.reproduce import reproduce as run
-
         # All that the processes need is loaded before they are copied from this one.
-        require_matplotlib()
+        stepsim.report.require_matplotlib()
     # The thread of a heartbeat must not be copied with it.
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
-        result = run(
+        result = stepsim.reproduce.reproduce(
             figures, out, data=data, fetch=fetch, pool=pool, closure_slack=closure_slack,
             notice=heartbeat.phase,
         )  # fmt: skip
@@ -98,26 +97,22 @@ def validate(
     check_output(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.reproduce import write_validation
-
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
-        write_validation(out, data, fetch=fetch, pool=pool, notice=heartbeat.phase)
+        stepsim.reproduce.write_validation(
+            out, data, fetch=fetch, pool=pool, notice=heartbeat.phase
+        )
     note(f"wrote {out}")
 
 
 def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
-    from stepsim.reproduce import workers
-
-    return workers(jobs if jobs is not None else os.cpu_count() or 1, fork=True)
+    return stepsim.reproduce.workers(jobs if jobs is not None else os.cpu_count() or 1, fork=True)
 
 
 def _show(result: Reproduction) -> None:
-    from stepsim.reproduce import countings
-
     if result.compared:
         show("= equal to the published value, ! different\n")
     for figure, rows in result.figures.items():
-        seconds, counting = result.seconds[figure], countings(rows)
+        seconds, counting = result.seconds[figure], stepsim.reproduce.countings(rows)
         show(f"Figure {figure}: {seconds:.2f} s of runs, counting {counting}")
         show(_points_table(figure, rows, result))
         show(*result.remarks[figure])
@@ -135,12 +130,12 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce import signed_percent
-
     columns: dict[str, list[str]] = {
         "cycles": [_whole(row.get("cycles")) for row in rows],
         "published": [_whole(row.get("published_cycles")) for row in rows],
-        "difference": [signed_percent(row.get("cycles_relative")) for row in rows],
+        "difference": [
+            stepsim.reproduce.signed_percent(row.get("cycles_relative")) for row in rows
+        ],
         "canonical": [_canonical(row) for row in rows],
         "HDL": [_whole(row.get("hdl_cycles")) for row in rows],
     }
@@ -164,8 +159,6 @@ def _headlines_table(result: Reproduction) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from stepsim.reproduce import headline_cells
-
     table = Table(title="Headlines", title_justify="left", box=None, pad_edge=False)
     table.add_column("figure")
     table.add_column("headline")
@@ -174,7 +167,7 @@ def _headlines_table(result: Reproduction) -> Table:
     for heading in headings if result.compared else headings[:1]:
         table.add_column(heading, justify="right", max_width=16)
     for row in result.headlines:
-        cells = headline_cells(row)
+        cells = stepsim.reproduce.headline_cells(row)
         shown = cells if result.compared else cells[:1]
         table.add_row(row["figure"], Text(row["claim"]), row["unit"], *shown)
     return table

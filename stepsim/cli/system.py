@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+import stepsim
+import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 
@@ -81,9 +83,7 @@ def warmup() -> None:
 
     with Heartbeat() as heartbeat:
         heartbeat.phase(LOADING_ENGINE)
-        from stepsim.simulation import warm_up, warm_up_recorded
-
-        origin, recorded = warm_up(), warm_up_recorded()
+        origin, recorded = stepsim.simulation.warm_up(), stepsim.simulation.warm_up_recorded()
     _tell("engine", origin)
     if recorded.how != "python":
         _tell("engine of recorded runs", recorded)
@@ -106,22 +106,18 @@ def _tell(what: str, origin: Any) -> None:
 
 def _engine() -> dict[str, str | None]:
     """Where the next run has the engine from, the level of processors if known, and the file."""
-    from stepsim.simulation import engine_in_use
-
-    found = engine_in_use()
+    found = stepsim.simulation.engine_in_use()
     path = None if found.path is None else str(found.path)
     return {"origin": found.how, "level": found.processor, "file": path}
 
 
 def _plugins() -> dict[str, str]:
     """What other packages add, by group and name: the package, or why it cannot be used."""
-    from stepsim import plugins
-
     return {
         f"{group} {plugin.name}": f"{plugin.package} {plugin.version}"
         + ("" if plugin.error is None else f", cannot be used: {plugin.error}")
-        for group in plugins.GROUPS
-        for plugin in plugins.found(group)
+        for group in stepsim.plugins.GROUPS
+        for plugin in stepsim.plugins.found(group)
     }
 
 

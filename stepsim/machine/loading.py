@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import stepsim.documents
 from stepsim.arguments import shown
 from stepsim.errors import MachineError, did_you_mean
 from stepsim.machine.model import Hbm, Machine
@@ -177,9 +178,7 @@ def _validated(family: Family[_M], data: Any, where: str, lines: Mapping[str, in
 def _override(family: Family[Any], data: Any, key: Any, value: Any) -> None:
     _check_override_key(family, key)
     if isinstance(value, str):
-        from stepsim.documents import parse_yaml_value
-
-        value = parse_yaml_value(value, f"machine override '{key}'", MachineError)
+        value = stepsim.documents.parse_yaml_value(value, f"machine override '{key}'", MachineError)
     *sections, leaf = key.split(".")
     target = data
     for section in sections:
@@ -230,6 +229,6 @@ def _read(family: Family[Any], path: Path, where: str) -> Document:
         raise MachineError(
             f"{where}: no such file. Known machines: {', '.join(sorted(family.presets))}."
         )
-    from stepsim.documents import load_yaml
-
-    return load_yaml(path, "machine file", MachineError, family.advice.replace("Start from", "See"))
+    return stepsim.documents.load_yaml(
+        path, "machine file", MachineError, family.advice.replace("Start from", "See")
+    )

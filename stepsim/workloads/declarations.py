@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field as DataclassField
 from typing import TYPE_CHECKING, Any
 
+import stepsim.machine
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.values import Kind
 
@@ -51,9 +52,7 @@ def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
     """
     param = field.param
     if param.machine is not None:
-        from stepsim.machine import known_keys
-
-        keys = list(known_keys())
+        keys = list(stepsim.machine.known_keys())
         if param.machine not in keys:
             near = did_you_mean(str(param.machine), keys)
             raise ArgError(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import field, make_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
+import stepsim.graph
 from stepsim.errors import WorkloadError
 from stepsim.workloads.parameters import Built, Data, Input, ParameterError
 from stepsim.workloads.workload import Workload
@@ -27,8 +28,6 @@ class _OfFunction(Workload):
     _traces: ClassVar[dict[str, Input]]
 
     def build(self, data: Data) -> Built:
-        from stepsim.graph import Program
-
         self.checked(data)
         missing = data.missing(self.inputs)
         if missing:
@@ -37,7 +36,7 @@ class _OfFunction(Workload):
             )
         given = {name: getattr(data, one.name) for name, one in self._traces.items()}
         made = type(self)._function(**self.values(), **given)
-        if isinstance(made, Program):
+        if isinstance(made, stepsim.graph.Program):
             return Built(made)
         if isinstance(made, Built):
             return made
@@ -121,10 +120,8 @@ def of_program(program: Program, name: str) -> type[Workload]:
 
 def returns_program(function: Callable[..., Any]) -> bool:
     """Whether the annotation of a function says that it returns a Program or what is built."""
-    from stepsim.graph import Program
-
     try:
         returned = get_type_hints(function).get("return")
     except Exception:  # names that do not exist; reported when the function is asked for
         return False
-    return isinstance(returned, type) and issubclass(returned, (Program, Built))
+    return isinstance(returned, type) and issubclass(returned, (stepsim.graph.Program, Built))

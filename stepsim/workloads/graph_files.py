@@ -8,6 +8,7 @@ from dataclasses import make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import stepsim.graph
 from stepsim.errors import WorkloadError
 from stepsim.workloads.parameters import Built, Data, Param
 from stepsim.workloads.workload import Workload
@@ -43,12 +44,10 @@ class _OfGraphFile(Workload):
     path: ClassVar[str]
 
     def build(self, data: Data) -> Built:
-        from stepsim.graph import load_graph
-
         given: dict[str, Any] = self.values()
         indices = given.pop("indices")
         routing = None if indices is None else _indices(indices)
-        program: Program = load_graph(type(self).path, routing=routing, **given)
+        program: Program = stepsim.graph.load_graph(type(self).path, routing=routing, **given)
         return Built(program)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import stepsim.graph
 from stepsim.errors import ArgError, WorkloadError, did_you_mean
 from stepsim.plugins import Plugin, found as found_plugins, source_digest, usable
 from stepsim.workloads.functions import of_function, of_program, returns_program
@@ -246,13 +247,11 @@ def _listed(inputs: Any) -> str:
 
 
 def _made_of(value: Any, name: str, where: str) -> type[Workload]:
-    from stepsim.graph import Program
-
     if isinstance(value, type) and issubclass(value, Workload):
         if not value.name:
             value.name = name
         return value
-    if isinstance(value, Program):
+    if isinstance(value, stepsim.graph.Program):
         return of_program(value, name)
     if inspect.isfunction(value):
         return of_function(value, name, where)
@@ -295,20 +294,21 @@ def _offered(module: ModuleType) -> list[str]:
 
     Functions count if they say that they return a Program; if nothing does, the only public one.
     """
-    from stepsim.graph import Program
-
     own = {
         name: value
         for name, value in vars(module).items()
         if not name.startswith("_")
-        and (isinstance(value, Program) or getattr(value, "__module__", "") == module.__name__)
+        and (
+            isinstance(value, stepsim.graph.Program)
+            or getattr(value, "__module__", "") == module.__name__
+        )
     }
     functions = [name for name, value in own.items() if inspect.isfunction(value)]
     marked = [name for name in functions if returns_program(own[name])]
     found = [
         name
         for name, value in own.items()
-        if isinstance(value, Program)
+        if isinstance(value, stepsim.graph.Program)
         or (isinstance(value, type) and issubclass(value, Workload))
         or name in marked
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import stepsim.machine
 from stepsim.arguments import shown
 from stepsim.errors import WorkloadError, did_you_mean
 from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
@@ -171,10 +172,8 @@ def _shown(field: Field, value: Any) -> str:
 
 
 def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
-    from stepsim.machine import known_keys
-
     near = did_you_mean(name, known)
-    if name in known_keys():
+    if name in stepsim.machine.known_keys():
         near = f"; write machine.{name} for the key of the machine."
     return f"{workload.name} has no such parameter{near} Its parameters: {_listed(known)}"
 

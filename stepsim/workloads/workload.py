@@ -19,6 +19,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import stepsim.machine
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.workloads.parameters import (
     ROUTING,
@@ -203,13 +204,13 @@ def data_of(value: Any) -> Data:
     return value
 
 
-def machine_of(value: Any) -> Machine:
+def machine_of(value: Any) -> stepsim.machine.Machine:
     """A machine, also by its name or file.
 
     Raises
     ------
     MachineError : it is unknown or invalid, or no machine at all.
     """
-    from stepsim.machine import Machine, load_machine
-
-    return value if isinstance(value, Machine) else load_machine(value)
+    return (
+        value if isinstance(value, stepsim.machine.Machine) else stepsim.machine.load_machine(value)
+    )

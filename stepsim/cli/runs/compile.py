@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import stepsim.design
+import stepsim.machine
+import stepsim.simulation
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Json
@@ -177,15 +180,13 @@ def compile_model(
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
-        from stepsim.design import compile, find_model, thin_tiles
-        from stepsim.machine import load_machine, parse_overrides
-        from stepsim.simulation import warm_up
-
-        machine = load_machine(options.machine, parse_overrides(options.overrides or []))
-        graph = find_model(model, machine, sizes.given(), keep_going=keep_going)
+        machine = stepsim.machine.load_machine(
+            options.machine, stepsim.machine.parse_overrides(options.overrides or [])
+        )
+        graph = stepsim.design.find_model(model, machine, sizes.given(), keep_going=keep_going)
         most = options.tile
         # A size that is none is refused by what compiles.
-        for size, step in (thin_tiles(graph, most) if most > 0 else {}).items():
+        for size, step in (stepsim.design.thin_tiles(graph, most) if most > 0 else {}).items():
             note(
                 f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
                 "nothing is padded, and such a design is slow, to compile as well; as "
@@ -193,13 +194,11 @@ def compile_model(
             )
         traces = None
         if options.routing is not None:
-            from stepsim.design import routing_windows
-
-            traces = routing_windows(graph, options.routing, options.routings)
+            traces = stepsim.design.routing_windows(graph, options.routing, options.routings)
         heartbeat.phase(LOADING_ENGINE)
-        warm_up()
+        stepsim.simulation.warm_up()
         heartbeat.phase("compiling")
-        compiled = compile(
+        compiled = stepsim.design.compile(
             graph, machine,
             budget=None if options.budget is None else bytes_of(options.budget),
             tile=options.tile, unroll=options.unroll, order=options.order, fusion=options.fusion,
@@ -227,9 +226,7 @@ def compile_model(
     for path in written:
         note(f"wrote {path}")
     if written:
-        from stepsim.design import graph_files
-
-        for reason in graph_files(compiled)[1]:
+        for reason in stepsim.design.graph_files(compiled)[1]:
             note(f"{reason}; program.py and the plan rebuild it")
     if compiled.plan.infeasible is not None:
         note(f"infeasible: {compiled.plan.infeasible}")
@@ -237,30 +234,26 @@ def compile_model(
 
 
 def _show(compiled: Compiled) -> None:
-    from stepsim.design import (
-        converter_rows,
-        fifo_rows,
-        group_rows,
-        kernel_rows,
-        memory_rows,
-        order_text,
-        tile_text,
-        times_text,
-    )
-
     plan = compiled.plan
     show(f"{plan.name} on {plan.machine.name}", "")
     for rows in (
-        kernel_rows(plan), group_rows(compiled), converter_rows(plan), fifo_rows(compiled),
-        memory_rows(plan),
-    ):  # fmt: skip
+        stepsim.design.kernel_rows(plan),
+        stepsim.design.group_rows(compiled),
+        stepsim.design.converter_rows(plan),
+        stepsim.design.fifo_rows(compiled),
+        stepsim.design.memory_rows(plan),
+    ):
         if rows:
             show_table(
                 [name.replace("_", " ") for name in rows[0]],
                 [[_cell(value) for value in row.values()] for row in rows],
             )
             show("")
-    show(*order_text(plan), *tile_text(plan), *times_text(plan))
+    show(
+        *stepsim.design.order_text(plan),
+        *stepsim.design.tile_text(plan),
+        *stepsim.design.times_text(plan),
+    )
 
 
 def _cell(value: Any) -> str:

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
+import stepsim.explain
+import stepsim.report
+import stepsim.results
+import stepsim.simulation
+import stepsim.sizing
+import stepsim.workloads
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
@@ -119,24 +125,20 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
         traces = choice.read(required=True)
         heartbeat.phase("building the program")
         case = choice.case(traces, machine, options.config, options.counting)
-        from stepsim.report import busiest_units
-        from stepsim.results import ENDED
-        from stepsim.simulation import Limits, warm_up
-
         options.check_streams([fifo.name for fifo in case.prepared.wiring.fifos])
         heartbeat.phase(LOADING_ENGINE)
-        warm_up()
+        stepsim.simulation.warm_up()
         if choice.fifo_depths is not None:
             heartbeat.phase("sizing FIFOs")
             case = with_depths(case, choice.fifo_depths, traces.data)
         heartbeat.phase("simulating")
         result = case.result(
             traces.data,
-            limits=Limits(**limits),
+            limits=stepsim.simulation.Limits(**limits),
             progress=heartbeat.progress,
             record=options.is_recorded,
         )
-        busiest = busiest_units(result.tables.unit_columns)
+        busiest = stepsim.report.busiest_units(result.tables.unit_columns)
         record = record_of(case, traces, result, busiest)
         found = None
         if options.why:
@@ -149,12 +151,13 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
             fix = _fix(case, traces, result, limits)
         record["fix"] = None if fix is None else fix.to_dict()
         spread = None
-        if disturbed is not None and result.status in ENDED:
-            from stepsim.simulation import ensemble_of
-
+        if disturbed is not None and result.status in stepsim.results.ENDED:
             heartbeat.phase("simulating disturbed runs")
-            spread = ensemble_of(
-                case.prepared, case.bound(traces.data), **disturbed, limits=Limits(**limits)
+            spread = stepsim.simulation.ensemble_of(
+                case.prepared,
+                case.bound(traces.data),
+                **disturbed,
+                limits=stepsim.simulation.Limits(**limits),
             )
             record |= {**spread.columns(), "ensemble": spread.to_dict()}
 
@@ -164,14 +167,11 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
 
         if options.out is not None:
             heartbeat.phase("writing")
-            from stepsim.report import write_run
-            from stepsim.simulation import parameter_columns
-
             try:
-                write_run(
+                stepsim.report.write_run(
                     options.out,
                     record,
-                    parameter_columns(choice.workload),
+                    stepsim.simulation.parameter_columns(choice.workload),
                     result,
                     options.timeline_bins,
                     segments() if options.record else None,
@@ -204,25 +204,25 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
 
 def _why(case: Case, traces: Traces, limits: dict[str, Any]) -> Why:
     """What bounds the run, by running it with changes."""
-    from stepsim.explain import explain
-    from stepsim.simulation import Limits
+    return stepsim.explain.explain(
+        case.prepared, case.bound(traces.data), limits=stepsim.simulation.Limits(**limits)
+    )
 
-    return explain(case.prepared, case.bound(traces.data), limits=Limits(**limits))
 
-
-def _fix(case: Case, traces: Traces, result: Result, limits: dict[str, Any]) -> DeadlockFix:
+def _fix(
+    case: Case, traces: Traces, result: Result, limits: dict[str, Any]
+) -> stepsim.sizing.DeadlockFix:
     """The least fix of a deadlock, as far as it can be found in a short time."""
-    from stepsim.simulation import Limits
-    from stepsim.sizing import DeadlockFix, fix_deadlock
-
     if result.wall_seconds > _FIX_SECONDS / 2:
         seconds = f"one run takes {result.wall_seconds:.1f} s"
-        return DeadlockFix(result.program, "not found", result.diagnosis, reason=seconds)
+        return stepsim.sizing.DeadlockFix(
+            result.program, "not found", result.diagnosis, reason=seconds
+        )
     # The limit of time is not kept: this deadlock took less, and must be reached again.
-    return fix_deadlock(
+    return stepsim.sizing.fix_deadlock(
         case.prepared,
         bindings=case.bound(traces.data),
-        limits=Limits(max_cycles=limits.get("max_cycles")),
+        limits=stepsim.simulation.Limits(max_cycles=limits.get("max_cycles")),
         max_seconds=_FIX_SECONDS,
     )
 
@@ -238,11 +238,10 @@ def _path(case: Case, traces: Traces, limits: dict[str, Any], result: Result) ->
 
     None, with a note, where a limit of wall time stopped that run elsewhere.
     """
-    from stepsim.explain import critical_path
-    from stepsim.simulation import Limits
-
     indices = case.bound(traces.data)
-    found = critical_path(case.prepared, bindings=indices, limits=Limits(**limits))
+    found = stepsim.explain.critical_path(
+        case.prepared, bindings=indices, limits=stepsim.simulation.Limits(**limits)
+    )
     if (found.status, found.cycles) != (result.status, result.cycles):
         note(NO_PATH)
         return None
@@ -285,11 +284,9 @@ def nested(record: dict[str, Any]) -> dict[str, Any]:
 
 def settings_text(case: Case) -> str:
     """The parameters in words; those that were not given say where they come from."""
-    from stepsim.workloads import fields_of
-
     parts = []
     workload, origins = case.resolved.workload, case.resolved.origins
-    for name, field in fields_of(type(workload)).items():
+    for name, field in stepsim.workloads.fields_of(type(workload)).items():
         value = case.built.parameters.get(name, getattr(workload, name))
         if value is None:
             continue
@@ -322,7 +319,6 @@ def _show(
     result: Result,
     found: Why | None,
 ) -> None:
-    from stepsim.report import busiest_resource, run_table, units_table
     from stepsim.workloads import KV_LENGTHS
 
     title, inputs = case.source.text, case.resolved.workload.inputs
@@ -331,12 +327,14 @@ def _show(
     show(
         f"machine {machine_text(case)}",
         f"{settings_text(case)}\n",
-        run_table(record, title),
+        stepsim.report.run_table(record, title),
         "",
-        units_table(busiest, record["cycles"]),
+        stepsim.report.units_table(busiest, record["cycles"]),
     )
     if found is not None:
         show("", str(found))
     elif result.status == "ok" and result.cycles:
-        resource = busiest_resource(busiest, result.cycles, result.bus_bytes, result.peak_bytes)
+        resource = stepsim.report.busiest_resource(
+            busiest, result.cycles, result.bus_bytes, result.peak_bytes
+        )
         show("", resource, "`stepsim why` says what bounds the run and what would help")

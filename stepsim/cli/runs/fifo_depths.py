@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.sizing
 from stepsim.arguments import AUTO_DEPTH, counted, is_depth_plan
 from stepsim.errors import ArgError
 
@@ -68,9 +69,7 @@ def with_depths(case: Case, depths: str | None, data: Data) -> Case:
         return case
     if depths != AUTO_DEPTH:
         return case.with_fifo_depths(depths)
-    from stepsim.sizing import sized
-
-    found = sized(case.unsized, case.bound(data), stated=case.sizes_stated)
+    found = stepsim.sizing.sized(case.unsized, case.bound(data), stated=case.sizes_stated)
     return case.with_fifo_depths(found.depths)
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+import stepsim.hardware
+import stepsim.report
+import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import check_output
@@ -37,14 +40,12 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
     LoweringError : operators without a hardware unit.
     """
     from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.hardware import choose_machine
-    from stepsim.simulation import HardwareCase
 
     _refuse_options(choice, options)
     disturbed = disturbances(options)
     if options.out is not None:
         check_output(options.out, ".parquet")
-    machine = choose_machine(options.hardware or ())
+    machine = stepsim.hardware.choose_machine(options.hardware or ())
     with Heartbeat() as heartbeat:
         heartbeat.phase("building the program")
         traces = choice.read(required=True)
@@ -53,7 +54,7 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
         )
         _refuse_parameters(case)
         heartbeat.phase("simulating")
-        units = HardwareCase(case, machine)
+        units = stepsim.simulation.HardwareCase(case, machine)
         result = units.result(max_cycles=options.max_cycles)
         record = {
             **record_of(case, traces, result, ()),
@@ -63,19 +64,16 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
         }
         spread = None
         if disturbed is not None and result.status == "ok":
-            from stepsim.simulation import hardware_ensemble
-
             heartbeat.phase("simulating disturbed runs")
-            spread = hardware_ensemble(
+            spread = stepsim.simulation.hardware_ensemble(
                 case.built.program, machine, max_cycles=options.max_cycles, **disturbed
             )
             record |= {**spread.columns(), "ensemble": spread.to_dict()}
         if options.out is not None:
             heartbeat.phase("writing")
-            from stepsim.report import write_run
-            from stepsim.simulation import parameter_columns
-
-            write_run(options.out, record, parameter_columns(choice.workload), result)
+            stepsim.report.write_run(
+                options.out, record, stepsim.simulation.parameter_columns(choice.workload), result
+            )
     if options.json:
         commands = dict(result.hardware.dram_commands)
         print_json(nested(record) | {"level": "hardware", "dram_commands": commands})
@@ -121,8 +119,6 @@ def _refuse(given: Sequence[str]) -> None:
 
 
 def _show(case: Case, record: dict[str, Any], result: Result) -> None:
-    from stepsim.report import run_table
-
     run = result.hardware
     commands = ", ".join(
         f"{count:,} {name.upper()}" for name, count in run.dram_commands.items() if count
@@ -130,7 +126,7 @@ def _show(case: Case, record: dict[str, Any], result: Result) -> None:
     show(
         f"machine {record['machine']} (hardware level)",
         f"{settings_text(case)}\n",
-        run_table(record, case.source.text),
+        stepsim.report.run_table(record, case.source.text),
         "",
         f"{run.reads:,} reads and {run.writes:,} writes of "
         f"{run.machine.memory.request_bytes} bytes; DRAM commands: {commands or 'none'}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.trace_io
 from stepsim.cli.options import Layer, Step, check_counts
 from stepsim.errors import ArgError
 from stepsim.workloads import Data
@@ -65,9 +66,7 @@ class TokenSource:
         _check_window(self.window, self.batch, "--window", "tokens")
         if self.routing is None:
             return None
-        from stepsim.trace_io import read_routing
-
-        return read_routing(
+        return stepsim.trace_io.read_routing(
             self.routing,
             experts=experts,
             k=k,
@@ -136,10 +135,8 @@ class RequestSource:
         _check_window(self.kv_window, self.batch, "--kv-window", "requests")
         if self.kv_lengths is None:
             return None
-        from stepsim.trace_io import read_kv_lengths
-
         file, windowed = self.kv_lengths, self.kv_window is not None
-        lengths = read_kv_lengths(
+        lengths = stepsim.trace_io.read_kv_lengths(
             file,
             column=self.kv_column,
             step=self.kv_step,
@@ -235,9 +232,7 @@ def _columns(
 
 
 def _routing_facts(routing: RoutingTable) -> dict[str, Any]:
-    from stepsim.trace_io import routing_statistics
-
-    found = routing_statistics(routing, int(routing.experts.max()) + 1)
+    found = stepsim.trace_io.routing_statistics(routing, int(routing.experts.max()) + 1)
     return {
         "source": routing.source,
         "first_token": routing.first_token,

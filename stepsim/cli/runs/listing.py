@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import stepsim.graph
+import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Config, Counting, Json
 from stepsim.errors import ArgError
@@ -87,9 +89,7 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
 
 def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
     """Print the region of every tensor, and over how many channels its requests go."""
-    from stepsim.simulation import prepare
-
-    prepared = prepare(program, machine)
+    prepared = stepsim.simulation.prepare(program, machine)
     placed = prepared.address_map
     rows = prepared.address_rows()
     if as_json:
@@ -118,13 +118,11 @@ def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
 
 def _formulas(case: Case) -> dict[str, str]:
     """The symbolic totals as text."""
-    from stepsim.graph import fold_sum
-
     metrics = case.metrics
     return {
-        "offchip_bytes": fold_sum(metrics.off_chip_traffic),
-        "onchip_bytes": fold_sum(metrics.on_chip_memory),
-        "flops": fold_sum(metrics.flops),
+        "offchip_bytes": stepsim.graph.fold_sum(metrics.off_chip_traffic),
+        "onchip_bytes": stepsim.graph.fold_sum(metrics.on_chip_memory),
+        "flops": stepsim.graph.fold_sum(metrics.flops),
     }
 
 
@@ -156,9 +154,7 @@ def _show(
     from rich.text import Text
 
     if every:
-        from stepsim.graph import listing
-
-        typer.echo(listing(case.metrics))
+        typer.echo(stepsim.graph.listing(case.metrics))
     else:
         show(_folded_operators(case.built.program))
     title = f"\nmetrics, counted as {case.counting}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.machine
+
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
@@ -40,7 +42,7 @@ class MachineChoice:
         ------
         MachineError : there is no such machine or value.
         """
-        from stepsim.machine import load_machine, parse_overrides
-
         name = default if self.machine is None else self.machine
-        return load_machine(name, parse_overrides(self.overrides or []))
+        return stepsim.machine.load_machine(
+            name, stepsim.machine.parse_overrides(self.overrides or [])
+        )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.report
+import stepsim.results
 from stepsim.cli.console import note
 from stepsim.cli.options import check_output
 from stepsim.errors import ArgError
@@ -92,10 +94,8 @@ class RecordOptions:
         self._cycles()
         self._check_distinct(out)
         if self.perfetto is not None:
-            from stepsim.report import require_perfetto
-
             check_output(self.perfetto)
-            require_perfetto()
+            stepsim.report.require_perfetto()
         if self.events is not None:
             check_output(self.events, ".parquet")
 
@@ -107,18 +107,17 @@ class RecordOptions:
         ArgError : there is no such FIFO.
         """
         if self.stream:
-            from stepsim.report import fifos_of
-
             for name in self.stream:
-                fifos_of(name, fifos, "--stream")
+                stepsim.report.fifos_of(name, fifos, "--stream")
 
     def _check_distinct(self, out: Path | None) -> None:
         """Every file has a name of its own, those beside ``out`` too."""
         files = [("--perfetto", self.perfetto), ("--events", self.events)]
         if out is not None:
-            from stepsim.results import NEEDED, OPTIONAL, neighbor
-
-            beside = [(f"the {name} of --out", neighbor(out, name)) for name in NEEDED + OPTIONAL]
+            beside = [
+                (f"the {name} of --out", stepsim.results.neighbor(out, name))
+                for name in stepsim.results.NEEDED + stepsim.results.OPTIONAL
+            ]
             files = [("--out", out), *beside, *files]
         taken: dict[Path, str] = {}
         for what, file in files:
@@ -144,9 +143,7 @@ class RecordOptions:
         """
         if self.perfetto is not None:
             phase("writing the timeline")
-            from stepsim.report import write_perfetto
-
-            written = write_perfetto(
+            written = stepsim.report.write_perfetto(
                 result,
                 self.perfetto,
                 span=self._cycles(),
@@ -157,9 +154,7 @@ class RecordOptions:
                 note(f"{self.perfetto}: {written.remark}")
         if self.events is not None:
             phase("writing events")
-            from stepsim.results import write_events
-
-            write_events(result, self.events)
+            stepsim.results.write_events(result, self.events)
 
     def _cycles(self) -> tuple[int, int] | None:
         if self.span is None:

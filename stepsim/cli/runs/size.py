@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+import stepsim.results
+import stepsim.simulation
+import stepsim.sizing
 from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.cli.runs.workload_group import workload_app
@@ -73,18 +76,15 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
         traces = choice.read(required=True)
         heartbeat.phase("building the program")
         case = choice.case(traces, machine, options.config, options.counting)
-        from stepsim.simulation import Limits, warm_up
-        from stepsim.sizing import sized
-
         heartbeat.phase(LOADING_ENGINE)
-        warm_up()
+        stepsim.simulation.warm_up()
         heartbeat.phase("sizing FIFOs")
-        sizes = sized(
+        sizes = stepsim.sizing.sized(
             case.unsized,
             case.bound(traces.data),
             slowdown=options.slowdown,
             stated=options.stated or case.sizes_stated,
-            limits=Limits(max_cycles=options.max_cycles),
+            limits=stepsim.simulation.Limits(max_cycles=options.max_cycles),
         )
         uniform = sizes.uniform()
         if options.pareto:
@@ -102,12 +102,10 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
 
 
 def _write(out: Path, sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | None) -> None:
-    from stepsim.results import write_tables
-
     beside = {"fifos": sizes.table, "uniform": uniform}
     if curve is not None:
         beside["pareto"] = curve
-    write_tables(out.with_suffix(".parquet"), beside, optional=["pareto"])
+    stepsim.results.write_tables(out.with_suffix(".parquet"), beside, optional=["pareto"])
     sizes.save(out)
 
 

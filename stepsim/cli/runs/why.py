@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
+import stepsim.explain
+import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Config, Json, check_output
@@ -68,17 +70,17 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
         heartbeat.phase("building the program")
         # Times do not depend on how bytes and FLOPs are counted.
         case = choice.case(traces, machine, options.config, None)
-        from stepsim.explain import explain
-        from stepsim.simulation import Limits, warm_up
-
         heartbeat.phase(LOADING_ENGINE)
-        warm_up()
+        stepsim.simulation.warm_up()
         if choice.fifo_depths is not None:
             heartbeat.phase("sizing FIFOs")
             case = with_depths(case, choice.fifo_depths, traces.data)
         heartbeat.phase("simulating changes")
-        found = explain(
-            case.prepared, case.bound(traces.data), limits=Limits(**limits), path=options.path
+        found = stepsim.explain.explain(
+            case.prepared,
+            case.bound(traces.data),
+            limits=stepsim.simulation.Limits(**limits),
+            path=options.path,
         )
         document = {"machine": machine_text(case), **found.to_dict()}
         if options.path:

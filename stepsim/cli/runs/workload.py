@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.simulation
+import stepsim.workloads
 from stepsim.cli.commands import ready
 from stepsim.cli.runs.fifo_depths import depth_field, depth_parameter, taken_depths
 from stepsim.cli.runs.inputs import RequestSource, TokenSource, Traces, read_traces
@@ -28,7 +30,6 @@ from stepsim.workloads import (
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
-    from stepsim.simulation import Case
 
 __all__ = ["Choice", "command_of", "option_name"]
 
@@ -78,22 +79,25 @@ class Choice:
 
     def case(
         self, traces: Traces, machine: Machine, config: str | None, counting: str | None
-    ) -> Case:
+    ) -> stepsim.simulation.Case:
         """The workload, built.
 
         Raises
         ------
         ArgError : parameters are wrong or do not fit the traces; all problems are told.
         """
-        from stepsim.simulation import Case, counting_of
-        from stepsim.workloads import resolve
-
         try:
             with self.source.user_code():
-                resolved = resolve(
+                resolved = stepsim.workloads.resolve(
                     self.workload, self.given, machine=machine, config=config, data=[traces.data]
                 )
-            made = Case(self.source, resolved, traces.data, machine, counting_of(counting, config))
+            made = stepsim.simulation.Case(
+                self.source,
+                resolved,
+                traces.data,
+                machine,
+                stepsim.simulation.counting_of(counting, config),
+            )
         except ParameterError as error:
             raise ArgError(error.told(option_name)) from None
         made.require_one_program("this command")
@@ -210,8 +214,6 @@ def _is_broken(text: str) -> bool:
 
 def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) -> None:
     """Refuse parameters with the name of another option or of a column of results."""
-    from stepsim.simulation import parameter_columns
-
     taken = {field.name for group in groups for field in fields(group)}
     for name in fields_of(workload):
         if name in taken:
@@ -219,4 +221,4 @@ def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) 
                 f"{source.text}: parameter {name} has the name of the option {option_name(name)} "
                 "of the command line; choose another name"
             )
-    parameter_columns(workload)
+    stepsim.simulation.parameter_columns(workload)

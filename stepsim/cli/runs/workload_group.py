@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+import stepsim.workloads
+
 if TYPE_CHECKING:
     from stepsim.cli.runs.workload import Choice
 
@@ -24,9 +26,7 @@ class WorkloadGroup(TyperGroup):
     perform: Callable[[Choice, Any], None]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from stepsim.workloads import workload_names
-
-        return workload_names()
+        return stepsim.workloads.workload_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         from stepsim.cli.runs.workload import command_of

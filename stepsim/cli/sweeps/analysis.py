@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.report
+import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.options import AllowMissing, Cost, FailAbove, Json, Markdown, Where, check_output
@@ -52,10 +54,8 @@ def pareto(
     from stepsim.sweep import COST, design_costs, find_name, is_cost, listing, parse_weights
 
     if plot is not None:
-        from stepsim.report import check_picture
-
         check_output(plot)
-        check_picture(plot)
+        stepsim.report.check_picture(plot)
     elif color or marker:
         raise ArgError("--color and --marker are for pictures; give --plot FILE.png as well")
     weights = None if cost is None else parse_weights(cost)
@@ -96,7 +96,6 @@ def pareto(
     if costs.remark:
         note(costs.remark)
     if plot is not None:
-        from stepsim.report import DesignLook, draw_designs
 
         def named(option: str, axis: str | None) -> tuple[str | None, tuple[str, ...] | None]:
             if axis is None:
@@ -107,8 +106,8 @@ def pareto(
         (color_name, colors) = named("--color", color)
         (marker_name, markers) = named("--marker", marker)
         third = None if z is None else costs.title(z)
-        look = DesignLook(third, colors, markers, color_name, marker_name)
-        draw_designs(costs, costs.title(x), costs.title(y), plot, costs.remark, look)
+        look = stepsim.report.DesignLook(third, colors, markers, color_name, marker_name)
+        stepsim.report.draw_designs(costs, costs.title(x), costs.title(y), plot, costs.remark, look)
     if json:
         names = {"x": x, "y": y} if z is None else {"x": x, "y": y, "z": z}
         print_json({**names, **asdict(costs)})
@@ -293,10 +292,8 @@ def query(
     json: Json = False,
 ) -> None:
     """Query the tables runs, failures and units of a sweep with DuckDB."""
-    from stepsim.sweep import count_missing, query as ask
-
-    found = ask(folder, sql)
-    _note_missing(folder, count_missing(folder))
+    found = stepsim.sweep.query(folder, sql)
+    _note_missing(folder, stepsim.sweep.count_missing(folder))
     if json:
         print_json({"rows": [_plain(row) for row in found.to_pylist()]})
         return

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+import stepsim.simulation
+import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import REGRESSED
@@ -187,10 +189,8 @@ def is_noise(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool | None
 
     None where one of them has none.
     """
-    from stepsim.simulation import overlap
-
     ranges = [one.get(name) for one in (before, after) for name in ("cycles_p5", "cycles_p95")]
-    return None if None in ranges else overlap(*ranges)
+    return None if None in ranges else stepsim.simulation.overlap(*ranges)
 
 
 class _Compared:
@@ -376,10 +376,9 @@ def _sweep_stalls(folders: tuple[Path, Path], run: str) -> list[StallChange]:
     """The stalls of one run of both sweeps; none where the units were not kept."""
     import pyarrow.dataset as ds
 
-    from stepsim.sweep import open_table
-
     units = [
-        open_table(folder, "units").to_table(filter=ds.field("run") == run) for folder in folders
+        stepsim.sweep.open_table(folder, "units").to_table(filter=ds.field("run") == run)
+        for folder in folders
     ]
     if not all(table.num_rows for table in units):
         return []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.options import Cost, Json, Where
@@ -34,13 +35,11 @@ def best(
     """Show the best design of a sweep: per layer or any other columns, and for all runs."""
     from dataclasses import asdict
 
-    from stepsim.sweep import best as find_best, count_missing, parse_weights
-
     columns = _names(per)
     _check_cost_used(metric, cost)
-    weights = None if cost is None else parse_weights(cost)
-    found = find_best(folder, metric, per=columns, where=where, weights=weights)
-    if missing := count_missing(folder):
+    weights = None if cost is None else stepsim.sweep.parse_weights(cost)
+    found = stepsim.sweep.best(folder, metric, per=columns, where=where, weights=weights)
+    if missing := stepsim.sweep.count_missing(folder):
         note(f"{folder}: {counted(missing, 'run')} not done yet; continue the sweep with --resume")
     if found.left_out:
         times = counted(found.left_out, "time")
@@ -159,9 +158,8 @@ def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> 
 
 def _check_cost_used(metric: str, cost: str | None) -> None:
     from stepsim.errors import ArgError
-    from stepsim.sweep import COST, parse_objective
 
-    if cost is not None and parse_objective(metric).metric != COST:
+    if cost is not None and stepsim.sweep.parse_objective(metric).metric != stepsim.sweep.COST:
         raise ArgError(
             f"--cost: the metric is {metric}, which has no use for weights; give --metric cost, or "
             "leave --cost out"

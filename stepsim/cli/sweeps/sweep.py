@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.sweep
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
 from stepsim.cli.options import Address, Backend, Jobs, Json
@@ -36,11 +37,10 @@ def sweep(
 ) -> None:
     """Run every design point of a specification on every trace."""
     from stepsim.errors import ArgError
-    from stepsim.sweep import check_backend
 
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
-    check_backend(backend, address)
+    stepsim.sweep.check_backend(backend, address)
     with end_told(out):
         _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
 
@@ -53,17 +53,15 @@ def end_told(out: Path | None) -> Iterator[None]:
     ------
     typer.Exit : a signal ended it.
     """
-    from stepsim.sweep import Ended, ended_by_signals
-
     # What is told of the first signal is not interrupted by a second one.
-    with ended_by_signals() as ending:
+    with stepsim.sweep.ended_by_signals() as ending:
         try:
             yield
         except KeyboardInterrupt:
             ending.process_ends = True
             _tell_end("interrupted", out)
             raise typer.Exit(SIGNAL + signal.SIGINT) from None
-        except Ended as ended:
+        except stepsim.sweep.Ended as ended:
             ending.process_ends = True
             _tell_end(f"ended by {ended.signal.name}", out)
             raise typer.Exit(SIGNAL + ended.signal) from None
@@ -91,14 +89,13 @@ def _sweep(
 ) -> None:
     """What the command does, into ``out``; without it only the plan and the estimate."""
     from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.sweep import estimate_seconds, plan_sweep, run_sweep, runs_left
 
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
-        plan = plan_sweep(spec)
-        left = plan.runs if out is None else runs_left(plan, out, resume=resume)
+        plan = stepsim.sweep.plan_sweep(spec)
+        left = plan.runs if out is None else stepsim.sweep.runs_left(plan, out, resume=resume)
         heartbeat.phase("trying a few runs to estimate the time")
-        estimate = estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
+        estimate = stepsim.sweep.estimate_seconds(plan, jobs) * left / plan.runs if left else 0.0
     _note_plan(plan, left, estimate, jobs if address is None else None)
     if out is None:
         if json:
@@ -111,13 +108,13 @@ def _sweep(
             heartbeat.phase("running")
             heartbeat.progress(_how_far(progress))
 
-        summary = run_sweep(
+        summary = stepsim.sweep.run_sweep(
             plan, out, jobs=jobs, backend=backend, address=address, resume=resume, progress=report
         )
     if json:
         print_json({**_plan_record(plan, estimate), **summary.to_dict(), "out": str(out)})
     else:
-        _show_summary(summary, out, runs_left(plan, out, resume=True))
+        _show_summary(summary, out, stepsim.sweep.runs_left(plan, out, resume=True))
     if summary.failures or not summary.complete:
         raise typer.Exit(RUN_FAILED)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.sweep
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Address, Backend, Jobs, Json
@@ -32,7 +33,6 @@ def tune(
 ) -> None:
     """Search the design space of a specification for the Pareto-optimal designs."""
     from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.sweep import tune as search
 
     with end_told(out), Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
@@ -44,7 +44,7 @@ def tune(
                 f"{progress.front:,} Pareto-optimal, {progress.seconds:.0f} s"
             )
 
-        found = search(
+        found = stepsim.sweep.tune(
             spec, out, jobs=jobs, backend=backend, address=address, resume=resume,
             progress=report,
         )  # fmt: skip

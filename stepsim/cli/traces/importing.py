@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import stepsim.trace_io
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, OptionalModel, check_output, find_model
 from stepsim.cli.traces.show import load_table, routing_record
@@ -77,12 +78,10 @@ def import_(
     json: Json = False,
 ) -> None:
     """Convert a trace of another tool into a Parquet file, in constant memory."""
-    from stepsim.trace_io import import_trace
-
     experts, k = router_of(model, experts, k)
     check_output(out)
     with progress("importing") as report:
-        summary = import_trace(
+        summary = stepsim.trace_io.import_trace(
             source,
             out,
             format=format,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import stepsim.report
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import check_output
 from stepsim.cli.signature import takes
@@ -75,16 +76,14 @@ def plot(
     ] = None,
 ) -> None:
     """Plot the expert loads or the request lengths."""
-    from stepsim.report import check_picture, draw_requests, draw_routing
-
     check_output(out)
-    check_picture(out)
+    stepsim.report.check_picture(out)
     heading = reading.file.name if title is None else title
     if reading.holds_requests:
-        draw_requests(reading.requests(), heading, out)
+        stepsim.report.draw_requests(reading.requests(), heading, out)
     else:
         summary = reading.summary(reading.tables())
         for sentence in summary.notes:
             note(sentence)
-        draw_routing(summary, heading, out)
+        stepsim.report.draw_routing(summary, heading, out)
     note(f"wrote {out}")

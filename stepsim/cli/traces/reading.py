@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.data
+import stepsim.trace_io
+import stepsim.workloads
 from stepsim.cli.options import Layer, OptionalModel, Step
 from stepsim.cli.traces.importing import (
     Column,
@@ -54,9 +57,9 @@ class TraceReading:
     @cached_property
     def kind(self) -> str:
         """Name of the format."""
-        from stepsim.trace_io import detect_trace_format
-
-        return detect_trace_format(self.file) if self.format is None else self.format
+        return (
+            stepsim.trace_io.detect_trace_format(self.file) if self.format is None else self.format
+        )
 
     @cached_property
     def holds_requests(self) -> bool:
@@ -66,48 +69,40 @@ class TraceReading:
         ------
         ArgError : an option does not go with the format.
         """
-        from stepsim.trace_io import check_options, trace_formats
-
-        found = trace_formats().get(self.kind)
+        found = stepsim.trace_io.trace_formats().get(self.kind)
         if found is None:  # the reading says so
             return False
-        check_options(found, self.file, vars(self))
+        stepsim.trace_io.check_options(found, self.file, vars(self))
         return found.holds == "requests"
 
     def requests(self) -> RequestTrace:
         """The requests."""
-        from stepsim.trace_io import load_requests
-
-        return load_requests(self.file, format=self.format, column=self.column)
+        return stepsim.trace_io.load_requests(self.file, format=self.format, column=self.column)
 
     @cached_property
     def known_experts(self) -> int | None:
         """Experts of the model: as given, or as the file says."""
-        from stepsim.trace_io import read_origin
-
         experts, _ = router_of(self.model, self.experts, self.k)
-        noted = read_origin(self.file).get("experts")
+        noted = stepsim.trace_io.read_origin(self.file).get("experts")
         return noted if experts is None and isinstance(noted, int) and noted > 0 else experts
 
     def tables(self) -> list[RoutingTable] | None:
         """The tables of a short trace; None if it is long or has to be imported."""
-        from stepsim.data import locate
-        from stepsim.trace_io import detect_trace_format, is_routing_table, routing_parts
-
         options = (self.layers, self.column, self.ranks)
         if self.drop_missing or any(value is not None for value in options):
             return None
         if self.format is not None and (
-            self.format not in ("numpy", "parquet") or self.format != detect_trace_format(self.file)
+            self.format not in ("numpy", "parquet")
+            or self.format != stepsim.trace_io.detect_trace_format(self.file)
         ):
             return None
         narrowed = self.layer is not None or self.step is not None
-        if not is_routing_table(self.file) or (
-            locate(self.file).stat().st_size > _MAX_BYTES and not narrowed
+        if not stepsim.trace_io.is_routing_table(self.file) or (
+            stepsim.data.locate(self.file).stat().st_size > _MAX_BYTES and not narrowed
         ):
             return None
         _, k = router_of(self.model, self.experts, self.k)
-        parts = routing_parts(
+        parts = stepsim.trace_io.routing_parts(
             self.file,
             experts=self.known_experts,
             k=k,
@@ -124,17 +119,15 @@ class TraceReading:
 
     def summary(self, tables: list[RoutingTable] | None = None) -> RoutingSummary:
         """The loads of the experts, of ``tables`` if they were read already."""
-        from stepsim.trace_io import RoutingCounter, summarize_routing
-
         experts, k = self.known_experts, router_of(self.model, self.experts, self.k)[1]
         if tables is not None:
-            counter = RoutingCounter(experts)
+            counter = stepsim.trace_io.RoutingCounter(experts)
             for table in tables:
                 counter.add(table)
             found = counter.summary()
         else:
             with progress("reading") as report:
-                found = summarize_routing(
+                found = stepsim.trace_io.summarize_routing(
                     self.file,
                     format=self.format,
                     experts=experts,
@@ -163,9 +156,7 @@ def _with_idle_experts(summary: RoutingSummary) -> RoutingSummary:
 def _experts_of_rows(summary: RoutingSummary) -> int | None:
     if len(summary.models) != 1:
         return None
-    from stepsim.workloads import MODELS
-
-    model = MODELS.get(summary.models[0])
+    model = stepsim.workloads.MODELS.get(summary.models[0])
     if model is None or model.experts is None or model.experts.count < summary.experts:
         return None
     return model.experts.count

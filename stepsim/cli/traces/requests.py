@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import stepsim.trace_io
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, check_output
 from stepsim.cli.traces.importing import Column, FormatName
@@ -70,7 +71,6 @@ def select(
 ) -> None:
     """Select windows of a request trace by the standard deviation of their lengths."""
     from stepsim.errors import ArgError
-    from stepsim.trace_io import load_requests
 
     if set(prefix) & set("/\\"):
         raise ArgError(
@@ -83,7 +83,7 @@ def select(
     if at and not near:
         _refuse("--at selects one window for each request", count=count, stride=stride)
     steps, several = 2 if stride is None else stride, 3 if count is None else count
-    lengths = load_requests(file, format=format, column=column).context_tokens
+    lengths = stepsim.trace_io.load_requests(file, format=format, column=column).context_tokens
     if at or near:
         chosen = _asked_for(lengths, size, at or [], near or [], requests or None, steps, several)
     else:
@@ -132,20 +132,19 @@ def replay(
 ) -> None:
     """Serve a request trace with continuous batching, and list the KV lengths of each step."""
     from stepsim.errors import ArgError, TraceError
-    from stepsim.trace_io import ParquetStream, load_requests, replay as steps_of, replay_rows
 
     if every < 1:
         raise ArgError(f"--every {every}: expected at least 1")
     if out is not None:
         check_output(out)
     _check_count(requests)
-    trace = load_requests(file)
+    trace = stepsim.trace_io.load_requests(file)
     if requests:
         trace = trace.window(1, min(requests, len(trace)))
     totals = {"steps": 0, "tokens": 0, "kv_tokens": 0, "most_kv_tokens": 0}
 
     def kept() -> Any:
-        for step in steps_of(trace, batch, step_seconds=step_seconds):
+        for step in stepsim.trace_io.replay(trace, batch, step_seconds=step_seconds):
             length = int(step.kv_lengths.sum())
             totals["steps"] += 1
             totals["tokens"] += len(step.requests)
@@ -159,14 +158,14 @@ def replay(
         for _ in steps:
             pass
     else:
-        with ParquetStream(out) as stream:
+        with stepsim.trace_io.ParquetStream(out) as stream:
             block = []
             for step in steps:
                 block.append(step)
                 if len(block) == _BLOCK_STEPS:
-                    stream.write(replay_rows(block))
+                    stream.write(stepsim.trace_io.replay_rows(block))
                     block = []
-            stream.write(replay_rows(block))
+            stream.write(stepsim.trace_io.replay_rows(block))
             if not totals["steps"]:
                 raise TraceError(
                     f"{file}: no request generates a token, expected some that do; there are no "
@@ -202,11 +201,13 @@ def _of_classes(
     count: int,
 ) -> list[tuple[str, Window]]:
     """The first windows of each class."""
-    from stepsim.trace_io import disjoint, select_windows
-
-    classes = select_windows(lengths, size, by=by, requests=requests, stride=stride, share=share)
+    classes = stepsim.trace_io.select_windows(
+        lengths, size, by=by, requests=requests, stride=stride, share=share
+    )
     return [
-        (kind, window) for kind, windows in classes.items() for window in disjoint(windows, count)
+        (kind, window)
+        for kind, windows in classes.items()
+        for window in stepsim.trace_io.disjoint(windows, count)
     ]
 
 
@@ -229,15 +230,15 @@ def _asked_for(
     count: int,
 ) -> list[tuple[str, Window]]:
     """The windows that begin where it is said, then those near the deviations that are said."""
-    from stepsim.trace_io import disjoint, nearest_windows, window_at, window_stdevs
-
-    chosen = [("at", window_at(lengths, size, first)) for first in at]
+    chosen = [("at", stepsim.trace_io.window_at(lengths, size, first)) for first in at]
     if near:
-        windows = window_stdevs(lengths[:requests], size, stride=stride)
+        windows = stepsim.trace_io.window_stdevs(lengths[:requests], size, stride=stride)
         chosen += [
             ("near", window)
             for stdev in near
-            for window in disjoint(nearest_windows(windows, stdev), count)
+            for window in stepsim.trace_io.disjoint(
+                stepsim.trace_io.nearest_windows(windows, stdev), count
+            )
         ]
     return chosen
 

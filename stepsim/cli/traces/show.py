@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import stepsim.trace_io
 from stepsim.cli.console import note, show
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ def routing_record(summary: RoutingSummary) -> dict[str, Any]:
 
 def table_record(table: RoutingTable, experts: int) -> dict[str, Any]:
     """One layer and step, loading a model with ``experts`` experts, as JSON."""
-    from stepsim.trace_io import routing_statistics
-
-    statistics = routing_statistics(table, experts)
+    statistics = stepsim.trace_io.routing_statistics(table, experts)
     return {
         "model": table.model,
         "layer": table.layer,

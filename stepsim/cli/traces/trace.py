@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import stepsim.trace_io
 from stepsim.cli.console import note
 from stepsim.cli.options import OptionalModel, find_model
 from stepsim.cli.traces.importing import import_
@@ -43,7 +44,6 @@ def synth(
 ) -> None:
     """Write a synthetic routing trace, the same on every computer."""
     from stepsim.errors import ArgError
-    from stepsim.trace_io import synthetic_routing, write_routing
 
     if model is not None:
         found = find_model(model)
@@ -57,13 +57,13 @@ def synth(
         if count < 1:
             raise ArgError(f"--{name} {count}: expected at least 1")
     tables = [
-        synthetic_routing(
+        stepsim.trace_io.synthetic_routing(
             tokens, experts, k, seed=seed, skew=skew, layer=layer, step=step, model=model
         )
         for step in range(steps)
         for layer in range(layers)
     ]
     origin = {"generator": "synthetic_routing", "seed": seed, "skew": skew, "experts": experts}
-    write_routing(tables, out, origin=origin)
+    stepsim.trace_io.write_routing(tables, out, origin=origin)
     show_tables([table_record(table, experts) for table in tables])
     note(f"wrote {out}")

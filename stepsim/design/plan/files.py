@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import stepsim.simulation
 from stepsim.atomic import replacing
 from stepsim.design.plan.drawing import to_svg
 from stepsim.design.plan.picture import to_dot
@@ -82,8 +83,6 @@ def graph_files(compiled: Compiled) -> tuple[dict[str, bytes], list[str]]:
 
 def fifo_files(compiled: Compiled) -> dict[str, str]:
     """Depths of the FIFOs of every group, in the format of ``--fifo-depth FILE``."""
-    from stepsim.simulation import depths_text, machine_hash
-
     plan = compiled.plan
     found = {}
     for group, prepared in zip(plan.groups, compiled.prepared, strict=True):
@@ -92,7 +91,7 @@ def fifo_files(compiled: Compiled) -> dict[str, str]:
             "program_hash": prepared.program_hash,
             "program_fifo_depth": prepared.program.fifo_depth,
             "machine": plan.machine.name,
-            "machine_hash": machine_hash(plan.machine),
+            "machine_hash": stepsim.simulation.machine_hash(plan.machine),
             "cycles": [group.simulated],
             "unbounded_cycles": [group.unbounded],
             "fifo_slots": sum((group.depths or {}).values()),
@@ -100,7 +99,7 @@ def fifo_files(compiled: Compiled) -> dict[str, str]:
             "simulations": group.simulations,
         }
         name = "fifo_depths.yaml" if len(plan.groups) == 1 else f"fifo_depths.{group.group}.yaml"
-        found[name] = depths_text(about, group.depths or {})
+        found[name] = stepsim.simulation.depths_text(about, group.depths or {})
     return found
 
 

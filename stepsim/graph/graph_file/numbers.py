@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import stepsim.documents
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import GraphFileError, did_you_mean
 
@@ -120,10 +121,8 @@ def numbers_of(generation: str, given: Mapping[str, Any] | str | Path | None = N
     table = _table(generation)
     where = "numbers"
     if isinstance(given, str | Path):
-        from stepsim.documents import load_yaml
-
         where = f"numbers {given}"
-        given = load_yaml(given, "numbers", GraphFileError).data
+        given = stepsim.documents.load_yaml(given, "numbers", GraphFileError).data
     if given is not None and not isinstance(given, Mapping):
         raise GraphFileError(
             f"{where}: expected groups of names and numbers, as in functions: {{exp: 9}}, found "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import stepsim.hardware
 from stepsim.arguments import Range
 from stepsim.errors import ArgError
 from stepsim.graph import Program, check_bindings
@@ -242,11 +243,10 @@ def _hardware_runs(
     """How every member ended at the hardware level."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from stepsim.hardware import simulate
     from stepsim.simulation.hardware_level.programs import STATUS
 
     def run(member: OnHardware) -> Ending:
-        done = simulate(member.network, member.machine, max_cycles=max_cycles)
+        done = stepsim.hardware.simulate(member.network, member.machine, max_cycles=max_cycles)
         ended = STATUS[done.status]
         return (ended, "", done.cycles) if ended == "ok" else (ended, done.message, None)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import stepsim.results
 from stepsim.simulation.ensembles.disturbances import Bounds
 
 if TYPE_CHECKING:
@@ -133,11 +134,13 @@ class Ensemble:
         """One row for each member: its number, how it ended, and its cycles."""
         import pyarrow as pa
 
-        from stepsim.results import field, schema
-
-        form = schema(
+        form = stepsim.results.schema(
             "ensemble",
-            [field("member", "int64", "", "number of the member, from 0"), "status", "cycles"],
+            [
+                stepsim.results.field("member", "int64", "", "number of the member, from 0"),
+                "status",
+                "cycles",
+            ],
             ["member", "status"],
         )
         columns = [range(len(self.cycles)), self.statuses, self.cycles]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import stepsim.results
 from stepsim.kernels import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
@@ -235,9 +236,7 @@ def run_units(many: ManyRuns, outcomes: Outcomes, run: int) -> pa.Table:
 
 def _stalls_schema(energy: bool) -> pa.Schema:
     """Columns of units; on machines without a table of energies there are none for it."""
-    from stepsim.results import ENERGY_STALLS_SCHEMA, STALLS_SCHEMA
-
-    return ENERGY_STALLS_SCHEMA if energy else STALLS_SCHEMA
+    return stepsim.results.ENERGY_STALLS_SCHEMA if energy else stepsim.results.STALLS_SCHEMA
 
 
 def _unit_energies(outcomes: Outcomes, runs: range, units: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import stepsim.documents
 from stepsim.arguments import is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.errors import ArgError
@@ -107,11 +108,9 @@ def read_depths(
         is the same where the file names all FIFOs that have it), names a FIFO that the program does
         not have, or has a depth that is none; the message has the line.
     """
-    from stepsim.documents import load_yaml
-
     where = f"{_WHAT} {os.fspath(path)}"
     cure = "FifoSizes.save and `stepsim size` write such files."
-    document = load_yaml(Path(path), _WHAT, ArgError, cure)
+    document = stepsim.documents.load_yaml(Path(path), _WHAT, ArgError, cure)
     data, lines = document.data, document.lines
     if not isinstance(data, Mapping) or not isinstance(data.get("depths"), Mapping):
         raise ArgError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+import stepsim.kernels
 from stepsim.errors import StepSimError
 from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Execution, execute
@@ -22,7 +23,6 @@ from stepsim.simulation.running.limits import Limits
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepsim.kernels import Journal
     from stepsim.simulation.recording.record import Record
 
 __all__ = ["ImageRun", "Recording", "run_image", "verdict"]
@@ -131,13 +131,11 @@ def run_image(
     return ImageRun(image, execution, totals, diagnosis, _record(execution))
 
 
-def _journal(record: Recording) -> Journal | None:
+def _journal(record: Recording) -> stepsim.kernels.Journal | None:
     """An empty journal for a run that is recorded."""
     if not record:
         return None
-    from stepsim.kernels import Journal
-
-    return Journal(paces=record == "paces")
+    return stepsim.kernels.Journal(paces=record == "paces")
 
 
 def _record(execution: Execution) -> Record | None:

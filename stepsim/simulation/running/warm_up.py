@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stepsim.kernels
 from stepsim.kernels import Origin, execute, is_jit_disabled, run
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
@@ -44,8 +45,6 @@ def warm_up() -> Origin:
 def warm_up_recorded() -> Origin:
     """Compile or load the engine of runs that are recorded, and what times their waits anew; where
     the code of the engine is from."""
-    from stepsim.kernels import retime, run_recorded
-
-    retime.make_ready()
-    origin: Origin = run_recorded.make_ready()
+    stepsim.kernels.retime.make_ready()
+    origin: Origin = stepsim.kernels.run_recorded.make_ready()
     return origin

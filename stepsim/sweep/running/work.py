@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
+import stepsim.simulation
 from stepsim.collection import without_collection
 from stepsim.graph import Bindings, without_source_lines
 from stepsim.results import ENDED
@@ -217,12 +218,10 @@ class _Rows:
         options = self._chunk.ensemble
         if options is None or totals.status not in ENDED:
             return {}
-        from stepsim.simulation import ensemble_of
-
         given: dict[str, Any] = {**options, "limits": self._limits, "threads": 1}
-        spread = ensemble_of(run.case.prepared, run.indices, **given)
+        spread = stepsim.simulation.ensemble_of(run.case.prepared, run.indices, **given)
         for earlier in run.case.earlier:
-            spread = ensemble_of(earlier, {}, **given).and_then(spread)
+            spread = stepsim.simulation.ensemble_of(earlier, {}, **given).and_then(spread)
         found = spread.columns()
         return {name: value for name, value in found.items() if name in self._chunk.metrics}
 

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+import stepsim.simulation
 from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
 from stepsim.errors import ArgError, SweepError
@@ -131,10 +132,8 @@ class EnsembleOptions(Section):
     @classmethod
     def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Names and numbers are right; whether a disturbance applies, its runs say."""
-        from stepsim.simulation import TILE, checked_bounds
-
         try:
-            checked_bounds(TILE, value, "bounds")
+            stepsim.simulation.checked_bounds(stepsim.simulation.TILE, value, "bounds")
         except ArgError as error:
             raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
         return value

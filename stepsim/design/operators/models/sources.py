@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
 from typing import Any
 
+import stepsim.workloads
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import RepeatedBlock, block, moe_block
 from stepsim.design.operators.models.shapes import model_shape
@@ -85,13 +86,11 @@ def find_model(
     """
     from pathlib import Path
 
-    from stepsim.workloads import read_module, split_target, user_code
-
-    file, name = split_target(text)
+    file, name = stepsim.workloads.split_target(text)
     if file is None or not file.endswith(".py"):
         return operator_graph(text, machine, sizes, keep_going=keep_going)
     path = Path(file)
-    module, digest = read_module(path)
+    module, digest = stepsim.workloads.read_module(path)
     made = getattr(module, name, None) if name else None
     if made is None:
         known = [key for key in vars(module) if not key.startswith("_")]
@@ -103,7 +102,7 @@ def find_model(
 
     if callable(made) and not is_model(made):
         _check_sizes(made, f"{path.name}:{name}", sizes)
-        with user_code(f"{path.name}:{name}", str(path.resolve()), digest):
+        with stepsim.workloads.user_code(f"{path.name}:{name}", str(path.resolve()), digest):
             made = made(**sizes)
         sizes = {}
     return operator_graph(made, machine, sizes, keep_going=keep_going)
