@@ -69,7 +69,7 @@ from stepsim.design.passes.memory.dies import (
     imbalance as imbalance,
     partition as partition,
 )
-from stepsim.design.passes.memory.dma import widen as widen
+from stepsim.design.passes.memory.dma import pack as pack, widen as widen
 from stepsim.design.passes.memory.fifos import (
     fold_buffers as fold_buffers,
     vectorize_fifos as vectorize_fifos,

@@ -16,7 +16,7 @@ import numpy as np
 from stepsim.kernels import engine
 from stepsim.kernels.driver import execute
 from stepsim.kernels.layout import Status
-from stepsim.lowering import Image, UnitSpec, build_image, network_of_program as lower
+from stepsim.lowering import Image, UnitSpec, build_image, lower
 from stepsim.machine import load_machine
 from stepsim.workloads import Attention, Data, Decoder, Model, Moe, Workload
 from stepsim.workloads.models import AttentionShape, MoEShape

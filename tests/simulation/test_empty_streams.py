@@ -9,7 +9,7 @@ import pytest
 
 import stepsim.graph as st
 from stepsim.graph import Program, Stream, fn
-from stepsim.lowering import network_of_program as lower
+from stepsim.lowering import lower
 from stepsim.machine import load_machine
 from stepsim.simulation import simulate
 from tests.functional.support import run_both, tiles

@@ -14,7 +14,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.graph import Program, Stream, fn
 from stepsim.kernels.driver import execute
-from stepsim.lowering import build_image, network_of_program as lower
+from stepsim.lowering import build_image, lower
 from stepsim.machine import load_machine
 from tests.engine_backend import to_result
 from tests.functional.support import run_both, tiles

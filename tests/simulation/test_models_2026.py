@@ -8,7 +8,7 @@ import pytest
 import stepsim.graph as st
 from stepsim.graph import Program, Stream
 from stepsim.kernels.driver import execute
-from stepsim.lowering import TimingParams, build_image, network_of_program as lower
+from stepsim.lowering import TimingParams, build_image, lower
 from stepsim.machine import Machine, load_machine
 from stepsim.simulation import simulate
 from tests.engine_backend import to_result

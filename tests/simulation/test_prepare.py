@@ -9,7 +9,7 @@ import pytest
 
 import stepsim as st
 from stepsim.kernels.layout import Payload
-from stepsim.lowering import Image, build_image, network_of_program as lower
+from stepsim.lowering import Image, build_image, lower
 from stepsim.machine import load_machine
 from stepsim.simulation import Limits, prepare, simulate
 from stepsim.trace_io import synthetic_routing

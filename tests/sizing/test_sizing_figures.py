@@ -9,7 +9,7 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import EvaluationError
-from stepsim.explain import FifoSizes
+from stepsim.sizing import FifoSizes
 from stepsim.sizing.problem import Found, Problem
 from tests.property_profile import repeatable
 from tests.shared import needs_data

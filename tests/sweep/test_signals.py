@@ -175,7 +175,7 @@ def test_signals_have_no_effect_while_the_ended_process_exits(
 ) -> None:
     program = f"""
 import atexit, os, signal, sys
-from stepsim.cli import sweep
+from stepsim.cli.sweeps import sweep
 from stepsim.cli.main import main
 
 def at_exit():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from stepsim.errors import ArgError
-from stepsim.lowering import network_of_program as lower
+from stepsim.lowering import lower
 from stepsim.machine import load_machine
 from stepsim.workloads import Attention, Built, Data, Decoder, Model, Moe, Workload
 from stepsim.workloads.models import AttentionShape, MoEShape

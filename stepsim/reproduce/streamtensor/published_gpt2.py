@@ -38,7 +38,7 @@ class PublishedTimes:
 @cache
 def published_gpt2() -> Mapping[tuple[int, int], Mapping[str, PublishedTimes]]:
     """All systems by name, by tokens of the prompt and of the output."""
-    text = files("stepsim.design").joinpath("published_gpt2.csv").read_text("utf-8")
+    text = files("stepsim.reproduce.streamtensor").joinpath("published_gpt2.csv").read_text("utf-8")
     found: dict[tuple[int, int], dict[str, PublishedTimes]] = {}
     for row in csv.DictReader(text.splitlines()):
         prompt, output = int(row["prompt"]), int(row["output"])

@@ -13,7 +13,7 @@ import pytest
 
 from stepsim.design.operators.importers import ImportedGraph, from_torch
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "models"
 DATA = Path(__file__).parent / "data"
 NAMES = {
     "gpt2_medium": "gpt2-medium",

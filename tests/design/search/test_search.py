@@ -21,7 +21,7 @@ from stepsim.sweep.search.space import Space
 from stepsim.workloads import ParameterError
 from tests.design.search.small import SIZES
 
-PAGE = Path(__file__).parents[2] / "docs" / "compile-dse.md"
+PAGE = Path(__file__).parents[3] / "docs" / "compile-dse.md"
 
 
 def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
