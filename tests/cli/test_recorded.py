@@ -55,7 +55,7 @@ def test_the_path_of_a_run_that_stopped_elsewhere_is_left_out(
         """As if the limit of wall time stopped the run, which takes longer when it is recorded."""
         return critical_path(prepared, bindings=how["bindings"], limits=st.Limits(max_cycles=100))
 
-    monkeypatch.setattr("stepsim.explain.path.critical_path", stopped)
+    monkeypatch.setattr("stepsim.explain.critical_path", stopped)
     outcome = feed("--record", "--out", tmp_path / "run.parquet", "--perfetto", tmp_path / "trace")
     assert outcome.code == 0
     assert outcome.err.count("no critical path: a limit stopped the run") == 1

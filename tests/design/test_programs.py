@@ -24,7 +24,7 @@ from stepsim.design import (
     tile,
     unroll,
 )
-from stepsim.design.passes.memory import single_buffers
+from stepsim.design import single_buffers
 from stepsim.design.passes.memory.dma import pack, widen
 from stepsim.design.passes.memory.fifos import fold_buffers, vectorize_fifos
 from stepsim.errors import CompileError

@@ -26,7 +26,7 @@ from stepsim.design import (
 )
 from stepsim.design.passes.fusion.grouping import fusion_graph
 from stepsim.design.passes.loops.part_tiles import parts_read
-from stepsim.design.passes.memory import single_buffers
+from stepsim.design import single_buffers
 from stepsim.design.passes.memory.fifos import fold_buffers
 from stepsim.design.passes.memory.layout import stored_tile
 from stepsim.errors import CompileError

@@ -35,7 +35,7 @@ from stepsim.design import (
     vectorize_fifos,
     widen,
 )
-from stepsim.design.passes.memory import single_buffers
+from stepsim.design import single_buffers
 from stepsim.errors import CompileError
 from stepsim.machine import load_machine
 from tests.design.random_graphs import Drawn, drawn_graphs

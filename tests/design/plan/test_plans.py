@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stepsim as st
-from stepsim.design.passes.memory import single_buffers
+from stepsim.design import single_buffers
 from stepsim.design.plan.files import pragmas
 from tests.design.search.small import small
 

@@ -7,7 +7,7 @@ import pytest
 
 from stepsim.design import block, programs_of
 from stepsim.design.passes.loops.tiling import Order
-from stepsim.design.passes.memory import single_buffers
+from stepsim.design import single_buffers
 from stepsim.design.passes.pipeline import Choices, designed
 from stepsim.design.search.fifo_planning import fifo_plan
 from stepsim.design.search.group_sizing import GroupSizing
