@@ -21,10 +21,10 @@ from stepsim.design import (
     program_of,
     programs_of,
     share_converters,
+    single_buffers,
     tile,
     unroll,
 )
-from stepsim.design import single_buffers
 from stepsim.design.passes.memory.dma import pack, widen
 from stepsim.design.passes.memory.fifos import fold_buffers, vectorize_fifos
 from stepsim.errors import CompileError

@@ -19,6 +19,7 @@ from stepsim.design import (
     permute,
     programs_of,
     share_converters,
+    single_buffers,
     tile,
     unroll,
     vectorize_fifos,
@@ -26,7 +27,6 @@ from stepsim.design import (
 )
 from stepsim.design.passes.fusion.grouping import fusion_graph
 from stepsim.design.passes.loops.part_tiles import parts_read
-from stepsim.design import single_buffers
 from stepsim.design.passes.memory.fifos import fold_buffers
 from stepsim.design.passes.memory.layout import stored_tile
 from stepsim.errors import CompileError

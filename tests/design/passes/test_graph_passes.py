@@ -30,12 +30,12 @@ from stepsim.design import (
     program_of,
     programs_of,
     share_converters,
+    single_buffers,
     tile,
     unroll,
     vectorize_fifos,
     widen,
 )
-from stepsim.design import single_buffers
 from stepsim.errors import CompileError
 from stepsim.machine import load_machine
 from tests.design.random_graphs import Drawn, drawn_graphs

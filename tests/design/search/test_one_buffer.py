@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepsim.design import block, programs_of
+from stepsim.design import block, programs_of, single_buffers
 from stepsim.design.passes.loops.tiling import Order
-from stepsim.design import single_buffers
 from stepsim.design.passes.pipeline import Choices, designed
 from stepsim.design.search.fifo_planning import fifo_plan
 from stepsim.design.search.group_sizing import GroupSizing
