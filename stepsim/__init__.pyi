@@ -6,6 +6,7 @@ from stepsim.design import (
     compile as compile,
     request as request,
 )
+from stepsim.ensembles import Ensemble as Ensemble
 from stepsim.errors import (
     ArgError as ArgError,
     AssumptionError as AssumptionError,
@@ -124,7 +125,6 @@ from stepsim.report import TimelineFile as TimelineFile, write_perfetto as write
 from stepsim.results import Result as Result, write_events as write_events
 from stepsim.simulation import (
     Case as Case,
-    Ensemble as Ensemble,
     Limits as Limits,
     Prepared as Prepared,
     Progress as Progress,

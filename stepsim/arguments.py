@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from stepsim.errors import ArgError
 
@@ -19,6 +20,7 @@ __all__ = [
     "is_number",
     "is_whole",
     "label_of",
+    "moved",
     "scalar",
     "shown",
     "text_of",
@@ -30,6 +32,29 @@ AUTO_DEPTH = "auto"
 _PRINTED_BITS = 256
 _PRINTED_LETTERS = 200
 _LARGEST = 3.4028235e38
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def moved(**instead: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Refuse arguments that a function once had, with what to do instead, by name."""
+
+    def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(function)
+        def call(*args: _P.args, **given: _P.kwargs) -> _R:
+            for name in given:
+                if name in instead:
+                    raise ArgError(
+                        f"{function.__name__}: there is no argument {name!r} any more; "
+                        f"{instead[name]}"
+                    )
+            return function(*args, **given)
+
+        return call
+
+    return wrap
 
 
 def counted(count: int, noun: str) -> str:

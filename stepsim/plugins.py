@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from stepsim.errors import StepSimError
 
-__all__ = ["GROUPS", "Plugin", "found", "source_digest", "sources", "usable"]
+__all__ = ["GROUPS", "Plugin", "found", "identity_of", "source_digest", "sources", "usable"]
 
 GROUPS: Final = (
     "stepsim.workloads",
@@ -149,6 +149,11 @@ def source_digest(plugin: Plugin) -> str:
     for name, path in sources(plugin):
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def identity_of(plugin: Plugin) -> str:
+    """Package, version and SHA-256 of the sources of a plugin."""
+    return f"{plugin.package} {plugin.version} {source_digest(plugin)}"
 
 
 def _origin(point: Any) -> tuple[str, str]:

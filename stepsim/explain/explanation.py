@@ -23,9 +23,9 @@ from stepsim.simulation import (
     Prepared,
     excess_of,
     prepare,
-    usable_cpus,
 )
 from stepsim.sizing import DeadlockFix, fix_of
+from stepsim.threads import usable_cpus
 
 __all__ = ["Why", "explain", "why"]
 

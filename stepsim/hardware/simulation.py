@@ -1,171 +1,236 @@
-"""Run a network at the hardware level."""
+"""``simulate`` at the hardware level: a network of units, or a program by its network.
+
+A run of a network is a `HardwareResult`; that of a program has the form of runs at all levels.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import time
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stepsim.arguments import Range, flag, shown
-from stepsim.errors import ArgError
-from stepsim.hardware.image import Image, build_image
+from stepsim.arguments import shown
+from stepsim.errors import ArgError, LoweringError
+from stepsim.graph import LinearLoad, Program, Tile
+from stepsim.hardware.from_program import SIDE, network_of
+from stepsim.hardware.loading import load_machine
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network import Network
-from stepsim.hardware.result import COMMANDS, FifoCounts, HardwareResult, Status, UnitCounts
-from stepsim.kernels import Kind, Outcome, commands, run_hardware
+from stepsim.hardware.network_run import run_network
+from stepsim.hardware.result import HardwareResult
+from stepsim.kernels import run_hardware
+from stepsim.lowering import software
+from stepsim.results import Diagnosis, Failure, Result, Tables, utilization
 
-__all__ = ["simulate"]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_PAUSE: Final = 500_000
-"""Cycles between two looks of the interpreter, in which Ctrl-C is noticed."""
+__all__ = ["STATUS", "OnHardware", "measures", "on_hardware", "simulate"]
 
-_CYCLES = Range(1 << 50, "cycles of a run")
+STATUS: Final = {"ok": "ok", "stall": "deadlock", "mismatch": "failed", "limit": "limit"}
+"""What a run ended with, in the words of results of all levels."""
+
+_OFF_CHIP = ("reader", "writer")
 
 
+@overload
 def simulate(
-    network: Network,
-    machine: Machine | None = None,
+    program: Program,
+    machine: Machine | str | Path = "hdl",
     *,
     trace: bool = False,
     max_cycles: int | None = None,
     every_cycle: bool = False,
-) -> HardwareResult:
-    """Simulate a network of units cycle by cycle, after hdl.md.
+) -> Result: ...
+@overload
+def simulate(
+    program: Network,
+    machine: Machine | str | Path = "hdl",
+    *,
+    trace: bool = False,
+    max_cycles: int | None = None,
+    every_cycle: bool = False,
+) -> HardwareResult: ...
+def simulate(
+    program: Program | Network,
+    machine: Machine | str | Path = "hdl",
+    *,
+    trace: bool = False,
+    max_cycles: int | None = None,
+    every_cycle: bool = False,
+) -> Result | HardwareResult:
+    """Simulate hardware units cycle by cycle: those of a program, or a network of them.
 
     Parameters
     ----------
-    network : as made by :func:`stepsim.hardware.swiglu`, or by hand.
-    machine : None: the HDL of the paper's Figure 8.
+    program : a program whose operators have units (see :func:`network_of`), or a network as made by
+        :func:`stepsim.hardware.swiglu`, or by hand.
+    machine : of the hardware level, or the name or file of one; by default the HDL of the paper's
+        Figure 8.
     trace : record every event of every FIFO.
     max_cycles : cycles after which the run is cut off, with status ``limit``; None: no limit. A run
         in which nothing can act any more ends by itself.
     every_cycle : look at every unit in every cycle instead of those that can act: the same result,
         several times slower.
 
+    Returns
+    -------
+    Result
+        Of a program; ``hardware`` of it is the :class:`~stepsim.hardware.HardwareResult`, with
+        counts of DRAM commands; ``units`` and ``fifos`` are its tables. A stall is a ``deadlock``,
+        a map that meets unequal stops has ``failed``. FLOPs are those of the program, of a run that
+        did not end well those of the products that were made. The peak bandwidth is that of the
+        memory in use (:attr:`Machine.peak_bandwidth <stepsim.hardware.Machine.peak_bandwidth>`).
+    HardwareResult
+        Of a network.
+
     Raises
     ------
     GraphError : a FIFO that nothing takes from; ports with gaps; a pointer beyond the ports; a
         stream that addresses do not reach, or whose last entry would never be released.
+    LoweringError : operators without a unit, or tiles of another size than the machine's.
     ArgError : an argument of the wrong type or range.
+    MachineError : the machine is unknown or invalid.
     """
-    if not isinstance(network, Network):
-        raise ArgError(f"network: expected a stepsim.hardware.Network, found {shown(network)}")
-    machine = Machine() if machine is None else machine
-    if not isinstance(machine, Machine):
-        raise ArgError(f"machine: expected a stepsim.hardware.Machine, found {shown(machine)}")
-    flag("trace", trace)
-    flag("every_cycle", every_cycle)
-    image = build_image(network, machine, every=every_cycle, trace=trace)
-    state = image.state
-    g = state.globals[0]
-    if max_cycles is not None:
-        g.limit = _CYCLES.checked("max_cycles", max_cycles)
-    run_hardware.make_ready()
-    words: list[NDArray[np.int64]] = []
-    while True:
-        g.pause = g.cycle + _PAUSE
-        outcome = Outcome(run_hardware(state))
-        if trace:
-            words.append(state.events[: g.events].copy())
-            g.events = 0
-        if outcome not in (Outcome.PAUSED, Outcome.FULL):
-            break
-    events = None
-    if trace:
-        from stepsim.hardware.tables import events_table
-
-        events = events_table(words, image.fifos)
-    return _result(network, machine, image, outcome, events)
-
-
-_STATUS: Final[dict[Outcome, Status]] = {
-    Outcome.DONE: "ok", Outcome.IDLE: "ok", Outcome.STALL: "stall", Outcome.MISMATCH: "mismatch",
-    Outcome.LIMIT: "limit",
-}  # fmt: skip
-
-
-def _result(
-    network: Network, machine: Machine, image: Image, outcome: Outcome, events: Any
-) -> HardwareResult:
-    state = image.state
-    g = state.globals[0]
-    last = int(g.cycle if outcome is Outcome.DONE else g.progress)
-    place, message = _found(image, outcome, last)
-    units = {
-        name: UnitCounts(name, kind, function, int(un.fired), _cycle(un.first), _cycle(un.latest))
-        for name, kind, function, un in zip(
-            image.names, image.kinds, image.functions, state.units, strict=True
+    if isinstance(program, Network):
+        target = load_machine(machine)
+        return run_network(
+            program, target, trace=trace, max_cycles=max_cycles, every_cycle=every_cycle
         )
+    if not isinstance(program, Program):
+        raise ArgError(
+            f"simulate: expected a Program or a stepsim.hardware.Network, found {shown(program)}"
+        )
+    network, target = on_hardware(program, machine)
+    run_hardware.make_ready()  # The time is that of the simulation alone.
+    begin = time.perf_counter()
+    run = run_network(network, target, trace=trace, max_cycles=max_cycles, every_cycle=every_cycle)
+    return _result(program, network, run, time.perf_counter() - begin)
+
+
+class OnHardware(NamedTuple):
+    """A network of hardware units, and the machine that it runs on."""
+
+    network: Network
+    machine: Machine
+
+
+def on_hardware(program: Program, machine: Machine | str | Path = "hdl") -> OnHardware:
+    """The network of a program for a machine.
+
+    Raises
+    ------
+    LoweringError : operators without a unit, or tiles of another size than the machine's.
+    ArgError, MachineError : there is no such program or machine.
+    """
+    target = load_machine(machine)
+    network = network_of(program)
+    _check_tiles(program, target)
+    return OnHardware(network, target)
+
+
+def measures(result: Result, flops: int | None) -> dict[str, Any]:
+    """Columns of a run of a program that follow from the hardware: time, compute, utilization.
+
+    ``flops`` are those of the run, as they are counted; None where they are not known.
+    """
+    run: HardwareResult = result.hardware
+    units = sum(unit.function == "product" for unit in run.units.values())
+    allocated = units * 2 * SIDE**3 // run.machine.product.interval
+    return {
+        "milliseconds": run.milliseconds,
+        "allocated_flops_per_cycle": allocated,
+        "compute_utilization": utilization(result.status, flops, allocated * result.cycles),
     }
-    fifos = {}
-    for placed, fifo in zip(image.fifos, state.fifos, strict=True):
-        if placed.shown:
-            area = fifo.area + fifo.held * max(0, last + 1 - fifo.since)
-            fifos[placed.name] = FifoCounts(
-                placed.name, placed.depth, int(fifo.puts), int(fifo.gets), _cycle(fifo.first),
-                int(fifo.most), float(area / (last + 1)),
-            )  # fmt: skip
-    tiles = [cycle for f in image.readers if (cycle := _cycle(state.fifos[f].first)) is not None]
-    counts = dict.fromkeys(COMMANDS, 0) if g.channels else {}
-    for channel in range(int(g.channels)):
-        for number, name in enumerate(COMMANDS, 1):
-            counts[name] += int(commands(state.dram, channel, number))
-    return HardwareResult(
-        network.name, machine, _STATUS[outcome], last, int(g.reads), int(g.writes), counts, units,
-        fifos, _cycle(state.fifos[image.grants].first) if image.grants >= 0 else None,
-        min(tiles, default=None), place, message, events,
-    )  # fmt: skip
 
 
-def _cycle(cycle: Any) -> int | None:
-    return int(cycle) if cycle >= 0 else None
+class _HardwareTables(Tables):
+    """Units and FIFOs of the hardware, whose columns are those of their own tables."""
+
+    def __init__(self, run: HardwareResult) -> None:
+        super().__init__(dict, dict)
+        self._run = run
+
+    @property
+    def units(self) -> pa.Table:
+        """Kind, function and firings of every unit; first and last."""
+        return self._run.unit_table()
+
+    @property
+    def fifos(self) -> pa.Table:
+        """Depth, messages, peak and mean occupancy of every FIFO."""
+        return self._run.fifo_table()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_units": dict, "_fifos": dict, "_run": self._run}
 
 
-def _found(image: Image, outcome: Outcome, last: int) -> tuple[str, str]:
-    """Where a run did not end well, and a sentence about it."""
-    g = image.state.globals[0]
-    if outcome is Outcome.MISMATCH:
-        name = image.names[g.unit]
-        return name, (
-            f"the inputs of {name} have unequal stops {_heads(image, g.unit)} in cycle {last}; "
-            "stored groups of 8 j + 1 tiles overwrite each other (see the limits of buffers)"
-        )
-    if outcome is Outcome.LIMIT:
-        return "", f"the run was cut off after {g.limit} cycles"
-    if outcome is Outcome.STALL:
-        return _stall(image, last)
-    return "", ""
-
-
-def _heads(image: Image, unit: int) -> str:
-    """The stops at the heads of a unit's inputs."""
-    state, un = image.state, image.state.units[unit]
-    fifos = [state.fifos[f] for f in state.lists[un.in0 : un.in0 + un.inputs]]
-    return " and ".join(str(state.rings[fifo.ring + fifo.head]) for fifo in fifos)
-
-
-def _stall(image: Image, last: int) -> tuple[str, str]:
-    """The buffer that is full, or else the FIFOs that are, and the sink that waits."""
-    state = image.state
-    lists, fifos = state.lists, state.fifos
-    for name, un in zip(image.names, state.units, strict=True):
-        if un.kind != Kind.BUFFER or un.spare >= 0 or un.current >= 0:
-            continue
-        free = state.words[un.table : un.table + un.block]
-        if fifos[lists[un.in0]].held and not free.any():
-            return name, (
-                f"nothing can act after cycle {last}: buffer {name} has no free set left for the "
-                f"tiles that wait; it holds {un.block} x {un.length} tiles, and its sets become "
-                "free only when a whole group was stored and is played for the last time"
-            )
-    waiting = [name for name, un in zip(image.names, state.units, strict=True) if un.final >= 0]
-    full = [
-        placed.name
-        for placed, fifo in zip(image.fifos, fifos, strict=True)
-        if placed.shown and fifo.held == placed.depth
-    ]
-    return waiting[0], (
-        f"nothing can act after cycle {last}, and {waiting[0]} waits for its last tile; full "
-        f"FIFOs: {', '.join(full) or 'none'}"
+def _result(program: Program, network: Network, run: HardwareResult, seconds: float) -> Result:
+    """A run of the network of a program, in the form of runs at all levels."""
+    machine = run.machine
+    moved = sum(unit.firings for unit in run.units.values() if unit.kind in _OFF_CHIP)
+    products = sum(unit.firings for unit in run.units.values() if unit.function == "product")
+    flops = int(program.metrics().flops) if run.status == "ok" else 2 * SIDE**3 * products
+    sent = sum(fifo.sent for fifo in run.fifos.values())
+    peak = machine.peak_bandwidth
+    return Result(
+        program=program.name,
+        status=STATUS[run.status],
+        cycles=run.cycles,
+        offchip_bytes=moved * machine.tile_bytes,
+        bus_bytes=run.offchip_bytes,
+        memory_requests=run.requests,
+        flops=flops,
+        tokens=sent,
+        undelivered_tokens=sent - sum(fifo.received for fifo in run.fifos.values()),
+        engine_steps=sum(run.firings.values()),
+        wall_seconds=seconds,
+        tables=_HardwareTables(run),
+        peak_bandwidth=peak,
+        peak_bytes=int(peak * run.cycles),
+        provenance={
+            "level": "hardware",
+            "program_hash": program.fingerprint(),
+            "image_hash": _digest(network, machine),
+            "machine": machine.to_dict(),
+            "seed": None,
+            **software(),
+        },
+        diagnosis=_diagnosis(run),
+        hardware=run,
     )
+
+
+def _check_tiles(program: Program, machine: Machine) -> None:
+    """All tiles have the bytes that the machine's have."""
+    for op in program.operators:
+        for out in op.outputs:
+            tile = out.type
+            if not isinstance(tile, Tile):
+                continue  # Buffers of downtiled programs hold tiles that are looked at before.
+            size = SIDE * SIDE * tile.dtype.bits // 8
+            if size == machine.tile_bytes:
+                continue
+            what = "loads" if isinstance(op, LinearLoad) else "makes"
+            raise LoweringError(
+                f"{op.title()} {what} tiles of {SIDE}x{SIDE} {tile.dtype}, {size} bytes, "
+                f"and machine '{machine.name}' has tiles of {machine.tile_bytes} bytes; use f32 "
+                f"alone, or set tile_bytes={size} where all tiles are of that size ({op.source})"
+            )
+
+
+def _digest(network: Network, machine: Machine) -> str:
+    text = repr((network.units, network.fifos, sorted(machine.to_dict().items(), key=str)))
+    return sha256(text.encode()).hexdigest()
+
+
+def _diagnosis(run: HardwareResult) -> Diagnosis | None:
+    if run.status == "ok":
+        return None
+    status = STATUS[run.status]
+    failures: tuple[Failure, ...] = ()
+    if run.status == "mismatch":
+        kind = run.units[run.place].kind if run.place in run.units else ""
+        failures = (Failure(run.place, kind, run.cycles, run.message),)
+    return Diagnosis(status, run.message, failures)

@@ -29,3 +29,4 @@ from stepsim.lowering.retimed import (
     with_timing as with_timing,
 )
 from stepsim.lowering.rings import depths_of as depths_of
+from stepsim.lowering.versions import engine_plugins as engine_plugins, software as software

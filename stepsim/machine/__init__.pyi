@@ -9,6 +9,7 @@ from stepsim.machine.loading import (
     list_machines as list_machines,
     load_description as load_description,
     load_machine as load_machine,
+    machine_columns as machine_columns,
     parse_overrides as parse_overrides,
 )
 from stepsim.machine.memory_path import Addresses as Addresses, Port as Port

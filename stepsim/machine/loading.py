@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MACHINES", "Family", "known_keys", "list_machines", "load_description", "load_machine",
-    "parse_overrides",
+    "machine_columns", "parse_overrides",
 ]  # fmt: skip
 
 _SUFFIXES = (".yaml", ".yml")
@@ -109,6 +110,12 @@ def load_description(
 def list_machines() -> tuple[str, ...]:
     """Names of the built-in machines, sorted."""
     return tuple(sorted(PRESETS))
+
+
+def machine_columns(machine: Section) -> dict[str, str]:
+    """What rows of runs say of their machine, by column; its values stand as JSON text."""
+    values = machine.to_dict()
+    return {"machine": values["name"], "machine_json": json.dumps(values, sort_keys=True)}
 
 
 def known_keys(kind: type[Section] = Machine) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from stepsim import hardware
 from stepsim.collection import without_collection
-from stepsim.machine import Machine, load_machine
+from stepsim.machine import Machine, load_machine, machine_columns
 from stepsim.reproduce.inputs import Inputs
 from stepsim.reproduce.points import Run
-from stepsim.simulation import Case, HardwareCase, counting_of, usual_machine
+from stepsim.simulation import Case, counting_of, usual_machine
 from stepsim.workloads import Data, Source, find_workload, resolve
 
 __all__ = ["Outcome", "machine_of", "make", "source_of", "weight_of"]
@@ -90,20 +90,23 @@ def _made(run: Run, inputs: Inputs) -> Outcome:
         workload = source.load()
         data = inputs.data(run, workload)
     counting = counting_of(run.counting, run.config)
-    more: dict[str, Any] = {}
-    case: Case | HardwareCase
     if isinstance(machine, hardware.Machine):
         tile_level = load_machine(usual_machine(workload, run.config))
-        case = HardwareCase(_case(run, source, data, tile_level, counting), machine)
-        result = case.result()
-        more = {"memory_reads": result.hardware.reads}
+        case = _case(run, source, data, tile_level, counting)
+        case.require_one_program("the hardware level")
+        result = hardware.simulate(case.built.program, machine)
+        settings = case.describe(data) | machine_columns(machine)
+        measures = case.measures(result, data)
+        measures |= hardware.measures(result, measures["flops"])
+        measures["memory_reads"] = result.hardware.reads
     else:
         case = _case(run, source, data, machine, counting)
         result = case.result(data)
+        settings, measures = case.describe(data), case.measures(result, data)
     return Outcome(
         status=result.status,
-        settings=case.describe(data),
-        measures=case.measures(result, data) | more,
+        settings=settings,
+        measures=measures,
         program_hash=str(result.provenance["program_hash"]),
         wall_seconds=result.wall_seconds,
         seconds=time.perf_counter() - begin,

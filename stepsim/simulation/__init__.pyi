@@ -9,20 +9,14 @@ from stepsim.simulation.cases.columns import (
     parameter_columns as parameter_columns,
     routing_load as routing_load,
 )
-from stepsim.simulation.ensembles.disturbances import checked_bounds as checked_bounds
+from stepsim.simulation.ensembles.disturbances import TILE as TILE
 from stepsim.simulation.ensembles.runs import (
     ensemble as ensemble,
     ensemble_of as ensemble_of,
-    hardware_ensemble as hardware_ensemble,
 )
-from stepsim.simulation.ensembles.spread import Ensemble as Ensemble, overlap as overlap
-from stepsim.simulation.ensembles.tile_disturbances import TILE as TILE
-from stepsim.simulation.hardware_level.case import HardwareCase as HardwareCase
 from stepsim.simulation.many.batches import (
-    THREADS as THREADS,
     ManyRuns as ManyRuns,
     run_all as run_all,
-    usable_cpus as usable_cpus,
 )
 from stepsim.simulation.many.depth_runs import DepthRuns as DepthRuns, run_depths as run_depths
 from stepsim.simulation.many.table import simulate_many as simulate_many
@@ -61,7 +55,6 @@ from stepsim.simulation.running.preparing import (
     kept_prepared as kept_prepared,
     prepare as prepare,
 )
-from stepsim.simulation.running.provenance import engine_plugins as engine_plugins
 from stepsim.simulation.running.simulating import (
     simulate as simulate,
     simulate_network as simulate_network,

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import stepsim as st
-from stepsim.errors import ArgError, LoweringError
+from stepsim.errors import ArgError, LoweringError, MachineError
 from stepsim.hardware import Machine, Network, network_of
-from stepsim.simulation import Limits
 from stepsim.workloads import Data, Swiglu
 from tests.shared import DATA
 
@@ -63,7 +62,7 @@ def _rows() -> Iterator[Any]:
 def test_programs_take_the_recorded_cycles(row):
     program = layer(*(int(row[name]) for name in ("B", "D", "F", "tile_b", "tile_inter")))
     if row["sink"] == "writer":
-        result = st.simulate(program, level="hardware")
+        result = st.hardware.simulate(program)
         assert result.flops == program.metrics().flops
         assert result.offchip_bytes == program.metrics().off_chip_traffic
         run = result.hardware
@@ -96,14 +95,14 @@ def gemm(rows: int, cols: int, deep: int, tile: int) -> st.Program:
 @pytest.mark.parametrize("tile", [16, 32])
 def test_a_gemm(tile):
     program = gemm(64, 96, 128, tile)
-    result = st.simulate(program, level="hardware")
+    result = st.hardware.simulate(program)
     assert result.status == "ok"
     counts = Counter({u.function: u.firings for u in result.hardware.units.values() if u.function})
     assert counts["product"] == 4 * 6 * 8
     assert result.flops == 2 * 64 * 96 * 128 == 2 * 16**3 * counts["product"]
     writer = next(u for u in result.hardware.units.values() if u.kind == "writer")
     assert writer.firings == 4 * 6
-    assert st.simulate(program.downtile(), level="hardware").cycles == result.cycles
+    assert st.hardware.simulate(program.downtile()).cycles == result.cycles
 
 
 def attention() -> st.Program:
@@ -119,7 +118,7 @@ def attention() -> st.Program:
 
 
 def test_an_attention_tile():
-    result = st.simulate(attention(), level="hardware")
+    result = st.hardware.simulate(attention())
     assert result.status == "ok"
     maps = {u.name: u.firings for u in result.hardware.units.values() if u.kind == "map"}
     assert sorted(maps.values()) == [2 * 4, 2 * 4 * 3, 2 * 4 * 3]
@@ -165,51 +164,40 @@ def test_blocks_cannot_be_turned_on_chip():
         network_of(program)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"machine": "sda-hdl"}, {"fifo_depth": 2}, {"record": True}, {"bindings": {}},
-        {"progress": print}, {"limits": Limits(max_steps=3)},
-    ],
-    ids=lambda given: next(iter(given)),
-)  # fmt: skip
-def test_options_without_effect_are_refused(given):
-    with pytest.raises(ArgError, match=f"{next(iter(given))}.* has"):
-        st.simulate(gemm(32, 32, 32, 16), level="hardware", **given)
+@pytest.mark.parametrize("given", [{"level": "hardware"}, {"hardware": Machine()}])
+@pytest.mark.parametrize("name", ["simulate", "ensemble"])
+def test_arguments_of_old_say_what_to_call(name, given):
+    with pytest.raises(ArgError, match=rf"no argument '.*st\.hardware\.{name}\(program, machine\)"):
+        getattr(st, name)(gemm(32, 32, 32, 16), **given)
 
 
-def test_levels():
-    program = gemm(32, 32, 32, 16)
-    with pytest.raises(ArgError, match="level must be 'tile' or 'hardware', found 'gate'"):
-        st.simulate(program, level="gate")  # type: ignore[arg-type]
-    with pytest.raises(ArgError, match="hardware has no effect at level 'tile'"):
-        st.simulate(program, hardware=Machine())
+def test_programs_need_tiles_of_the_size_of_the_machine():
     with st.Program("narrow") as narrow:
         st.linear_load(st.spec(16, 16), (16, 16)).consume()
     with pytest.raises(LoweringError, match="use f32 alone, or set tile_bytes=512"):
-        st.simulate(narrow, level="hardware")
+        st.hardware.simulate(narrow)
 
 
 def test_results_have_the_form_of_all_levels():
     program = gemm(32, 32, 32, 16)
     machine = Machine(fifo_depth=4, clock_ghz=0.5)
-    result = st.simulate(program, level="hardware", hardware=machine, seed=7)
+    result = st.hardware.simulate(program, machine)
     row = result.to_arrow().to_pylist()[0]
     assert row["cycles"] == result.hardware.cycles
     assert row["milliseconds"] == pytest.approx(result.cycles / 0.5e6)
     provenance = result.provenance
-    assert (provenance["level"], provenance["seed"]) == ("hardware", 7)
+    assert provenance["level"] == "hardware"
     assert provenance["program_hash"] == program.fingerprint()
     assert provenance["machine"]["fifo_depth"] == 4
     assert result.units.num_rows == len(result.hardware.units)
     assert result.fifos.num_rows == len(result.hardware.fifos)
-    cut = st.simulate(program, level="hardware", limits=Limits(max_cycles=100))
+    cut = st.hardware.simulate(program, max_cycles=100)
     assert (cut.status, cut.diagnosis.status) == ("limit", "limit")
 
 
 def test_a_group_that_no_buffer_holds_is_a_deadlock():
     """f K is 512 tiles, a buffer has room for 256."""
-    result = st.simulate(layer(16, 512, 256, 16, 256), level="hardware")
+    result = st.hardware.simulate(layer(16, 512, 256, 16, 256))
     assert result.status == "deadlock"
     assert "has no free set left" in str(result.diagnosis)
 
@@ -219,7 +207,7 @@ def test_tiles_of_another_size_are_refused():
         x = st.linear_load(f32(32, 32), (32, 32), label="x")
         st.linear_store(x.map(st.fn.cast("bf16"), label="narrow"), "y")
     with pytest.raises(LoweringError, match="'narrow' makes tiles of 16x16 bf16, 512 bytes"):
-        st.simulate(program, level="hardware")
+        st.hardware.simulate(program)
 
 
 def test_a_load_has_one_order():
@@ -231,7 +219,7 @@ def test_a_load_has_one_order():
     with st.Program("gram", compute_bw=64) as program:
         x = st.linear_load(f32(32, 32), (32, 32), label="x")
         st.linear_store(st.map(st.fn.matmul_t, x, x), "y")
-    assert st.simulate(program, level="hardware").status == "ok"
+    assert st.hardware.simulate(program).status == "ok"
 
 
 def test_a_load_in_columns_meets_none_in_rows():
@@ -243,14 +231,22 @@ def test_a_load_in_columns_meets_none_in_rows():
         network_of(program)
 
 
+def test_a_traced_run_of_a_program_has_its_events():
+    run = st.hardware.simulate(gemm(32, 32, 32, 16), "hdl-fair", trace=True).hardware
+    assert run.machine.name == "hdl-fair"
+    assert run.events.num_rows > run.requests
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"hardware": "hdl"}, "hardware must be a stepsim.hardware.Machine, found 'hdl'"),
-        ({"limits": 3}, "limits must be"),
-        ({"seed": -1}, "seed must be an int from 0"),
+        ({"machine": "hdl-best"}, "unknown machine 'hdl-best'"),
+        ({"machine": 3}, "expected the name of a machine"),
+        ({"max_cycles": 0}, "max_cycles must be an int from 1"),
+        ({"trace": 1}, "trace must be True or False"),
+        ({"program": "gemm"}, "expected a Program or a stepsim.hardware.Network"),
     ],
 )
-def test_wrong_arguments_of_the_hardware_level(given, message):
-    with pytest.raises(ArgError, match=message):
-        st.simulate(gemm(32, 32, 32, 16), level="hardware", **given)
+def test_wrong_arguments(given, message):
+    with pytest.raises((ArgError, MachineError), match=message):
+        st.hardware.simulate(**{"program": gemm(32, 32, 32, 16), **given})

@@ -10,7 +10,7 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.simulation.ensembles.tile_disturbances import TILE
+from stepsim.simulation import TILE
 
 
 def copies(compute_bw: int = 8) -> st.Program:

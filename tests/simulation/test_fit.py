@@ -65,8 +65,6 @@ def test_a_run_can_place_operators() -> None:
     run = st.simulate(program_of(), machine, regions={"left*": 1, "right*": 1})
     assert run.status == "infeasible"
     assert st.simulate(program_of(), machine).status == "ok"
-    with pytest.raises(ArgError, match="regions has no effect at level 'hardware'"):
-        st.simulate(program_of(), level="hardware", regions={"left*": 1})
 
 
 def test_changed_bandwidths_count() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stepsim.simulation.ensembles.tile_disturbances import TILE
-from stepsim.simulation.hardware_level.disturbances import HARDWARE
+from stepsim.hardware import HARDWARE
+from stepsim.simulation import TILE
 from tests.pages import DOCS, run_page
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import stepsim.hardware
+import stepsim.machine
 import stepsim.report
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
@@ -54,19 +55,17 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
         )
         _refuse_parameters(case)
         heartbeat.phase("simulating")
-        units = stepsim.simulation.HardwareCase(case, machine)
-        result = units.result(max_cycles=options.max_cycles)
-        record = {
-            **record_of(case, traces, result, ()),
-            **units.measures(result, traces.data),
-            **units.describe(traces.data),
-            "fix": None,
-        }
+        case.require_one_program("the hardware level")
+        program = case.built.program
+        result = stepsim.hardware.simulate(program, machine, max_cycles=options.max_cycles)
+        record = record_of(case, traces, result, ())
+        record |= stepsim.hardware.measures(result, record["flops"])
+        record |= {**stepsim.machine.machine_columns(machine), "fix": None}
         spread = None
         if disturbed is not None and result.status == "ok":
             heartbeat.phase("simulating disturbed runs")
-            spread = stepsim.simulation.hardware_ensemble(
-                case.built.program, machine, max_cycles=options.max_cycles, **disturbed
+            spread = stepsim.hardware.ensemble(
+                program, machine, max_cycles=options.max_cycles, **disturbed
             )
             record |= {**spread.columns(), "ensemble": spread.to_dict()}
         if options.out is not None:

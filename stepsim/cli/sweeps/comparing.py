@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-import stepsim.simulation
+import stepsim.ensembles
 import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, print_json, show
@@ -190,7 +190,7 @@ def is_noise(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool | None
     None where one of them has none.
     """
     ranges = [one.get(name) for one in (before, after) for name in ("cycles_p5", "cycles_p95")]
-    return None if None in ranges else stepsim.simulation.overlap(*ranges)
+    return None if None in ranges else stepsim.ensembles.overlap(*ranges)
 
 
 class _Compared:

@@ -26,7 +26,6 @@ from stepsim.lowering import timing_of
 from stepsim.machine import Machine
 from stepsim.results import ENDED, field, schema
 from stepsim.simulation import (
-    THREADS,
     FifoDepth,
     ImageRun,
     Limits,
@@ -38,9 +37,9 @@ from stepsim.simulation import (
     checked_variants,
     excess_of,
     run_all,
-    usable_cpus,
     variant_runs,
 )
+from stepsim.threads import thread_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +170,7 @@ def what_if(
             "are given; leave one of them out"
         )
     most = _MOST.checked(f"{where} most", _ONE_BY_ONE if most is None else most)
-    count = usable_cpus() if threads is None else THREADS.checked(f"{where} threads", threads)
+    count = thread_count(where, threads)
     if pairs is not None and pairs is not True and pairs is not False:
         raise ArgError(f"{where} pairs must be True, False or None, found {shown(pairs)}")
     indices = check_bindings(prepared.program, bindings)

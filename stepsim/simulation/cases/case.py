@@ -19,6 +19,7 @@ from stepsim.collection import without_collection
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.graph import Bindings, Metrics, Program, Routing, allocated_compute, check_bindings
 from stepsim.machine import Machine
+from stepsim.plugins import identity_of
 from stepsim.results import COUNTED, ENDED, EVERY_MEASURE, Result, utilization
 from stepsim.simulation.cases.columns import counting_of, describe
 from stepsim.simulation.outcome.totals import Totals, added
@@ -26,7 +27,6 @@ from stepsim.simulation.running.changes import with_named_depths
 from stepsim.simulation.running.limits import Limits, Progress
 from stepsim.simulation.running.prepared import Prepared
 from stepsim.simulation.running.preparing import prepare
-from stepsim.simulation.running.provenance import told
 from stepsim.workloads import (
     Built,
     Counted,
@@ -248,7 +248,7 @@ class Case:
         """That of the run, with what the program was built from."""
         plugins, plugin = of_run["plugins"], self.source.plugin
         if plugin is not None:
-            plugins = {**plugins, f"{plugin.group} {plugin.name}": told(plugin)}
+            plugins = {**plugins, f"{plugin.group} {plugin.name}": identity_of(plugin)}
         lengths = data.kv_lengths
         return {
             **of_run,

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, WorkloadError
-from stepsim.machine import Machine
+from stepsim.machine import Machine, machine_columns
 from stepsim.results import COLUMNS, COUNTINGS, TAKEN, field
 from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fields_of
 
@@ -74,8 +74,7 @@ def describe(
         "model_json": _model(resolved.workload),
         "config": resolved.config,
         "counting": counting,
-        "machine": machine.name,
-        "machine_json": json.dumps(machine.to_dict(), sort_keys=True),
+        **machine_columns(machine),
         "batch": data.rows if data is not None and resolved.workload.inputs else None,
         **({} if data is None else routing_load(data)),
         **values,

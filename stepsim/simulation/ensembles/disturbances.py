@@ -1,137 +1,181 @@
-"""What members of an ensemble may be disturbed in, and within which bounds.
-
-The entries are in `tile_disturbances` and `hardware_disturbances`, by level. One says to which
-programs it applies, within which bounds, what is drawn for a member, and how that is applied. What
-it draws depends on the seed, its name and the number of the member alone, so that another entry
-changes no draw of those that were there.
-"""
+"""What members of an ensemble are disturbed in at the level of tiles: memory, bases, FIFOs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stepsim.arguments import is_whole, shown
-from stepsim.errors import ArgError, did_you_mean
+from stepsim.ensembles import Bounds, Disturbance, draw_one
+from stepsim.graph import FIFO_DEPTH
+from stepsim.kernels import INFINITY
+from stepsim.lowering import Image, with_bases
+from stepsim.machine import Addresses, Port, load_machine
 
-__all__ = ["Bounds", "Disturbance", "bounds_of", "checked_bounds", "draw_one"]
+if TYPE_CHECKING:
+    from stepsim.simulation.running.prepared import Prepared
 
-_WIDEST: Final = 1 << 16
-"""Largest change that bounds may allow."""
+__all__ = ["TILE"]
 
-Bounds = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Disturbance:
-    """One thing that members differ in.
-
-    Attributes
-    ----------
-    name : in bounds and messages; the key of the machine where there is one.
-    about : what is changed, by which unit.
-    bounds : least and largest change, both included, unless others are given.
-    applies : whether it has an effect on what runs: a prepared program, or at the hardware level an
-        :class:`~stepsim.simulation.hardware_level.programs.OnHardware`.
-    draw : changes of one member within bounds.
-    apply : what runs, with these changes.
-    most : largest change that is not one of the smaller ones again, where what runs decides it.
-    """
-
-    name: str
-    about: str
-    bounds: Bounds
-    applies: Callable[[Any], bool]
-    draw: Callable[[np.random.Generator, Bounds, Any], Any]
-    apply: Callable[[Any, Any], Any]
-    most: Callable[[Any], int] | None = None
-
-    def usual(self, prepared: Any) -> Bounds:
-        """The bounds, unless others are given."""
-        least, largest = self.bounds
-        return least, largest if self.most is None else min(largest, self.most(prepared))
-
-    def drawn(self, seed: int, member: int, bounds: Bounds, prepared: Any) -> Any:
-        """The changes of a member, from 0, which depend on nothing else."""
-        letters = [seed, member, *self.name.encode()]
-        return self.draw(np.random.default_rng(letters), bounds, prepared)
+Changes = tuple[int, ...]
 
 
-def draw_one(random: np.random.Generator, bounds: Bounds, prepared: Any) -> int:
-    """One number within the bounds."""
-    return int(random.integers(bounds[0], bounds[1], endpoint=True))
+def _uses_memory(prepared: Prepared) -> bool:
+    return len(prepared.template.first.ports) > 0
 
 
-def bounds_of(
-    entries: Sequence[Disturbance], given: object, what: str, prepared: Any
-) -> Mapping[Disturbance, Bounds]:
-    """The disturbances to make, with their bounds: all that apply, with those given in place.
-
-    Parameters
-    ----------
-    entries : that there are. prepared : what runs.
-    given : by name, ``(least, largest)`` or one number, up to which the change goes from 0; 0
-        leaves the entry out. None for the bounds of the registry.
-
-    Raises
-    ------
-    ArgError : no such entry, one that does not apply, or wrong bounds.
-    """
-    chosen = checked_bounds(entries, given, what)
-    found: dict[Disturbance, Bounds] = {}
-    for one in entries:
-        if one.applies(prepared):
-            bounds = chosen.get(one.name, one.usual(prepared))
-            if bounds != (0, 0):
-                found[one] = bounds
-        elif one.name in chosen:
-            raise ArgError(
-                f"{what}['{one.name}'] has no effect: {one.about} do not apply to this program on "
-                "this machine; leave it out"
-            )
-    if not found:
-        raise ArgError(
-            f"{what}: nothing is left to disturb, so that all runs would be the same; give bounds "
-            "above 0"
-        )
-    return found
+def _has_addresses(prepared: Prepared) -> bool:
+    return prepared.timing.dram is not None and _uses_memory(prepared)
 
 
-def checked_bounds(
-    entries: Sequence[Disturbance], given: object, what: str
-) -> Mapping[str, Bounds]:
-    """Bounds by name, as far as they can be checked without what runs.
-
-    Raises
-    ------
-    ArgError : no such entry, or wrong bounds.
-    """
-    if given is None:
-        given = {}
-    if not isinstance(given, Mapping):
-        raise ArgError(
-            f"{what} must be a mapping such as {{'{entries[0].name}': (0, 3)}}, found "
-            f"{shown(given)}"
-        )
-    known = [one.name for one in entries]
-    for name in given:
-        if name not in known:
-            near = did_you_mean(name, known) if isinstance(name, str) else "."
-            raise ArgError(f"{what} names {shown(name)}{near} Known: {', '.join(known)}")
-    return {name: _pair(f"{what}['{name}']", value) for name, value in given.items()}
+def _has_latency(prepared: Prepared) -> bool:
+    return prepared.timing.dram is None and _uses_memory(prepared)
 
 
-def _pair(what: str, value: Any) -> Bounds:
-    pair = value
-    if is_whole(value):
-        pair = (min(0, int(value)), max(0, int(value)))
-    fits = isinstance(pair, tuple | list) and len(pair) == 2 and all(map(is_whole, pair))
-    if not fits or not -_WIDEST <= pair[0] <= pair[1] <= _WIDEST:
-        raise ArgError(
-            f"{what} must be a number, or the least and the largest change from {-_WIDEST} to "
-            f"{_WIDEST}, found {shown(value)}"
-        )
-    return int(pair[0]), int(pair[1])
+def _set(prepared: Prepared, values: Mapping[str, Any]) -> Prepared:
+    return prepared.changed(machine=load_machine(prepared.machine, values))
+
+
+def _with_latency(prepared: Prepared, change: int) -> Prepared:
+    """Responses that come so many cycles later, or earlier; none comes before its request."""
+    if change == 0:
+        return prepared
+    return _set(prepared, {"hbm.latency": max(0, prepared.machine.hbm.latency + change)})
+
+
+def _with_response_latency(prepared: Prepared, change: int) -> Prepared:
+    """As above, behind a DRAM."""
+    if change == 0:
+        return prepared
+    port = prepared.machine.hbm.port or Port()
+    latency = max(0, port.response_latency + change)
+    return _set(prepared, {"hbm.port.response_latency": latency})
+
+
+def _ports(prepared: Prepared) -> int:
+    return len(prepared.template.first.ports)
+
+
+def _with_first(prepared: Prepared, change: int) -> Prepared:
+    """An arbiter that asks the port so many further on first."""
+    first = ((prepared.machine.hbm.port or Port()).first + change) % _ports(prepared)
+    return _set(prepared, {"hbm.port.first": first})
+
+
+def _has_bases(prepared: Prepared) -> bool:
+    interleaved = prepared.machine.hbm.model == "interleaved" and _uses_memory(prepared)
+    return interleaved or _has_addresses(prepared)
+
+
+def _free_requests(prepared: Prepared) -> int:
+    """0 where the machine has all tensors at address 0, which is its design and no free choice."""
+    rules = prepared.machine.hbm.addresses or Addresses()
+    return 0 if _has_addresses(prepared) and rules.bases == "zero" else 3
+
+
+def _base_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepared) -> Changes:
+    """One change for every port, or with addresses for every tensor."""
+    count = len(prepared.address_map.regions) if _has_addresses(prepared) else _ports(prepared)
+    return tuple(random.integers(bounds[0], bounds[1], count, endpoint=True).tolist())
+
+
+def _with_bases(prepared: Prepared, changes: Changes) -> Prepared:
+    """Tensors whose first bytes lie so many requests further on."""
+    if _has_addresses(prepared):
+        return _with_tensors_moved(prepared, changes)
+    channels = prepared.machine.hbm.channels
+
+    def edit(image: Image) -> Image:
+        # The table begins with the position of every port, see `kernels.memory.interleaved`.
+        words = image.memory_table.copy()
+        words[: len(changes)] = (words[: len(changes)] + np.array(changes)) % channels
+        return replace(image, memory_table=words)
+
+    return prepared.edited(edit)
+
+
+def _with_tensors_moved(prepared: Prepared, changes: Changes) -> Prepared:
+    """Within the DRAM; what loads and stores share stays shared."""
+    placed, size = prepared.address_map, prepared.machine.hbm.request_bytes
+    moved: dict[str, int] = {}
+    for region, change in zip(placed.regions, changes, strict=True):
+        last = placed.capacity - region.size
+        base = min(max(0, region.base + size * change), last)
+        moved |= dict.fromkeys(region.operators, base)
+    return prepared.edited(lambda image: with_bases(image, prepared.timing, moved))
+
+
+def _bounded(prepared: Prepared) -> list[str]:
+    """Names of the FIFOs that can be full."""
+    depths = prepared.template.first.channels["cap"].tolist()
+    names = (fifo.name for fifo in prepared.wiring.fifos)
+    return [name for name, depth in zip(names, depths, strict=True) if depth < INFINITY]
+
+
+def _depth_changes(random: np.random.Generator, bounds: Bounds, prepared: Prepared) -> Changes:
+    count = len(_bounded(prepared))
+    return tuple(random.integers(bounds[0], bounds[1], count, endpoint=True).tolist())
+
+
+def _with_depths(prepared: Prepared, changes: Changes) -> Prepared:
+    """FIFOs of so many tokens more, or fewer; at least one."""
+    numbers = prepared.fifo_numbers
+    caps = prepared.template.first.channels["cap"]
+    names = _bounded(prepared)
+    depths = {
+        name: min(max(1, int(caps[numbers[name]]) + change), FIFO_DEPTH.high)
+        for name, change in zip(names, changes, strict=True)
+        if change
+    }
+    return prepared.changed(fifo_depths=depths) if depths else prepared
+
+
+TILE: Final = (
+    Disturbance(
+        "hbm.latency",
+        "cycles that every response of the off-chip memory comes later",
+        (0, 3),
+        _has_latency,
+        draw_one,
+        _with_latency,
+    ),
+    Disturbance(
+        "hbm.port.response_latency",
+        "cycles that every response of the DRAM comes later",
+        (0, 3),
+        _has_addresses,
+        draw_one,
+        _with_response_latency,
+    ),
+    Disturbance(
+        "hbm.port.first",
+        "ports by which the one that the arbiter asks first is moved on",
+        (0, 255),
+        _has_addresses,
+        draw_one,
+        _with_first,
+        most=lambda prepared: _ports(prepared) - 1,
+    ),
+    Disturbance(
+        "hbm.bases",
+        "requests by which the first byte of every tensor, or the first channel of every port, is "
+        "moved on",
+        (0, 3),
+        _has_bases,
+        _base_changes,
+        _with_bases,
+        most=_free_requests,
+    ),
+    Disturbance(
+        "fifo.depth",
+        "tokens that every bounded FIFO holds more, each its own number",
+        (0, 2),
+        lambda prepared: bool(_bounded(prepared)),
+        _depth_changes,
+        _with_depths,
+    ),
+)
+"""All entries, in the order in which they are applied: those that change a machine come first, for
+the image of another machine is laid out with its own tables."""

@@ -8,36 +8,30 @@ say so; the spread of runs with latencies, depths and bases within stated bounds
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-import stepsim.hardware
-from stepsim.arguments import Range
-from stepsim.errors import ArgError
+from stepsim.arguments import moved
+from stepsim.ensembles import Ending, Ensemble, disturbed_runs
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
-from stepsim.simulation.ensembles.disturbances import Bounds, Disturbance, bounds_of
-from stepsim.simulation.ensembles.spread import Ensemble
-from stepsim.simulation.ensembles.tile_disturbances import TILE
-from stepsim.simulation.hardware_level.levels import is_at_hardware, refuse_hardware
-from stepsim.simulation.many.batches import THREADS, ManyRuns, run_all, usable_cpus
+from stepsim.simulation.ensembles.disturbances import TILE
+from stepsim.simulation.many.batches import ManyRuns, run_all
 from stepsim.simulation.running.limits import Limits
-from stepsim.simulation.running.prepared import SEED, FifoDepth, Prepared, check_limits
+from stepsim.simulation.running.prepared import FifoDepth, Prepared, check_limits
 from stepsim.simulation.running.preparing import as_prepared
 
 if TYPE_CHECKING:
     from stepsim.graph import Bindings
-    from stepsim.hardware import Machine as HardwareMachine
-    from stepsim.simulation.hardware_level.programs import OnHardware
 
-__all__ = ["MEMBERS", "ensemble", "ensemble_of", "hardware_ensemble"]
+__all__ = ["ensemble", "ensemble_of"]
 
-MEMBERS = Range(1024, "of an ensemble")
+_OTHER_LEVEL: Final = "the hardware level is st.hardware.ensemble(program, machine)"
 
 
+@moved(level=_OTHER_LEVEL, hardware=_OTHER_LEVEL)
 def ensemble(
     program: Program | Prepared,
     machine: Machine | str | None = None,
@@ -49,8 +43,6 @@ def ensemble(
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
     threads: int | None = None,
-    level: Literal["tile", "hardware"] = "tile",
-    hardware: HardwareMachine | None = None,
 ) -> Ensemble:
     """Simulate a program and disturbed copies of it, for the spread of its cycles.
 
@@ -65,8 +57,6 @@ def ensemble(
     limits : when to give up a run.
     threads : that run at the same time; by default as many as there are processors for this
         process.
-    level, hardware : as :func:`simulate` takes them; at the hardware level the values of its
-        machine are disturbed.
 
     Returns
     -------
@@ -90,23 +80,11 @@ def ensemble(
     >>> found.nominal, len(found.cycles), found.p5 <= found.median <= found.p95
     (254, 8, True)
     """
-    options: Any = {"runs": runs, "seed": seed, "bounds": bounds, "threads": threads}
-    if is_at_hardware(
-        "ensemble", program, level, limits,
-        machine=machine is not None, bindings=bindings is not None,
-        fifo_depth=fifo_depth is not None,
-    ):  # fmt: skip
-        assert isinstance(program, Program)
-        most = None if limits is None else limits.max_cycles
-        return hardware_ensemble(program, hardware, max_cycles=most, **options)
-    refuse_hardware("ensemble", hardware)
     prepared = as_prepared("ensemble", program, machine, fifo_depth)
     indices = check_bindings(prepared.program, bindings)
-    return ensemble_of(prepared, indices, limits=limits, **options)
-
-
-Ending = tuple[str, str, int | None]
-"""Status, reason and cycles of a run."""
+    return ensemble_of(
+        prepared, indices, runs=runs, seed=seed, bounds=bounds, limits=limits, threads=threads
+    )
 
 
 def ensemble_of(
@@ -115,119 +93,29 @@ def ensemble_of(
     *,
     runs: int,
     seed: int = 0,
-    bounds: Mapping[str, Any] | None = None,
+    bounds: Mapping[str, int | tuple[int, int]] | None = None,
     limits: Limits | None = None,
     threads: int | None = None,
 ) -> Ensemble:
     """As `ensemble`, of a prepared program with checked indices."""
-    check_limits(_where(prepared.program), limits)
-    return _ensemble(
-        (prepared.program, prepared.machine.name, prepared),
-        TILE,
-        partial(_tile_runs, indices=indices, limits=limits),
-        runs=runs,
-        seed=seed,
-        bounds=bounds,
-        threads=threads,
-    )
-
-
-def hardware_ensemble(
-    program: Program,
-    machine: HardwareMachine | None = None,
-    *,
-    runs: int,
-    seed: int = 0,
-    bounds: Mapping[str, Any] | None = None,
-    max_cycles: int | None = None,
-    threads: int | None = None,
-) -> Ensemble:
-    """As `ensemble`, at the hardware level.
-
-    Raises
-    ------
-    ArgError
-        As of :func:`ensemble`.
-    LoweringError
-        Operators have no hardware unit, or tiles are of another size than the machine's.
-    """
-    from stepsim.simulation.hardware_level.disturbances import HARDWARE
-    from stepsim.simulation.hardware_level.programs import on_hardware
-
-    what = on_hardware(program, machine)
-    return _ensemble(
-        (program, what.machine.name, what),
-        HARDWARE,
-        partial(_hardware_runs, max_cycles=max_cycles),
-        runs=runs,
-        seed=seed,
-        bounds=bounds,
-        threads=threads,
-    )
-
-
-def _where(program: Program) -> str:
-    return f"program '{program.name}', ensemble:"
-
-
-def _ensemble(
-    subject: tuple[Program, str, Any],
-    entries: Sequence[Disturbance],
-    run: Callable[[Sequence[Any], int], list[Ending]],
-    *,
-    runs: int,
-    seed: int,
-    bounds: Mapping[str, Any] | None,
-    threads: int | None,
-) -> Ensemble:
-    """The ensemble of what runs on a machine of some name, ``run`` being how, on some threads."""
-    program, machine, what = subject
-    where = _where(program)
-    runs = MEMBERS.checked(f"{where} runs", runs)
-    seed = SEED.checked(f"{where} seed", seed)
-    count = usable_cpus() if threads is None else THREADS.checked(f"{where} threads", threads)
-    chosen = bounds_of(entries, bounds, f"{where} bounds", what)
-    members = [_member(what, chosen, seed, number) for number in range(runs)]
-    nominal, *others = run([what, *members], count)
-    status, reason, cycles = nominal
-    if status != "ok" or cycles is None:
-        raise ArgError(
-            f"{where} the nominal run ended with status {status}, so that there is nothing to "
-            f"compare disturbed runs with: {reason}"
-        )
-    return Ensemble(
-        program.name,
-        machine,
-        cycles,
-        tuple(each for _, _, each in others),
-        tuple(each for each, _, _ in others),
-        seed,
-        {one.name: pair for one, pair in chosen.items()},
-        {one.name: one.about for one in chosen},
-    )
-
-
-def _member(what: Any, chosen: Mapping[Disturbance, Bounds], seed: int, number: int) -> Any:
-    """One member: what runs, with what was drawn for it."""
-    made = what
-    for one, bounds in chosen.items():
-        made = one.apply(made, one.drawn(seed, number, bounds, what))
-    return made
-
-
-def _tile_runs(
-    members: Sequence[Prepared], threads: int, *, indices: Bindings, limits: Limits | None
-) -> list[Ending]:
-    """How every member ended at the level of tiles."""
+    program = prepared.program.name
+    check_limits(f"program '{program}', ensemble:", limits)
     one = {table: array[np.newaxis] for table, array in indices.items()}
-    many = [ManyRuns(_bare(member), 1, one, limits, units=False) for member in members]
-    totals = [
-        each.totals(found, 0) for each, found in zip(many, run_all(many, threads), strict=True)
-    ]
-    return [
-        ("ok", "", run.cycles) if run.status == "ok" else (run.status, run.reason, None)
-        for run in totals
-    ]
+
+    def run(members: Sequence[Prepared], count: int) -> list[Ending]:
+        many = [ManyRuns(_bare(member), 1, one, limits, units=False) for member in members]
+        totals = [
+            each.totals(found, 0) for each, found in zip(many, run_all(many, count), strict=True)
+        ]
+        return [
+            Ending(each.status, each.reason, each.cycles if each.status == "ok" else None)
+            for each in totals
+        ]
+
+    return disturbed_runs(
+        program, prepared.machine.name, prepared, TILE, run,
+        runs=runs, seed=seed, bounds=bounds, threads=threads,
+    )  # fmt: skip
 
 
 def _bare(prepared: Prepared) -> Prepared:
@@ -235,26 +123,3 @@ def _bare(prepared: Prepared) -> Prepared:
     made = copy.copy(prepared)
     vars(made).update(energy=None, fit=None)
     return made
-
-
-def _hardware_runs(
-    members: Sequence[OnHardware], threads: int, *, max_cycles: int | None
-) -> list[Ending]:
-    """How every member ended at the hardware level."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from stepsim.simulation.hardware_level.programs import STATUS
-
-    def run(member: OnHardware) -> Ending:
-        done = stepsim.hardware.simulate(member.network, member.machine, max_cycles=max_cycles)
-        ended = STATUS[done.status]
-        return (ended, "", done.cycles) if ended == "ok" else (ended, done.message, None)
-
-    if threads == 1:
-        return [run(member) for member in members]
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            return list(pool.map(run, members))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.arguments import Range
 from stepsim.errors import LoweringError
 from stepsim.graph import Routing
 from stepsim.kernels import INFINITY, BatchTotals, Execution, execute_batch
@@ -27,19 +25,10 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
     from stepsim.simulation.running.prepared import Prepared
 
-__all__ = ["THREADS", "Ending", "ManyRuns", "Outcomes", "run_all", "usable_cpus"]
-
-THREADS = Range(1024, "that run at the same time")
+__all__ = ["Ending", "ManyRuns", "Outcomes", "run_all"]
 
 _SLICES = 4
 """Slices of work for each thread, so that all end at about the same time."""
-
-
-def usable_cpus() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Ending(NamedTuple):

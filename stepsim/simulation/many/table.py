@@ -24,14 +24,16 @@ from stepsim.graph import (
     check_program,
 )
 from stepsim.kernels import free_bytes
+from stepsim.lowering import software
 from stepsim.machine import Machine, load_machine
-from stepsim.simulation.many.batches import THREADS, ManyRuns, Outcomes, run_all, usable_cpus
+from stepsim.simulation.many.batches import ManyRuns, Outcomes, run_all
 from stepsim.simulation.many.tables import BYTES_PER_UNIT, Place, runs_table, units_table
 from stepsim.simulation.running.limits import Limits
 from stepsim.simulation.running.prepared import Prepared, check_limits
 from stepsim.simulation.running.preparing import kept_prepared
-from stepsim.simulation.running.provenance import index_digests, software
+from stepsim.simulation.running.provenance import index_digests
 from stepsim.simulation.running.variants import Variant, checked_variants, variant_runs
+from stepsim.threads import thread_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +131,7 @@ def simulate_many(
     where = f"program '{program.name}':"
     check_limits(where, limits)
     units = flag(f"{where} units", units)
-    count = usable_cpus() if threads is None else THREADS.checked(f"{where} threads", threads)
+    count = thread_count(where, threads)
     targets = _machines(machines)
     depths = _depths(fifo_depths)
     changes = None if variants is None else checked_variants(variants)

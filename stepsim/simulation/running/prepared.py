@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from stepsim.lowering import (
 )
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis, Result
-from stepsim.simulation.many.batches import THREADS, ManyRuns, run_all
+from stepsim.simulation.many.batches import ManyRuns, run_all
 from stepsim.simulation.many.depth_runs import DepthRuns, run_depths
 from stepsim.simulation.outcome.energy_and_fit import (
     energy_account,
@@ -68,6 +68,7 @@ from stepsim.simulation.running.image_run import ImageRun, Recording, run_image,
 from stepsim.simulation.running.limits import Limits, Progress
 from stepsim.simulation.running.provenance import index_digests, provenance_of
 from stepsim.simulation.running.rerun import Rerun
+from stepsim.threads import THREADS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,9 +78,9 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
 
-__all__ = ["SEED", "FifoDepth", "Prepared", "check_limits"]
+__all__ = ["FifoDepth", "Prepared", "check_limits"]
 
-SEED = Range(2**128 - 1, "that inputs were made from", low=0)
+_SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None
 """A depth for all FIFOs that state none, or depths by name, or a file of such."""
@@ -341,7 +342,7 @@ class Prepared:
         """Run once and return the whole `Result`; parameters as in :func:`simulate`."""
         indices = check_bindings(self.program, bindings)
         if seed is not None:
-            seed = SEED.checked(f"program '{self.program.name}': seed", seed)
+            seed = _SEED.checked(f"program '{self.program.name}': seed", seed)
         record = flag(f"program '{self.program.name}': record", record)
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
         done = self._accounted(done, indices)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Final
 
+from stepsim.arguments import moved
 from stepsim.graph import Program
 from stepsim.lowering import Network, build_image
 from stepsim.machine import Machine
 from stepsim.results import Result
-from stepsim.simulation.hardware_level.levels import is_at_hardware, refuse_hardware
 from stepsim.simulation.running.changes import depth_of, with_named_depths, with_places
 from stepsim.simulation.running.heartbeat import heartbeat
 from stepsim.simulation.running.image_run import run_image
@@ -18,12 +18,12 @@ from stepsim.simulation.running.prepared import FifoDepth
 from stepsim.simulation.running.preparing import kept_prepared
 from stepsim.simulation.running.provenance import provenance_of
 
-if TYPE_CHECKING:
-    from stepsim.hardware import Machine as HardwareMachine
-
 __all__ = ["simulate", "simulate_network"]
 
+_OTHER_LEVEL: Final = "the hardware level is st.hardware.simulate(program, machine)"
 
+
+@moved(level=_OTHER_LEVEL, hardware=_OTHER_LEVEL)
 def simulate(
     program: Program,
     machine: Machine | str = "sda-1024",
@@ -34,8 +34,6 @@ def simulate(
     progress: Callable[[Progress], None] | None = None,
     seed: int | None = None,
     record: bool = False,
-    level: Literal["tile", "hardware"] = "tile",
-    hardware: HardwareMachine | None = None,
     addresses: Mapping[str, Any] | None = None,
     regions: Mapping[str, int] | None = None,
 ) -> Result:
@@ -59,9 +57,6 @@ def simulate(
     seed : recorded in the provenance, for inputs that were made from it.
     record : note what happened when: occupancy of FIFOs and buffers, and
         :meth:`Result.timeline <stepsim.Result.timeline>`. All tokens of the run are kept in memory.
-    level : ``tile``: operators fire on logical tiles, on ``machine``; ``hardware``: the units that
-        the operators are made of pass tiles of 16 x 16, cycle by cycle, on ``hardware``.
-    hardware : machine of the hardware level; None: the HDL of the paper's Figure 8.
     addresses : where tensors lie off chip, by name of a tensor or of an operator that moves it: a
         base in bytes, a layout (``row_major``, ``tiled``, ``stream``), or a mapping with ``base``
         and ``layout``. For machines with ``hbm.model`` ``dram``; what is not said follows from
@@ -82,22 +77,10 @@ def simulate(
         routings of the program; depths of FIFOs do not fit the program, or their file cannot be
         read.
     LoweringError
-        The program is still open, or a size does not fit; at the hardware level operators have no
-        unit.
+        The program is still open, or a size does not fit.
     MachineError
         The machine is unknown or invalid.
     """
-    if is_at_hardware(
-        "simulate", program, level, limits,
-        machine=machine != "sda-1024", bindings=bindings is not None,
-        fifo_depth=fifo_depth is not None, record=record, progress=progress is not None,
-        addresses=addresses is not None, regions=regions is not None,
-    ):  # fmt: skip
-        from stepsim.simulation.hardware_level.programs import simulate_hardware
-
-        most = None if limits is None else limits.max_cycles
-        return simulate_hardware(program, hardware, max_cycles=most, seed=seed)
-    refuse_hardware("simulate", hardware)
     depth, named = depth_of(fifo_depth)
     prepared = kept_prepared(program, machine, depth)
     if addresses is not None:

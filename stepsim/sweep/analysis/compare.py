@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from stepsim.ensembles import overlap
 from stepsim.errors import SweepError
 from stepsim.results import COUNTED
-from stepsim.simulation import overlap
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (

@@ -12,9 +12,10 @@ from typing import Any
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.errors import ArgError, MachineError, SweepError
 from stepsim.kernels import compiler_versions
+from stepsim.lowering import engine_plugins
 from stepsim.machine import load_machine
 from stepsim.results import MEASURES
-from stepsim.simulation import engine_plugins, parameter_columns
+from stepsim.simulation import parameter_columns
 from stepsim.sweep.planning.batches import Experts
 from stepsim.sweep.planning.designs import Design, read_designs, resolve_points
 from stepsim.sweep.planning.optional_measures import measure_problems, optional_measures

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+import stepsim.ensembles
 import stepsim.simulation
 from stepsim.data import in_known_group
 from stepsim.documents import load_yaml
@@ -133,7 +134,7 @@ class EnsembleOptions(Section):
     def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Names and numbers are right; whether a disturbance applies, its runs say."""
         try:
-            stepsim.simulation.checked_bounds(stepsim.simulation.TILE, value, "bounds")
+            stepsim.ensembles.checked_bounds(stepsim.simulation.TILE, value, "bounds")
         except ArgError as error:
             raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
         return value

@@ -1,19 +1,70 @@
-"""What members of an ensemble are disturbed in at the hardware level: hdl.md section 13.
+"""Ensembles at the hardware level: what members are disturbed in (hdl.md 13), and their runs.
 
 Every entry is a value of the machine, which a member has by so much more, or less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
-from stepsim.hardware import load_machine
-from stepsim.simulation.ensembles.disturbances import Disturbance, draw_one
-from stepsim.simulation.hardware_level.programs import OnHardware
+from stepsim.ensembles import Disturbance, Ending, Ensemble, disturbed_runs, draw_one
+from stepsim.graph import Program
+from stepsim.hardware.loading import load_machine
+from stepsim.hardware.machine import Machine
+from stepsim.hardware.network_run import run_network
+from stepsim.hardware.simulation import STATUS, OnHardware, on_hardware
 
-__all__ = ["HARDWARE"]
+__all__ = ["HARDWARE", "ensemble"]
+
+
+def ensemble(
+    program: Program,
+    machine: Machine | str | Path = "hdl",
+    *,
+    runs: int = 32,
+    seed: int = 0,
+    bounds: Mapping[str, int | tuple[int, int]] | None = None,
+    max_cycles: int | None = None,
+    threads: int | None = None,
+) -> Ensemble:
+    """Simulate a program and disturbed copies of it at the hardware level.
+
+    Parameters are those of :func:`stepsim.ensemble` and of :func:`stepsim.hardware.simulate`; what
+    is disturbed are values of the machine.
+
+    Raises
+    ------
+    ArgError
+        An argument is of the wrong type or out of range, a disturbance does not apply, or the
+        nominal run does not end well.
+    LoweringError, MachineError
+        As of :func:`stepsim.hardware.simulate`.
+    """
+
+    def end(member: OnHardware) -> Ending:
+        done = run_network(member.network, member.machine, max_cycles=max_cycles)
+        status = STATUS[done.status]
+        return Ending(status, done.message, done.cycles if status == "ok" else None)
+
+    def run(members: Sequence[OnHardware], count: int) -> list[Ending]:
+        if count == 1:
+            return [end(member) for member in members]
+        with ThreadPoolExecutor(count) as pool:
+            try:
+                return list(pool.map(end, members))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    what = on_hardware(program, machine)
+    return disturbed_runs(
+        program.name, what.machine.name, what, HARDWARE, run,
+        runs=runs, seed=seed, bounds=bounds, threads=threads,
+    )  # fmt: skip
 
 
 def _has_memory(what: OnHardware) -> bool:

@@ -1,4 +1,4 @@
-"""What disturbed runs of a program came to: the spread of its cycles, see `ensembles`."""
+"""The spread of the cycles of a program over disturbed runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stepsim.results
-from stepsim.simulation.ensembles.disturbances import Bounds
+from stepsim.ensembles.disturbances import Bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,8 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.simulation.hardware_level.disturbances import HARDWARE
-from stepsim.simulation.hardware_level.programs import on_hardware
+from stepsim.hardware import HARDWARE
+from stepsim.hardware.simulation import on_hardware
 from stepsim.workloads.parameters import Data
 from stepsim.workloads.swiglu import Swiglu
 
@@ -21,7 +21,7 @@ def layer() -> st.Program:
 
 def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
     program = layer()
-    found = st.ensemble(program, runs=8, seed=3, level="hardware")
+    found = st.hardware.ensemble(program, runs=8, seed=3)
     what = on_hardware(program)
     values = {
         "memory.pointer": 0, "memory.return_delay": 0, "dram.read_queue": 33,
@@ -31,7 +31,7 @@ def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
         "memory.pointer": (0, 4), "memory.return_delay": (0, 3), "dram.read_queue": (-1, 0),
         "dram.write_queue": (-1, 0), "fifo_depth": (0, 1),
     }  # fmt: skip
-    assert found.nominal == st.simulate(program, level="hardware").cycles
+    assert found.nominal == st.hardware.simulate(program).cycles
     assert len(set(found.cycles)) > 1
     for member, cycles in enumerate(found.cycles):
         changed = {
@@ -39,16 +39,16 @@ def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
             for one in HARDWARE
         }
         machine = st.hardware.load_machine("hdl", changed)
-        assert st.simulate(program, level="hardware", hardware=machine).cycles == cycles
+        assert st.hardware.simulate(program, machine).cycles == cycles
 
 
 def test_the_same_seed_gives_the_same_members_on_any_number_of_threads() -> None:
     one, again = (
-        st.ensemble(layer(), runs=runs, level="hardware", threads=threads)
+        st.hardware.ensemble(layer(), runs=runs, threads=threads)
         for runs, threads in ((6, 1), (8, 3))
     )
     assert again.cycles[:6] == one.cycles
-    other = st.ensemble(layer(), runs=6, level="hardware", seed=1)
+    other = st.hardware.ensemble(layer(), runs=6, seed=1)
     assert other.cycles != one.cycles
 
 
@@ -57,25 +57,20 @@ def test_a_turn_begins_at_a_port_that_there_is() -> None:
     bounds = {"memory.pointer": (1, 1), "memory.return_delay": 0, "fifo_depth": 0} | dict.fromkeys(
         ("dram.read_queue", "dram.write_queue"), 0
     )
-    found = st.ensemble(layer(), runs=1, level="hardware", hardware=machine, bounds=bounds)
-    assert found.cycles == (st.simulate(layer(), level="hardware").cycles,)
+    found = st.hardware.ensemble(layer(), machine, runs=1, bounds=bounds)
+    assert found.cycles == (st.hardware.simulate(layer()).cycles,)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"machine": "sda-hdl"}, "machine has no effect at level 'hardware'"),
-        ({"fifo_depth": 3}, "fifo_depth has no effect at level 'hardware'"),
-        ({"limits": st.Limits(max_steps=3)}, "limits has max_cycles only"),
-        ({"limits": st.Limits(max_cycles=3)}, "the nominal run ended with status limit"),
+        ({"max_cycles": 3}, "the nominal run ended with status limit"),
         ({"bounds": {"hbm.latency": 3}}, "names 'hbm.latency'"),
         ({"bounds": {"fifo_dept": 3}}, "did you mean 'fifo_depth'?"),
-        ({"level": "gates"}, "level must be 'tile' or 'hardware'"),
-        ({"level": "tile", "hardware": st.hardware.Machine()}, "pass level='hardware'"),
         ({"runs": 0}, "runs"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(ArgError) as caught:
-        st.ensemble(layer(), **{"level": "hardware", "runs": 2, **arguments})
+        st.hardware.ensemble(layer(), **{"runs": 2, **arguments})
     assert told in str(caught.value)

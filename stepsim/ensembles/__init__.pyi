@@ -1,0 +1,8 @@
+from stepsim.ensembles.disturbances import (
+    Bounds as Bounds,
+    Disturbance as Disturbance,
+    checked_bounds as checked_bounds,
+    draw_one as draw_one,
+)
+from stepsim.ensembles.ensemble import Ensemble as Ensemble, overlap as overlap
+from stepsim.ensembles.members import Ending as Ending, disturbed_runs as disturbed_runs

@@ -1,1 +1,0 @@
-"""Workloads at the level of hardware units."""
