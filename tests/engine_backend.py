@@ -8,7 +8,7 @@ from typing import Any
 from stepsim.kernels.driver import Execution, execute
 from stepsim.kernels.layout import TUPLE_RD, Payload, Status
 from stepsim.lowering import Image, Network, build_image
-from stepsim.simulation.outcome.collect import MEMORY_TAIL, run_length
+from stepsim.simulation.outcome.tables import MEMORY_TAIL, run_length
 from tests.oracle.payloads import retag
 
 __all__ = ["EngineResult", "payload_of", "run_engine", "to_result"]

@@ -12,7 +12,7 @@ from stepsim.arguments import Range, label_of
 from stepsim.errors import ArgError
 from stepsim.graph import fn
 from stepsim.graph.sizes import limits
-from stepsim.simulation.running.prepared import SEED
+from stepsim.simulation.programs.prepared import SEED
 from stepsim.trace_io.routing import reading as routing
 from tests.graph.support import scratch, tiles
 

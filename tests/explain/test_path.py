@@ -14,8 +14,8 @@ from stepsim.explain.path import CAUSES, CriticalPath, critical_path, path_of
 from stepsim.graph import Program
 from stepsim.lowering import Network, TimingParams, build_image
 from stepsim.simulation import ImageRun, Limits, prepare
-from stepsim.simulation.outcome.lone_access import lone_access
 from stepsim.simulation.running.image_run import run_image
+from stepsim.simulation.running.lone_access import lone_access
 from tests.kernels.test_cases import CASES, EXAMPLES
 from tests.oracle.build import NetBuilder
 from tests.oracle.cases import load_case

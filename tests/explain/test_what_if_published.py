@@ -17,7 +17,7 @@ import pytest
 import stepsim as st
 from stepsim.explain.changes.candidates import Change
 from stepsim.graph.sizes.limits import COMPUTE_BW
-from stepsim.simulation.running.fifo_file import write_depths
+from stepsim.simulation.programs.fifo_file import write_depths
 from stepsim.workloads import Attention, Data, Decoder, Moe, Workload
 from tests.parity import test_attention, test_decoder, test_moe
 from tests.parity.points import Point, all_points, kv_lengths, routing_indices

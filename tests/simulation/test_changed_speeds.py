@@ -14,7 +14,7 @@ from stepsim.graph.ops.higher_order.compute import Compute
 from stepsim.graph.sizes.limits import COMPUTE_BW
 from stepsim.lowering.retimed import compute_bandwidths
 from stepsim.machine import load_machine
-from stepsim.simulation.running.prepared import Prepared
+from stepsim.simulation.programs.prepared import Prepared
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered

@@ -14,7 +14,7 @@ from stepsim.errors import ArgError
 from stepsim.lowering import Image, Network, build_image
 from stepsim.lowering.rings import with_depths
 from stepsim.simulation import Limits, Prepared, prepare
-from stepsim.simulation.many.depth_runs import run_depths
+from stepsim.simulation.running.depth_runs import run_depths
 from stepsim.simulation.running.image_run import run_image
 from tests.oracle.random_networks import random_networks
 from tests.property_profile import profile

@@ -13,7 +13,7 @@ import pytest
 import stepsim as st
 from stepsim.machine import load_machine
 
-_PREPARE = importlib.import_module("stepsim.simulation.running.preparing")
+_PREPARE = importlib.import_module("stepsim.simulation.programs.simulate")
 
 
 def _program(**options: Any) -> tuple[st.Program, Any]:

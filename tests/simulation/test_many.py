@@ -28,13 +28,13 @@ from stepsim.kernels.batch.driver import execute_batch
 from stepsim.machine import load_machine
 from stepsim.results import STALLS_SCHEMA
 from stepsim.simulation.many import batches as many_runs, tables as many_tables
-from stepsim.simulation.many.batches import ManyRuns, run_all
+from stepsim.simulation.running.batches import ManyRuns, run_all
 from stepsim.threads import usable_cpus
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
 from tests.simulation.programs import centered, uneven
 
-simulate_many = importlib.import_module("stepsim.simulation.many.table")
+simulate_many = importlib.import_module("stepsim.simulation.many.runs")
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = ("sda-1024", "sda-2026", "sda-hdl")
 COLUMNS = (

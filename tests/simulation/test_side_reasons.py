@@ -11,7 +11,7 @@ import stepsim as st
 from stepsim import Stream, fn
 from stepsim.graph.functions import Function
 from stepsim.kernels.layout import MAX_TILE_SIDE, Abort
-from stepsim.simulation.outcome.reasons import abort_reason
+from stepsim.simulation.outcome.abort_reasons import abort_reason
 
 PAIR = st.function("pair", "m n, m n -> m n", 1)
 STATE = st.function("keep", "m n; m n -> m n", 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stepsim.simulation import Limits
-from stepsim.simulation.many.depth_runs import DepthRuns
+from stepsim.simulation.running.depth_runs import DepthRuns
 from stepsim.sizing.search import Shrinking
 from stepsim.sizing.trials import Depths, Trials
 

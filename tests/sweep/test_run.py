@@ -221,7 +221,7 @@ def test_runs_without_a_good_end_are_rows_and_failures(tmp_path: Path) -> None:
 def test_an_error_in_one_run_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepsim.simulation.many.batches import ManyRuns
+    from stepsim.simulation.running.batches import ManyRuns
 
     real, calls = ManyRuns.totals, []
 

@@ -23,10 +23,11 @@ from stepsim.plugins import identity_of
 from stepsim.results import COUNTED, ENDED, EVERY_MEASURE, Result, utilization
 from stepsim.simulation.cases.columns import counting_of, describe
 from stepsim.simulation.outcome.totals import Totals, added
-from stepsim.simulation.running.changes import with_named_depths
-from stepsim.simulation.running.limits import Limits, Progress
-from stepsim.simulation.running.prepared import Prepared
-from stepsim.simulation.running.preparing import prepare
+from stepsim.simulation.programs.changes import with_named_depths
+from stepsim.simulation.programs.prepared import Prepared
+from stepsim.simulation.programs.simulate import prepare
+from stepsim.simulation.running.limits import Limits
+from stepsim.simulation.running.progress import Progress
 from stepsim.workloads import (
     Built,
     Counted,

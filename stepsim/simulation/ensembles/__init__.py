@@ -1,1 +1,1 @@
-"""Disturbed runs: how far a number of cycles can be trusted."""
+"""Ensembles of programs at the level of tiles."""

@@ -15,7 +15,7 @@ from stepsim.lowering import Image, with_bases
 from stepsim.machine import Addresses, Port, load_machine
 
 if TYPE_CHECKING:
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["TILE"]
 

@@ -18,10 +18,10 @@ from stepsim.ensembles import Ending, Ensemble, disturbed_runs
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.simulation.ensembles.disturbances import TILE
-from stepsim.simulation.many.batches import ManyRuns, run_all
-from stepsim.simulation.running.limits import Limits
-from stepsim.simulation.running.prepared import FifoDepth, Prepared, check_limits
-from stepsim.simulation.running.preparing import as_prepared
+from stepsim.simulation.programs.prepared import FifoDepth, Prepared
+from stepsim.simulation.programs.simulate import as_prepared
+from stepsim.simulation.running.batches import ManyRuns, run_all
+from stepsim.simulation.running.limits import Limits, check_limits
 
 if TYPE_CHECKING:
     from stepsim.graph import Bindings

@@ -1,1 +1,1 @@
-"""Many runs of one program."""
+"""One program in many runs, as tables."""

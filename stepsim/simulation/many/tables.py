@@ -13,10 +13,10 @@ from stepsim.kernels import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
 from stepsim.results import ENERGY, ENERGY_OF_UNITS, field, schema, utilization
-from stepsim.simulation.many.batches import Ending, ManyRuns, Outcomes
-from stepsim.simulation.outcome.collect import STATES, wait_phrase
+from stepsim.simulation.outcome.open_waits import open_cycles
+from stepsim.simulation.outcome.tables import STATES, wait_phrase
 from stepsim.simulation.outcome.totals import peak_bandwidth, peak_bytes
-from stepsim.simulation.recording.open_waits import open_cycles
+from stepsim.simulation.running.batches import Ending, ManyRuns, Outcomes
 
 if TYPE_CHECKING:
     import pyarrow as pa

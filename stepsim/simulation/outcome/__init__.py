@@ -1,1 +1,1 @@
-"""What is known of a run when it has ended."""
+"""What is read off the state that a run left: totals, tables, why it did not end well."""

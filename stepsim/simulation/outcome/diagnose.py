@@ -11,8 +11,8 @@ from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Status
 from stepsim.lowering import Image
 from stepsim.results import Diagnosis, Failure, Wait
-from stepsim.simulation.outcome.reasons import abort_reason
-from stepsim.simulation.recording.open_waits import awaited_inputs
+from stepsim.simulation.outcome.abort_reasons import abort_reason
+from stepsim.simulation.outcome.open_waits import awaited_inputs
 
 __all__ = ["diagnose"]
 

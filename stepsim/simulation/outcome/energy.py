@@ -41,12 +41,12 @@ from stepsim.graph import (
 )
 from stepsim.kernels import Payload
 from stepsim.results import ENERGY_OF_UNITS
-from stepsim.simulation.recording.token_bytes import token_sizes
+from stepsim.simulation.outcome.token_bytes import token_sizes
 
 if TYPE_CHECKING:
     from stepsim.kernels import Execution
     from stepsim.machine import Energy, Machine
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["EnergyAccount", "EnergyTotals", "UnitEnergy"]
 

@@ -19,7 +19,7 @@ from stepsim.lowering import compute_bandwidths
 
 if TYPE_CHECKING:
     from stepsim.graph import Bindings
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["Excess", "Fit", "checked_regions"]
 

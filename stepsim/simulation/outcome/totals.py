@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepsim.kernels import INFINITY, MEMORY_MODELS, Execution, RunState, Status
 from stepsim.lowering import Image, TimingParams
-from stepsim.simulation.outcome.collect import run_length
+from stepsim.simulation.outcome.tables import run_length
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy

@@ -1,1 +1,1 @@
-"""Recorded runs: waits, events, buffers."""
+"""What is known of recorded runs beside: waits, events, decisions."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.functional import Decisions
 from stepsim.graph import EagerMerge, Reassemble, Wiring
-from stepsim.simulation.running.image_run import ImageRun
+
+if TYPE_CHECKING:
+    from stepsim.simulation.running.image_run import ImageRun
 
 __all__ = ["decisions_of"]
 

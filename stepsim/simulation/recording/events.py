@@ -12,9 +12,9 @@ from stepsim.graph import Wiring
 from stepsim.kernels import INFINITY, MEMORY_MODELS
 from stepsim.lowering import TimingParams
 from stepsim.results import ACCESS, WAIT, Events, Memory, records_by
+from stepsim.simulation.outcome.open_waits import open_waits
 from stepsim.simulation.outcome.working_memory import working_bytes
 from stepsim.simulation.recording.buffers import buffers_of, payload_bytes
-from stepsim.simulation.recording.open_waits import open_waits
 from stepsim.simulation.recording.record import ISSUED, WAITS
 
 if TYPE_CHECKING:

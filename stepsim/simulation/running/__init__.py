@@ -1,1 +1,1 @@
-"""One run: prepare, lay out, execute, collect."""
+"""The engine at work: images that are run, one at a time and in batches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,9 +15,9 @@ from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Execution, execute
 from stepsim.lowering import Image, TimingParams
 from stepsim.results import Diagnosis, Events, Result, Tables
-from stepsim.simulation.outcome.collect import tables_of
-from stepsim.simulation.outcome.diagnose import diagnose
-from stepsim.simulation.outcome.totals import Totals, totals_of
+from stepsim.simulation.outcome.tables import tables_of
+from stepsim.simulation.outcome.totals import Totals
+from stepsim.simulation.outcome.verdict import verdict
 from stepsim.simulation.running.limits import Limits
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepsim.simulation.recording.record import Record
 
-__all__ = ["ImageRun", "Recording", "run_image", "verdict"]
+__all__ = ["ImageRun", "Recording", "run_image"]
 
 Recording = bool | Literal["paces"]
 """Whether a run is recorded; with "paces" so is the pace of its units."""
@@ -144,23 +144,3 @@ def _record(execution: Execution) -> Record | None:
     from stepsim.simulation.recording.record import record_of
 
     return record_of(execution)
-
-
-def verdict(
-    image: Image,
-    execution: Execution,
-    timing: TimingParams,
-    check: Callable[[Execution], StepSimError | None] | None,
-    source: Callable[[int], str],
-    function: Callable[[int], Function | None],
-) -> tuple[Totals, Diagnosis | None]:
-    """Totals of a run, and why it did not end well; parameters as in `run_image`."""
-    totals = totals_of(execution, timing, image)
-    diagnosis = None
-    if totals.status != "ok":
-        diagnosis = diagnose(image, execution, totals.status, totals.limit, source, function)
-    elif check is not None and (objection := check(execution)) is not None:
-        diagnosis = Diagnosis("failed", str(objection))
-    if diagnosis is not None:
-        totals = replace(totals, status=diagnosis.status, reason=str(diagnosis))
-    return totals, diagnosis

@@ -1,4 +1,4 @@
-"""Limits of a run and its progress reports."""
+"""Limits of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stepsim.arguments import is_number, is_whole, shown
 from stepsim.errors import ArgError
 
-__all__ = ["Limits", "Progress"]
+__all__ = ["Limits", "check_limits"]
 
 _SECONDS = "max_wall_seconds"
 
@@ -56,21 +56,7 @@ def _count(value: object) -> float:
     return int(value) if is_whole(value) else math.nan  # type: ignore[call-overload]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Progress of a running simulation.
-
-    Attributes
-    ----------
-    cycle : simulated time reached.
-    steps : unit firings so far.
-    steps_per_second : rate so far.
-    fraction : done part of the run in 0..1, None when it is unknown.
-    eta_seconds : estimate of what is left, None when it is unknown.
-    """
-
-    cycle: int
-    steps: int
-    steps_per_second: float
-    fraction: float | None
-    eta_seconds: float | None
+def check_limits(where: str, limits: object) -> None:
+    """Refuse limits that are none."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise ArgError(f"{where} limits must be Limits or None, found {shown(limits)}")

@@ -9,7 +9,7 @@ import pytest
 import stepsim as st
 from stepsim.design.search.fifo_planning import FifoPlan, fifo_plan
 from stepsim.design.search.group_sizing import GroupSizing
-from stepsim.simulation.running.preparing import prepare
+from stepsim.simulation.programs.simulate import prepare
 from tests.design.search.small import SIZES
 
 

@@ -35,7 +35,7 @@ def test_regressions_come_first(
 ) -> None:
     from dataclasses import replace
 
-    from stepsim.simulation.many.batches import ManyRuns
+    from stepsim.simulation.running.batches import ManyRuns
 
     real, calls = ManyRuns.totals, []
 

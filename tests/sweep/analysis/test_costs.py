@@ -51,7 +51,7 @@ def failing(
     """A sweep of six traces, in which each design takes ``cycles`` x trace and fails on some."""
     from dataclasses import replace
 
-    from stepsim.simulation.many.batches import ManyRuns
+    from stepsim.simulation.running.batches import ManyRuns
 
     real, calls = ManyRuns.totals, itertools.count()
 

@@ -14,11 +14,11 @@ from stepsim.arguments import shown, text_of
 from stepsim.errors import ArgError, StepSimError
 from stepsim.graph import FIFO_DEPTH, Bindings, check_bindings
 from stepsim.machine import Machine, load_machine
-from stepsim.simulation.many.batches import ManyRuns
+from stepsim.simulation.running.batches import ManyRuns
 from stepsim.simulation.running.limits import Limits
 
 if TYPE_CHECKING:
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["Variant", "checked_variants", "variant_runs"]
 

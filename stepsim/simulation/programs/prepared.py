@@ -39,16 +39,15 @@ from stepsim.lowering import (
 )
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis, Result
-from stepsim.simulation.many.batches import ManyRuns, run_all
-from stepsim.simulation.many.depth_runs import DepthRuns, run_depths
-from stepsim.simulation.outcome.energy_and_fit import (
+from stepsim.simulation.outcome.totals import Totals
+from stepsim.simulation.outcome.verdict import (
     energy_account,
     fit_of,
     kept_fifos,
+    verdict,
     with_accounts,
 )
-from stepsim.simulation.outcome.totals import Totals
-from stepsim.simulation.running.changes import (
+from stepsim.simulation.programs.changes import (
     changes_of,
     checked_depths,
     depth_of,
@@ -62,12 +61,14 @@ from stepsim.simulation.running.changes import (
     with_regions,
     with_widths,
 )
-from stepsim.simulation.running.fifo_file import SizedFor
-from stepsim.simulation.running.heartbeat import expected_traffic, heartbeat
-from stepsim.simulation.running.image_run import ImageRun, Recording, run_image, verdict
-from stepsim.simulation.running.limits import Limits, Progress
-from stepsim.simulation.running.provenance import index_digests, provenance_of
-from stepsim.simulation.running.rerun import Rerun
+from stepsim.simulation.programs.fifo_file import SizedFor
+from stepsim.simulation.programs.provenance import index_digests, provenance_of
+from stepsim.simulation.programs.rerun import Rerun
+from stepsim.simulation.running.batches import ManyRuns, run_all
+from stepsim.simulation.running.depth_runs import DepthRuns, run_depths
+from stepsim.simulation.running.image_run import ImageRun, Recording, run_image
+from stepsim.simulation.running.limits import Limits, check_limits
+from stepsim.simulation.running.progress import Progress, expected_traffic, heartbeat
 from stepsim.threads import THREADS
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
 
-__all__ = ["FifoDepth", "Prepared", "check_limits"]
+__all__ = ["FifoDepth", "Prepared"]
 
 _SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
@@ -407,7 +408,7 @@ class Prepared:
 
     @cached_property
     def energy(self) -> EnergyAccount | None:
-        """What counts the energy of runs; see `stepsim.simulation.outcome.energy_and_fit`."""
+        """What counts the energy of runs; see `stepsim.simulation.outcome.verdict`."""
         return energy_account(self)
 
     @cached_property
@@ -476,12 +477,6 @@ class Prepared:
         except LoweringError as error:
             # An image has no name.
             raise LoweringError(f"{where} {error}") from error
-
-
-def check_limits(where: str, limits: object) -> None:
-    """Refuse limits that are none."""
-    if limits is not None and not isinstance(limits, Limits):
-        raise ArgError(f"{where} limits must be Limits or None, found {shown(limits)}")
 
 
 def _wired(program: Program) -> Wiring:

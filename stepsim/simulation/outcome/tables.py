@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepsim.kernels import INFINITY, MEMORY_TAIL, Cause, Status
 from stepsim.lowering import Image
 from stepsim.results import OF_FIFOS, OF_UNITS, Events, Tables, fifo_occupancy, unit_occupancy
-from stepsim.simulation.recording.open_waits import open_cycles, open_waits
+from stepsim.simulation.outcome.open_waits import open_cycles, open_waits
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import UnitEnergy

@@ -1,27 +1,57 @@
-"""What is told of a run beside its times: its energy, and whether the program fits the machine.
+"""The verdict on a run: how it ended and why, its energy, and whether the program fits the machine.
 
-Both are looked at only where the machine has a table of energies or states a capacity; what does so
-is imported then.
+The last two are looked at only where the machine has a table of energies or states a capacity; what
+does so is imported then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from stepsim.graph import Bindings
+from stepsim.errors import StepSimError
+from stepsim.graph import Bindings, Function
 from stepsim.kernels import Execution
+from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis
-from stepsim.simulation.outcome.totals import Totals
+from stepsim.simulation.outcome.diagnose import diagnose
+from stepsim.simulation.outcome.totals import Totals, totals_of
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["energy_account", "excess_of", "fit_of", "is_limited", "kept_fifos", "with_accounts"]
+__all__ = ["energy_account", "excess_of", "fit_of", "kept_fifos", "verdict", "with_accounts"]
+
+
+def verdict(
+    image: Image,
+    execution: Execution,
+    timing: TimingParams,
+    check: Callable[[Execution], StepSimError | None] | None,
+    source: Callable[[int], str],
+    function: Callable[[int], Function | None],
+) -> tuple[Totals, Diagnosis | None]:
+    """Totals of a run, and why it did not end well.
+
+    Parameters
+    ----------
+    check : may object to an execution that went well, by the tokens that were kept.
+    source : the user's line behind a unit number.
+    function : its function of tiles, if it has one.
+    """
+    totals = totals_of(execution, timing, image)
+    diagnosis = None
+    if totals.status != "ok":
+        diagnosis = diagnose(image, execution, totals.status, totals.limit, source, function)
+    elif check is not None and (objection := check(execution)) is not None:
+        diagnosis = Diagnosis("failed", str(objection))
+    if diagnosis is not None:
+        totals = replace(totals, status=diagnosis.status, reason=str(diagnosis))
+    return totals, diagnosis
 
 
 def energy_account(prepared: Prepared) -> EnergyAccount | None:
@@ -39,7 +69,7 @@ def energy_account(prepared: Prepared) -> EnergyAccount | None:
     return EnergyAccount(prepared)
 
 
-def is_limited(machine: Machine) -> bool:
+def _is_limited(machine: Machine) -> bool:
     """Whether a machine states what programs must fit."""
     compute = machine.compute
     stated = compute is not None and compute.flops_per_cycle is not None
@@ -48,7 +78,7 @@ def is_limited(machine: Machine) -> bool:
 
 def fit_of(prepared: Prepared) -> Fit | None:
     """What compares the program with its machine; None where that states no capacity."""
-    if not is_limited(prepared.machine):
+    if not _is_limited(prepared.machine):
         return None
     from stepsim.simulation.outcome.fit import Fit
 

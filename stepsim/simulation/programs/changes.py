@@ -31,10 +31,10 @@ from stepsim.lowering import (
     with_timing,
 )
 from stepsim.machine import Machine, Port, load_machine
-from stepsim.simulation.running.fifo_file import read_depths
+from stepsim.simulation.programs.fifo_file import read_depths
 
 if TYPE_CHECKING:
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = [
     "changes_of", "checked_depths", "depth_of", "scaled_compute", "with_depth", "with_depths",
@@ -296,13 +296,7 @@ def _scaled(what: str, bandwidth: int, factor: Any) -> int:
 
 def _computing(prepared: Prepared, numbers: Mapping[str, int], name: Any) -> int:
     """Number of the unit of an operator that a compute bandwidth slows down."""
-    number = numbers.get(name) if isinstance(name, str) else None
-    if number is None:
-        near = did_you_mean(name, numbers) if isinstance(name, str) else "."
-        raise ArgError(
-            f"{_where(prepared)} compute names {shown(name)}, which is no operator{near} Names are "
-            "those of Result.units"
-        )
+    number = _number_of(f"{_where(prepared)} compute", numbers, name)
     operator = prepared.wiring.units[number].operator
     if not isinstance(operator, Compute) or not operator.has_flops():
         raise ArgError(
@@ -340,13 +334,7 @@ def with_widths(prepared: Prepared, par_dispatch: Mapping[str, int]) -> Prepared
     ports = dispatch_widths(prepared.template.first)
     wanted = {}
     for name, width in par_dispatch.items():
-        number = numbers.get(name) if isinstance(name, str) else None
-        if number is None:
-            near = did_you_mean(name, numbers) if isinstance(name, str) else "."
-            raise ArgError(
-                f"{where} names {shown(name)}, which is no operator{near} Names are those of "
-                "Result.units"
-            )
+        number = _number_of(where, numbers, name)
         if number not in ports:
             raise ArgError(
                 f"{where} names '{name}', which issues no requests to the memory, so that it has "
@@ -357,6 +345,18 @@ def with_widths(prepared: Prepared, par_dispatch: Mapping[str, int]) -> Prepared
     made.par_dispatch = {**prepared.par_dispatch, **par_dispatch}
     made.template = prepared.template.edited(lambda image: with_dispatch(image, timing, wanted))
     return made
+
+
+def _number_of(where: str, numbers: Mapping[str, int], name: Any) -> int:
+    """Number of the unit of an operator."""
+    number = numbers.get(name) if isinstance(name, str) else None
+    if number is None:
+        near = did_you_mean(name, numbers) if isinstance(name, str) else "."
+        raise ArgError(
+            f"{where} names {shown(name)}, which is no operator{near} Names are those of "
+            "Result.units"
+        )
+    return number
 
 
 def _where(prepared: Prepared) -> str:

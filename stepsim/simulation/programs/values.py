@@ -8,7 +8,7 @@ from typing import Any
 from stepsim.functional import FunctionalResult, evaluate, needs_decisions
 from stepsim.graph import DType, Program
 from stepsim.machine import Machine
-from stepsim.simulation.running.preparing import prepare
+from stepsim.simulation.programs.simulate import prepare
 
 __all__ = ["run_functional"]
 

@@ -16,14 +16,14 @@ from stepsim.errors import LoweringError
 from stepsim.graph import Routing
 from stepsim.kernels import INFINITY, BatchTotals, Execution, execute_batch
 from stepsim.lowering import Image
-from stepsim.simulation.outcome.energy_and_fit import kept_fifos
+from stepsim.simulation.outcome.open_waits import book_open_waits
 from stepsim.simulation.outcome.totals import Totals, peak_bandwidth, peak_bytes
-from stepsim.simulation.recording.open_waits import book_open_waits
+from stepsim.simulation.outcome.verdict import kept_fifos
 from stepsim.simulation.running.limits import Limits
 
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["Ending", "ManyRuns", "Outcomes", "run_all"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stepsim.graph import Bindings
 
 if TYPE_CHECKING:
-    from stepsim.simulation.running.prepared import Prepared
+    from stepsim.simulation.programs.prepared import Prepared
 
 __all__ = ["Rerun"]
 

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from stepsim.errors import StepSimError
 from stepsim.graph import Program
-from stepsim.simulation.running.limits import Progress
 
-__all__ = ["expected_traffic", "heartbeat"]
+__all__ = ["Progress", "expected_traffic", "heartbeat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress of a running simulation.
+
+    Attributes
+    ----------
+    cycle : simulated time reached.
+    steps : unit firings so far.
+    steps_per_second : rate so far.
+    fraction : done part of the run in 0..1, None when it is unknown.
+    eta_seconds : estimate of what is left, None when it is unknown.
+    """
+
+    cycle: int
+    steps: int
+    steps_per_second: float
+    fraction: float | None
+    eta_seconds: float | None
 
 
 def heartbeat(

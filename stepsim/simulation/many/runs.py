@@ -26,13 +26,13 @@ from stepsim.graph import (
 from stepsim.kernels import free_bytes
 from stepsim.lowering import software
 from stepsim.machine import Machine, load_machine
-from stepsim.simulation.many.batches import ManyRuns, Outcomes, run_all
 from stepsim.simulation.many.tables import BYTES_PER_UNIT, Place, runs_table, units_table
-from stepsim.simulation.running.limits import Limits
-from stepsim.simulation.running.prepared import Prepared, check_limits
-from stepsim.simulation.running.preparing import kept_prepared
-from stepsim.simulation.running.provenance import index_digests
-from stepsim.simulation.running.variants import Variant, checked_variants, variant_runs
+from stepsim.simulation.many.variants import Variant, checked_variants, variant_runs
+from stepsim.simulation.programs.prepared import Prepared
+from stepsim.simulation.programs.provenance import index_digests
+from stepsim.simulation.programs.simulate import kept_prepared
+from stepsim.simulation.running.batches import ManyRuns, Outcomes, run_all
+from stepsim.simulation.running.limits import Limits, check_limits
 from stepsim.threads import thread_count
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""A program on a machine: laid out, changed, and run."""
