@@ -17,7 +17,6 @@ from stepsim.hardware.units import Unit
 from stepsim.kernels import (
     ADDRESS_BITS,
     EVENT_WORDS,
-    FIFO,
     LAYOUT,
     NEVER,
     DramSpec,
@@ -27,7 +26,6 @@ from stepsim.kernels import (
     buffer_words,
     dram_words,
 )
-from stepsim.kernels.hardware.layout import GLOBAL, UNIT
 
 __all__ = ["Image", "PlacedFifo", "build_image"]
 
@@ -142,7 +140,7 @@ def build_image(
         parts.fifo(fifo.name, depth, "block" if fifo.holds == "response" else fifo.holds,
                    latency=latency)  # fmt: skip
     parts.units.extend(network.units)
-    g: Any = np.zeros(1, GLOBAL).view(np.recarray)
+    g: Any = np.zeros(1, LAYOUT.globals).view(np.recarray)
     g.limit, g.pause, g.every, g.tracing = NEVER, NEVER, every, trace
     g.progress = g.unit = -1
     g.due = NEVER
@@ -159,8 +157,8 @@ def build_image(
             f"{_MOST_MESSAGES}; the largest is {largest.name!r} with {largest.depth}, where the "
             "latency of a map counts as depth"
         )
-    units: Any = np.zeros(len(parts.units), UNIT).view(np.recarray)
-    fifos: Any = np.zeros(len(parts.fifos), FIFO).view(np.recarray)
+    units: Any = np.zeros(len(parts.units), LAYOUT.units).view(np.recarray)
+    fifos: Any = np.zeros(len(parts.fifos), LAYOUT.fifos).view(np.recarray)
     for i, placed in enumerate(parts.fifos):
         fifos[i].depth, fifos[i].latency = placed.depth, placed.latency
     fifos.ring = np.concatenate([[0], np.cumsum(fifos.depth)[:-1]])

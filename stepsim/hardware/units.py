@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+import stepsim.kernels
 from stepsim.arguments import Range
-from stepsim.kernels.hardware import layout
 
 __all__ = ["KINDS", "STOPS", "Fifo", "Unit", "reference"]
 
@@ -88,4 +88,4 @@ def reference(number: int, release: int, stop: int) -> int:
     """
     number = Range((1 << 20) - 1, "stored groups", low=0).checked("reference: number", number)
     release = Range(1, "0 or 1", low=0).checked("reference: release", release)
-    return int(layout.reference(number, release, STOPS.checked("reference: stop", stop)))
+    return int(stepsim.kernels.reference(number, release, STOPS.checked("reference: stop", stop)))

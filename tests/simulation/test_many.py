@@ -27,7 +27,8 @@ from stepsim.kernels.batch import driver as batch_driver
 from stepsim.kernels.batch.driver import execute_batch
 from stepsim.machine import load_machine
 from stepsim.results import STALLS_SCHEMA
-from stepsim.simulation.many import batches as many_runs, tables as many_tables
+from stepsim.simulation.many import tables as many_tables
+from stepsim.simulation.running import batches as many_runs
 from stepsim.simulation.running.batches import ManyRuns, run_all
 from stepsim.threads import usable_cpus
 from tests.property_profile import profile
