@@ -85,7 +85,8 @@ def _load(name: str, place: str) -> Any:
 def ready(command: Any) -> Any:
     """The command, with those inside it, whose plain values need no validation library.
 
-    typer converts every value with pydantic, which takes longer to import than a small run takes.
+    typer converts every value with pydantic, which takes longer to import than a small run takes,
+    also values with a ``parser``. It documents no other way, so that its version has a bound.
     """
     parse = command.parse_args
 

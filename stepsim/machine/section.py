@@ -1,7 +1,9 @@
 """Sections of a description: declared once, with the JSON Schema by which values are checked.
 
-This is the small part of a validation library that machines need. Such a library takes longer to
-import than a run on a small machine takes.
+This is the small part of a validation library that machines need. pydantic takes longer to import
+than a run on a small machine takes. msgspec is quicker, but reports the first problem only, names
+neither the value that it found nor a key that is missing by its path, and checks nothing where an
+instance is made in Python.
 """
 
 from __future__ import annotations
