@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from stepsim.design.dataflow.graph import DataflowGraph
-from stepsim.design.plan.layered import Layout, Point, layered
 from stepsim.design.plan.picture import COLORS, sides_text
+from stepsim.layered import Layout, Point, layered
 
 __all__ = ["to_svg"]
 

@@ -2,26 +2,16 @@
 // The units that are the lanes of one operator are called its family here.
 "use strict";
 
-const BOX = { w: 168, h: 46 }, CELL = 17;
+const CELL = 17, MARGIN = 18;
 
 Report.graph = (data) => {
-  const { units, fifos, groups: families } = data, length = data.row.cycles || 1;
+  const { units, fifos, groups: families, graph: drawn } = data, length = data.row.cycles || 1;
   const names = units.columns.name, opened = new Set();
   let colored = "cause", picked = null, zoom = 1, size = { width: 1, height: 1 };
   const inputs = names.map(() => []), outputs = names.map(() => []);
   for (let fifo = 0; fifo < fifos.rows; fifo++) {
     outputs[fifos.columns.producer[fifo]].push(fifo);
     inputs[fifos.columns.consumer[fifo]].push(fifo);
-  }
-  const links = familyLinks();
-
-  function familyLinks() {
-    const found = new Map();
-    for (let fifo = 0; fifo < fifos.rows; fifo++) {
-      const a = families.of_unit[fifos.columns.producer[fifo]], b = families.of_unit[fifos.columns.consumer[fifo]];
-      if (a !== b) found.set(`${a} ${b}`, [a, b]);
-    }
-    return [...found.values()];
   }
 
   const cycles = (members) => Object.fromEntries(Report.causes.map(([cause]) => [cause, members.reduce((sum, u) => sum + units.columns[cause][u], 0)]));
@@ -36,23 +26,45 @@ Report.graph = (data) => {
   const legend = Report.el("div");
 
   function sizeOf(family) {
-    if (!opened.has(family)) return BOX;
+    if (!opened.has(family)) return { w: drawn.box[0], h: drawn.box[1] };
     const across = Math.ceil(Math.sqrt(families.members[family].length * 2));
     const down = Math.ceil(families.members[family].length / across);
-    return { w: Math.max(BOX.w, across * CELL + 14), h: 34 + down * CELL, across };
+    return { w: Math.max(drawn.box[0], across * CELL + 14), h: Math.max(drawn.box[1], 34 + down * CELL), across };
   }
 
   function draw() {
     const sizes = families.names.map((_, family) => sizeOf(family));
-    const place = Report.layout(sizes, links);
+    const place = roomier(sizes);
     size = place;
     const arrow = Report.svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, Report.svg("path", { d: "M0 0L8 4L0 8z", class: "arrow" }));
-    const edges = place.paths.map((points, index) => Report.svg("path", { d: curve(points), class: "edge", "marker-end": "url(#arrow)", "data-from": links[index][0], "data-to": links[index][1] }));
-    const boxes = sizes.map((s, family) => boxOf(family, place.x[family] - s.w / 2, place.y[family] - s.h / 2, s));
+    const edges = place.paths.map((points, index) => Report.svg("path", { d: curve(points), class: "edge", "marker-end": "url(#arrow)", "data-from": drawn.edges[index][0], "data-to": drawn.edges[index][1] }));
+    const boxes = sizes.map((s, family) => boxOf(family, place.centers[family][0] - s.w / 2, place.centers[family][1] - s.h / 2, s));
     svg.replaceChildren(Report.svg("defs", {}, arrow), ...edges, ...boxes);
     setZoom(zoom);
     paint();
     mark();
+  }
+
+  /** The drawing, in which all that lies beyond the middle of an open box makes room for it. */
+  function roomier(sizes) {
+    const moves = [0, 1].map((axis) => {
+      const more = new Map();
+      for (const family of opened) {
+        const at = drawn.centers[family][axis], wide = axis ? sizes[family].h : sizes[family].w;
+        more.set(at, Math.max(more.get(at) ?? 0, wide - drawn.box[axis]));
+      }
+      return (value) => [...more].reduce((sum, [at, room]) => sum + (value > at ? room : value === at ? room / 2 : 0), value);
+    });
+    const moved = (point) => point.map((value, axis) => moves[axis](value)), centers = drawn.centers.map(moved);
+    // An edge ends on its boxes, where it does when they are closed.
+    const end = ([x, y], family) => {
+      const [cx, cy] = drawn.centers[family], [nx, ny] = centers[family];
+      return [nx + x - cx, ny + Math.sign(y - cy) * sizes[family].h / 2];
+    };
+    const paths = drawn.paths.map((path, index) => [
+      end(path[0], drawn.edges[index][0]), ...path.slice(1, -1).map(moved), end(path.at(-1), drawn.edges[index][1])]);
+    const [width, height] = drawn.size.map((value, axis) => moves[axis](value));
+    return { centers, paths, width: width + 2 * MARGIN, height: height + 2 * MARGIN };
   }
 
   function curve(points) {
@@ -278,7 +290,7 @@ Report.graph = (data) => {
 
   function setZoom(to) {
     zoom = Math.min(3, Math.max(0.05, to));
-    svg.setAttribute("viewBox", `0 0 ${Math.ceil(size.width)} ${Math.ceil(size.height)}`);
+    svg.setAttribute("viewBox", `${-MARGIN} ${-MARGIN} ${Math.ceil(size.width)} ${Math.ceil(size.height)}`);
     svg.setAttribute("width", size.width * zoom);
     svg.setAttribute("height", size.height * zoom);
   }

@@ -22,7 +22,7 @@ from stepsim.errors import OutputError
 __all__ = ["page", "require_plotly", "write_page"]
 
 _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "run": ("base.js", "table.js", "charts.js", "layout.js", "graph.js", "stalls.js", "run.js"),
+    "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "run.js"),
     "sweep": ("base.js", "table.js", "charts.js", "sweep.js"),
 }
 """Files of each kind of page, in the order in which they run; `start.js` comes last."""

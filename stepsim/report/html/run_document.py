@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from stepsim.report.html.activity import activity
 from stepsim.report.html.bounds import bounds, verdict
+from stepsim.report.html.graph import graph_document
 from stepsim.report.html.groups import Groups
 from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
@@ -46,6 +47,10 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
         "units": table_document(units),
         "fifos": edges,
         "groups": asdict(groups),
+        "graph": graph_document(
+            groups,
+            zip(edges["columns"]["producer"], edges["columns"]["consumer"], strict=True),
+        ),
         "verdict": verdict(row, found),
         "diagnosis": diagnosis and str(Diagnosis.from_dict(diagnosis)),
         "bounds": found,

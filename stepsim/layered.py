@@ -1,8 +1,8 @@
-"""A layered drawing of an acyclic graph: where boxes lie, and where edges pass between them.
+"""A layered drawing of a graph: where boxes lie, and where edges pass between them.
 
-Nodes get layers by longest paths, edges that pass several layers get a bend in each, nodes of a
-layer are ordered by the median of their neighbors, and moved toward it as far as the others allow
-(Sugiyama, Tagawa and Toda 1981).
+Edges that close a cycle lead upward, all others downward. Nodes get layers by longest paths, edges
+that pass several layers get a bend in each, nodes of a layer are ordered by the median of their
+neighbors, and moved toward it as far as the others allow (Sugiyama, Tagawa and Toda 1981).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Layout:
     ----------
     width, height : of the whole.
     centers : of the boxes.
-    paths : points of every edge, from the lower side of its source to the upper one of its target.
+    paths : points of every edge, from the lower side of its source to the upper one of its target;
+        of one that leads upward, from the upper side to the lower.
     """
 
     width: float
@@ -43,18 +44,20 @@ class Layout:
 def layered(
     sizes: Sequence[Point], edges: Sequence[tuple[int, int]], *, across: float, down: float
 ) -> Layout:
-    """Lay out boxes, so that every edge leads downward.
+    """Lay out boxes, so that every edge leads downward that closes no cycle.
 
     Parameters
     ----------
-    sizes : width and height of each box, in topological order of the edges.
-    edges : number of the source and of the target, the source being the lower number.
+    sizes : width and height of each box.
+    edges : number of the source and of the target, which are two boxes.
     across, down : least distance between boxes of a layer, and between layers.
     """
-    levels = _levels(len(sizes), edges)
+    upward = _closing(len(sizes), edges)
+    turned = [edge[::-1] if i in upward else edge for i, edge in enumerate(edges)]
+    levels = _levels(len(sizes), turned)
     widths = [width for width, _ in sizes]
     chains: list[list[int]] = []
-    for source, target in edges:
+    for source, target in turned:
         chain = [source]
         for level in range(levels[source] + 1, levels[target]):
             levels.append(level)
@@ -91,7 +94,8 @@ def layered(
         x0, y0 = centers[chain[0]]
         start = (x0, y0 + sizes[chain[0]][1] / 2)
         end = (reached[number], centers[chain[-1]][1] - sizes[chain[-1]][1] / 2)
-        paths.append((start, *bends, end))
+        path = (start, *bends, end)
+        paths.append(path[::-1] if number in upward else path)
     return Layout(right - left, max(0.0, top - down), tuple(centers[: len(sizes)]), tuple(paths))
 
 
@@ -112,16 +116,51 @@ def _reached(
     return found
 
 
+def _closing(nodes: int, edges: Sequence[tuple[int, int]]) -> set[int]:
+    """Numbers of the edges that lead back to where a walk along the others came from."""
+    after: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
+    fed = [False] * nodes
+    for number, (source, target) in enumerate(edges):
+        after[source].append((target, number))
+        fed[target] = True
+    found: set[int] = set()
+    left = [iter(each) for each in after]
+    seen, on_the_way = [False] * nodes, [False] * nodes
+    for start in sorted(range(nodes), key=fed.__getitem__):
+        way = [] if seen[start] else [start]
+        while way:
+            node = way[-1]
+            seen[node] = on_the_way[node] = True
+            target, number = next(left[node], (None, 0))
+            if target is None:
+                on_the_way[way.pop()] = False
+            elif on_the_way[target]:
+                found.add(number)
+            elif not seen[target]:
+                way.append(target)
+    return found
+
+
 def _levels(nodes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Layers by longest paths; what has no source stands right above what it feeds."""
+    after: list[list[int]] = [[] for _ in range(nodes)]
+    missing = [0] * nodes
+    for source, target in edges:
+        after[source].append(target)
+        missing[target] += 1
+    sources = [node for node in range(nodes) if not missing[node]]
     levels = [0] * nodes
-    for source, target in sorted(edges, key=lambda edge: edge[1]):
-        levels[target] = max(levels[target], levels[source] + 1)
-    fed = {target for _, target in edges}
-    for node in range(nodes):
-        below = [levels[target] for source, target in edges if source == node]
-        if node not in fed and below:
-            levels[node] = min(below) - 1
+    ready = list(sources)
+    while ready:
+        node = ready.pop()
+        for target in after[node]:
+            levels[target] = max(levels[target], levels[node] + 1)
+            missing[target] -= 1
+            if not missing[target]:
+                ready.append(target)
+    for node in sources:
+        if after[node]:
+            levels[node] = min(levels[target] for target in after[node]) - 1
     return levels
 
 
