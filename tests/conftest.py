@@ -1,8 +1,20 @@
-"""The order of the tests."""
+"""The order of the tests, and which of them replay recorded data."""
 
 from __future__ import annotations
 
 import pytest
+
+from tests.shared import FIXTURES, needs_traces
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give the marker ``recorded`` to what takes recorded traces; skip what has no data."""
+    if any(name.startswith(FIXTURES) for name in getattr(item, "fixturenames", ())):
+        item.add_marker(needs_traces)
+    for marker in item.iter_markers("recorded"):
+        path, reason = marker.args
+        if not path.exists():
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,9 @@
-"""Where recorded inputs are: the shared data folder, or for traces what `stepsim data` fetched.
+"""Recorded inputs of others: the shared data folder, or for traces what `stepsim data` fetched.
 
-The shared folder is ``$STEPSIM_SHARED``, by default ``shared`` next to the repository.
+The shared folder is ``$STEPSIM_SHARED``, by default ``shared`` next to the repository. Tests that
+need it have the marker ``recorded``, which is all that chooses them: `make test` leaves them out,
+`make test-recorded` runs them. They get it from `recorded` and the ``needs_...`` here, or by taking
+a fixture whose name begins with ``recorded_``.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from stepsim.data import data_folder, datasets, is_fetched
 
 __all__ = [
     "DATA",
+    "FIXTURES",
     "NO_TRACES",
     "RAMULATOR",
     "STREAMTENSOR_CASES",
     "TRACES",
     "needs_data",
     "needs_traces",
+    "recorded",
 ]
 
 SHARED = Path(os.environ.get("STEPSIM_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -32,6 +37,9 @@ RAMULATOR = Path(os.environ.get("STEPSIM_RAMULATOR", DATA / "ramulator2"))
 STREAMTENSOR_CASES = Path(os.environ.get("STEPSIM_STREAMTENSOR_CASES", DATA / "streamtensor"))
 """Cases of typed streams and dataflow designs with expected values, found independently."""
 
+FIXTURES = "recorded_"
+"""How the names of fixtures begin that read recorded traces."""
+
 
 def _traces() -> Path:
     shared = DATA / "traces"
@@ -42,11 +50,14 @@ def _traces() -> Path:
 TRACES = _traces()
 """The recorded traces, all of them; the folder does not exist when they are not at hand."""
 
-needs_data = pytest.mark.skipif(
-    not (DATA / "ground_truth.csv").is_file(),
-    reason=f"no shared data in {DATA}; set STEPSIM_SHARED",
-)
-
 NO_TRACES = f"no shared traces in {TRACES}; set STEPSIM_SHARED, or run: stepsim data fetch all"
 
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
+
+def recorded(path: Path, reason: str | None = None) -> pytest.MarkDecorator:
+    """Mark tests that need a recorded file or folder; they are skipped where it is absent."""
+    return pytest.mark.recorded(path, reason or f"no shared data: {path}; set STEPSIM_SHARED")
+
+
+needs_data = recorded(DATA / "ground_truth.csv")
+
+needs_traces = recorded(TRACES, NO_TRACES)

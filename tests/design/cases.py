@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepsim.sizing.network import Fifo, FifoNetwork, SteppingKernel
-from tests.shared import STREAMTENSOR_CASES
+from tests.shared import STREAMTENSOR_CASES, recorded
 
-__all__ = ["cases_of", "each_case", "network_of", "ratio"]
+__all__ = ["cases_of", "each_case", "needs_cases", "network_of", "ratio"]
+
+
+def needs_cases(family: str) -> pytest.MarkDecorator:
+    """Mark tests of a family of cases."""
+    return recorded(_file(family))
 
 
 def cases_of(family: str) -> list[dict[str, Any]]:
-    """All cases of a family; skips the test where there are none."""
-    found = _read(family)
-    if not found:
-        pytest.skip(_absent(family))
+    """All cases of a family."""
+    found: list[dict[str, Any]] = json.loads(_file(family).read_text(encoding="utf-8"))["cases"]
     return found
 
 
 def each_case(family: str) -> pytest.MarkDecorator:
     """Parametrize ``case`` over a family; one skipped test where it is absent."""
-    cases = _read(family)
-    if cases:
-        return pytest.mark.parametrize("case", cases, ids=lambda case: case["id"])
-    skipped = pytest.param({}, marks=pytest.mark.skip(_absent(family)))
-    return pytest.mark.parametrize("case", [skipped])
+    cases = cases_of(family) if _file(family).is_file() else [{"id": "absent"}]
+    needs = needs_cases(family)
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, id=case["id"], marks=needs) for case in cases]
+    )
 
 
-def _read(family: str) -> list[dict[str, Any]]:
-    path = STREAMTENSOR_CASES / f"{family}.json"
-    if not path.is_file():
-        return []
-    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    return found
-
-
-def _absent(family: str) -> str:
-    return f"no {family}.json in {STREAMTENSOR_CASES}; set STEPSIM_STREAMTENSOR_CASES"
+def _file(family: str) -> Path:
+    return STREAMTENSOR_CASES / f"{family}.json"
 
 
 def network_of(case: dict[str, Any]) -> FifoNetwork:

@@ -12,11 +12,9 @@ import pytest
 
 from stepsim.dram import DramRun, random_blocks, sequential, simulate, splitmix, tiles
 from stepsim.machine import Dram
-from tests.shared import RAMULATOR
+from tests.shared import RAMULATOR, recorded
 
-pytestmark = pytest.mark.skipif(
-    not RAMULATOR.is_dir(), reason=f"no runs of Ramulator in {RAMULATOR}; set STEPSIM_RAMULATOR"
-)
+pytestmark = recorded(RAMULATOR)
 
 _DEVICES = {
     "": "hbm2-hdl",
@@ -130,9 +128,8 @@ def test_dram_cases(path: Path) -> None:
     assert not wrong, f"{len(wrong)} of {len(rows)} rows: {dict(list(wrong.items())[:5])}"
 
 
+@recorded(RAMULATOR / "trace_runs.csv")
 def test_stamps_of_traces() -> None:
-    if not (RAMULATOR / "trace_runs.csv").is_file():
-        pytest.skip(f"no traces in {RAMULATOR}")
     stamps = defaultdict(list)
     for each in _rows(RAMULATOR / "trace_requests.csv"):
         stamps[each["run_id"]].append([int(value) for value in list(each.values())[1:]])
@@ -149,9 +146,8 @@ def test_stamps_of_traces() -> None:
         assert np.array_equal(found, expected[:, 1:]), run["id"]
 
 
+@recorded(RAMULATOR / "micro_scenarios.csv")
 def test_micro_scenarios() -> None:
-    if not (RAMULATOR / "micro_scenarios.csv").is_file():
-        pytest.skip(f"no scenarios in {RAMULATOR}")
     requests, issued = defaultdict(list), defaultdict(list)
     for each in _rows(RAMULATOR / "micro_requests.csv"):
         requests[each["scenario"]].append([int(value) for value in list(each.values())[1:]])

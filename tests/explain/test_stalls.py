@@ -104,7 +104,7 @@ def test_few_units_of_one_name_stay_apart() -> None:
     assert many.lanes == 20
 
 
-@profile(quick=40)
+@profile(40)
 @given(seed=draw.integers(0, 10_000), depth=draw.sampled_from([2, 5, 1 << 20]))
 def test_causes_add_up_to_the_run(seed: int, depth: int) -> None:
     result = st.simulate(random_program(seed), fifo_depth=depth)

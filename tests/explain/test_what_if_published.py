@@ -6,7 +6,6 @@ file of FIFO depths, compute bandwidths and dispatch widths of operators, anothe
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from stepsim.simulation.programs.fifo_file import write_depths
 from stepsim.workloads import Attention, Data, Decoder, Moe, Workload
 from tests.parity import test_attention, test_decoder, test_moe
 from tests.parity.points import Point, all_points, kv_lengths, routing_indices
+from tests.property_profile import THOROUGH
 from tests.shared import needs_traces
 
 pytestmark = needs_traces
@@ -28,7 +28,7 @@ pytestmark = needs_traces
 PLAIN = ("f9_mixtral_64", "f9_mixtral_dyn", "f15_b16_dynamic", "f17_mixtral_dynamic")
 """One point of each graph; the others are slow."""
 
-STEP = 1 if os.environ.get("STEPSIM_THOROUGH") == "1" else 5
+STEP = 1 if THOROUGH else 5
 """Of the others, every fifth is run; thoroughly, all of them."""
 
 

@@ -1,8 +1,7 @@
-"""A short draw of every fuzzer, the same every time; with STEPSIM_THOROUGH=1 a long and new one."""
+"""A short draw of every fuzzer, the same every time; with STEPSIM_DRAWS=new a long and new one."""
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 import time
@@ -15,8 +14,8 @@ from tests.fuzz import driver
 from tests.fuzz.driver import Failure, Tape, campaign, fuzzers, load, minimize, note, run_case
 from tests.fuzz.reading import outcome as read_outcome
 from tests.fuzz.sandbox import sandbox
+from tests.property_profile import THOROUGH
 
-THOROUGH = os.environ.get("STEPSIM_THOROUGH") == "1"
 CASES = 20_000 if THOROUGH else 25
 PARTS = 20 if THOROUGH else 1
 """Parts that test processes share."""

@@ -13,7 +13,7 @@ import stepsim as st
 from stepsim.errors import ArgError, LoweringError, MachineError
 from stepsim.hardware import Machine, Network, network_of
 from stepsim.workloads import Data, Swiglu
-from tests.shared import DATA
+from tests.shared import DATA, recorded
 
 RECORDED = DATA / "hdl" / "endtoend.csv"
 
@@ -57,7 +57,7 @@ def _rows() -> Iterator[Any]:
                 yield pytest.param(row, id=row["case"])
 
 
-@pytest.mark.skipif(not RECORDED.is_file(), reason=f"no {RECORDED}; set STEPSIM_SHARED")
+@recorded(RECORDED)
 @pytest.mark.parametrize("row", list(_rows()))
 def test_programs_take_the_recorded_cycles(row):
     program = layer(*(int(row[name]) for name in ("B", "D", "F", "tile_b", "tile_inter")))

@@ -16,11 +16,10 @@ import pytest
 import stepsim as st
 from stepsim.hardware import HardwareResult
 from tests.hardware.scenarios import SCENARIOS
-from tests.shared import DATA
+from tests.shared import DATA, recorded
 
 _RECORDED = DATA / "hdl"
 _CASES = Path(os.environ.get("STEPSIM_HDL_CASES", _RECORDED))
-_MISSING = f"no recorded counts of the HDL in {_CASES}; set STEPSIM_SHARED or STEPSIM_HDL_CASES"
 _SIZES = ("B", "D", "F", "tile_b", "tile_inter")
 
 _FIRINGS = {
@@ -52,7 +51,7 @@ def _found(result: HardwareResult, sink: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.skipif(not any(_CASES.glob("endtoend*.csv")), reason=_MISSING)
+@recorded(_CASES)
 @pytest.mark.parametrize("row", list(_cases()))
 def test_hdl_cases(row: dict[str, str]) -> None:
     sizes = {name: int(row[name]) for name in _SIZES}
@@ -78,10 +77,7 @@ def _recorded() -> dict[str, list[tuple[int, str, str, str]]]:
     return traces
 
 
-needs_traces = pytest.mark.skipif(
-    not (_RECORDED / "unit_traces.csv").is_file(),
-    reason=f"no unit traces in {_RECORDED}; set STEPSIM_SHARED",
-)
+needs_traces = recorded(_RECORDED / "unit_traces.csv")
 
 
 @needs_traces

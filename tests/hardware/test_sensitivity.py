@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 
 import pytest
 
 import stepsim as st
-from tests.shared import DATA
-
-_FILE = DATA / "hdl" / "endtoend.csv"
-
-pytestmark = pytest.mark.skipif(
-    not _FILE.is_file(), reason=f"no recorded counts of the HDL in {_FILE}; set STEPSIM_SHARED"
-)
+from stepsim.reproduce.published import table_rows
 
 _CHANGES = {
     "pointer 1": ({"memory.pointer": 1}, 2.8, 9.0),
@@ -31,9 +24,8 @@ _CHANGES = {
 
 @cache
 def _tilings() -> dict[tuple[int, int], int]:
-    with _FILE.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["case"].startswith("pub-")]
-    return {(int(r["tile_b"]), int(r["tile_inter"])): int(r["published_cycles"]) for r in rows}
+    rows = [row for row in table_rows("point") if row["point_id"].startswith("f8_hdl_")]
+    return {(int(row["tile_N"]), int(row["tile_F"])): int(row["cycles"]) for row in rows}
 
 
 _QUICK = ("data one cycle later", "queues of 32")

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from stepsim.itensor import AffineMap, ITensor
-from tests.shared import STREAMTENSOR_CASES
+from tests.shared import STREAMTENSOR_CASES, recorded
 
 __all__ = ["cases", "needs_cases", "parts_of", "stream"]
 
-needs_cases = pytest.mark.skipif(
-    not STREAMTENSOR_CASES.is_dir(),
-    reason=f"no cases in {STREAMTENSOR_CASES}; set STEPSIM_STREAMTENSOR_CASES",
-)
+needs_cases = recorded(STREAMTENSOR_CASES)
 
 
 def cases(family: str) -> list[dict[str, Any]]:

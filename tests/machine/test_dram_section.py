@@ -13,18 +13,17 @@ import yaml
 from stepsim.errors import MachineError
 from stepsim.machine import Dram, Machine, load_machine, machine_json_schema
 from stepsim.machine.dram_presets import DRAM_PRESETS
-from tests.shared import DATA
+from tests.shared import RAMULATOR, recorded
 
 _BASE = {"hbm.model": "dram"}
 
 
+@recorded(RAMULATOR)
 @pytest.mark.parametrize(
     ("preset", "suffix"), [("hbm2-hdl", ""), ("hbm1", "_hbm1"), ("hbm3", "_hbm3")]
 )
 def test_presets_are_the_recorded_devices(preset: str, suffix: str) -> None:
-    folder = DATA / "ramulator2"
-    if not folder.is_dir():
-        pytest.skip(f"no runs of Ramulator in {folder}; set STEPSIM_SHARED")
+    folder = RAMULATOR
     dram = Dram(preset=preset)
     with (folder / f"timing_and_organisation{suffix}.csv").open(encoding="utf-8") as file:
         told = {row["name"]: int(row["value"]) for row in csv.DictReader(file)}

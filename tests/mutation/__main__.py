@@ -27,6 +27,9 @@ from tests.mutation.mutants import Mutant, mutants
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
+_CHOSEN: Final = "not slow and not torch and not recorded"
+"""The tests of `make test`."""
+
 _WALL_TIMES: Final = 20.0
 """Wall time that tests may take, in times of their CPU time."""
 
@@ -75,7 +78,7 @@ ROOMS: Final = {
         (("tests/kernels/test_memory.py",),),
         False,
     ),
-    "ops": Room(("stepsim/graph/ops/*.py",), (_GRAPH, _INFERRED), True),
+    "ops": Room(("stepsim/graph/ops/**/*.py",), (_GRAPH, _INFERRED), True),
     "metrics": Room(
         (
             "stepsim/graph/metrics.py",
@@ -146,7 +149,7 @@ def _run(path: Path, source: str, tests: Sequence[str], seconds: int) -> tuple[b
             import pytest
 
             options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
-            code = int(pytest.main([*options, "-m", "not slow", *tests], plugins=[_NoShrinking()]))
+            code = int(pytest.main([*options, "-m", _CHOSEN, *tests], plugins=[_NoShrinking()]))
         finally:
             os._exit(code)
     options = os.WNOHANG

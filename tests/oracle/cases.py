@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
-from tests.shared import DATA
 
 __all__ = ["Case", "cases_folder", "load_case"]
+
+SHIPPED = Path(__file__).parents[1] / "data" / "random_cases"
 
 # Operators whose tiles have the run-wide element size, which the files keep with the machine.
 _NEED_BPE = frozenset(
@@ -45,10 +46,8 @@ class Case:
 
 
 def cases_folder() -> Path:
-    """Folder of the case files: STEPSIM_CASES, else the shared data folder."""
-    if "STEPSIM_CASES" in os.environ:
-        return Path(os.environ["STEPSIM_CASES"])
-    return DATA / "random_cases"
+    """Folder of the case files: STEPSIM_CASES, else those that are shipped."""
+    return Path(os.environ.get("STEPSIM_CASES", SHIPPED))
 
 
 def load_case(path: Path) -> Case:

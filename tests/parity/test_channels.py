@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +17,7 @@ from stepsim.reproduce.points import Run
 from stepsim.reproduce.runs import make
 from tests.engine_backend import run_engine
 from tests.oracle.build import NetBuilder
+from tests.property_profile import THOROUGH
 from tests.shared import TRACES, needs_traces
 
 CHANNELS = (16, 20, 31, 32, 33, 34, 36, 48, 63, 64)
@@ -26,7 +26,7 @@ FEW = ("f8_step_16_16", "f8_step_32_32", "f9_mixtral_dyn", "f12_static_32", "f14
 PAGE = Path(__file__).parents[2] / "docs" / "machines.md"
 
 
-STEP = 1 if os.environ.get("STEPSIM_THOROUGH") == "1" else 3
+STEP = 1 if THOROUGH else 3
 """Of the other points, every third is run; thoroughly, all of them."""
 
 

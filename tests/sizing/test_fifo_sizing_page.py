@@ -7,7 +7,7 @@ import re
 import pytest
 
 from stepsim.sizing.baselines import BASELINES, baseline_table
-from tests.design.cases import cases_of, network_of
+from tests.design.cases import cases_of, needs_cases, network_of
 from tests.test_docs import DOCS, run_examples
 
 PAGE = "fifo-sizing-lp.md"
@@ -19,6 +19,7 @@ def test_the_page_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "".join(shown)
 
 
+@needs_cases("sizing")
 def test_the_table_is_that_of_the_cases() -> None:
     cases = cases_of("sizing")
     least = sum(case["expected"]["min_slots"]["total"] for case in cases)

@@ -17,7 +17,7 @@ from stepsim.sizing.linear_programs import (
     start_times,
 )
 from stepsim.sizing.network_search import Search
-from tests.design.cases import cases_of, each_case, network_of, ratio
+from tests.design.cases import cases_of, each_case, needs_cases, network_of, ratio
 
 TOLERANCE = 1e-6
 MOST_MEAN_SLOTS = 1.05
@@ -104,6 +104,7 @@ def test_streamtensor_cases_linear_programs(case: dict[str, Any]) -> None:
         } == expected["sized"][name]
 
 
+@needs_cases("sizing")
 def test_streamtensor_cases_planned_repaired_and_shrunk() -> None:
     cases = cases_of("sizing")
     ratios = []

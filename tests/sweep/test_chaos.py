@@ -1,6 +1,6 @@
 """A sweep that is never left in peace gives, in the end, what an undisturbed one gives.
 
-For ten minutes with STEPSIM_THOROUGH=1, else for half a minute; STEPSIM_CHAOS_SECONDS says how long
+For ten minutes with STEPSIM_DRAWS=new, else for half a minute; STEPSIM_CHAOS_SECONDS says how long
 else, and STEPSIM_CHAOS_SEED which draws. With STEPSIM_CHAOS_MOUNT=0 no disk is mounted that could
 be full: the sweep may write no long files instead, as where nobody may mount.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.property_profile import THOROUGH
 from tests.sweep.support import sweep_command, tiny
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed")
@@ -45,9 +46,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.chaos
 @pytest.mark.usefixtures("signals_by_default")
 def test_a_sweep_in_chaos_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    thorough = os.environ.get("STEPSIM_THOROUGH") == "1"
-    seconds = float(os.environ.get("STEPSIM_CHAOS_SECONDS", 600 if thorough else 30))
-    seed = int(os.environ.get("STEPSIM_CHAOS_SEED", random.getrandbits(32) if thorough else 1))
+    seconds = float(os.environ.get("STEPSIM_CHAOS_SECONDS", 600 if THOROUGH else 30))
+    seed = int(os.environ.get("STEPSIM_CHAOS_SEED", random.getrandbits(32) if THOROUGH else 1))
     subprocess.run(sweep_command(SPEC, tmp_path / "undisturbed"), check=True)
     expected = contents(tmp_path / "undisturbed")
     assert len(expected) == 3 + 2 * 4

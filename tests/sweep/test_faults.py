@@ -25,6 +25,7 @@ from stepsim.sweep.planning.plan import Chunk, Plan
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 from stepsim.sweep.storage import digests, disk, lines, manifest, parquet, store
 from tests.faults import Faults, MemoryFaults
+from tests.property_profile import THOROUGH
 from tests.sweep.support import ROOT, rows_of, sweep_command, tiny
 
 SPEC = tiny(grid={"tile": [2, "dynamic"]}, chunk=3, units=True)
@@ -33,7 +34,7 @@ SPEC = tiny(grid={"tile": [2, "dynamic"]}, chunk=3, units=True)
 STEP = 11
 """Of the places, `make test` takes every eleventh: a prime, because the calls come in threes."""
 
-MANY = 1 if os.environ.get("STEPSIM_THOROUGH") == "1" else 5
+MANY = 1 if THOROUGH else 5
 """Of the places, `make slow` takes every fifth; thoroughly, all of them."""
 
 TEMPORARY = re.compile(r"^(?:open|replace) \.(.+)\.[0-9a-f]{12}\.tmp$")

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared import NO_TRACES, TRACES
+from tests.shared import TRACES
 
 
 @pytest.fixture(scope="session")
-def traces() -> Path:
+def recorded_traces() -> Path:
     """The folder of recorded traces, which is not part of the repository."""
-    if not TRACES.is_dir():
-        pytest.skip(NO_TRACES)
     return TRACES

@@ -114,16 +114,16 @@ def test_lengths_beyond_32_bits(tmp_path):
     assert trace.generated_tokens.tolist() == [2**63 - 1]
 
 
-def test_the_recorded_azure_trace(traces: Path, tmp_path):
-    source = traces / "AzureLLMInferenceTrace_conv.csv"
+def test_the_recorded_azure_trace(recorded_traces: Path, tmp_path):
+    source = recorded_traces / "AzureLLMInferenceTrace_conv.csv"
     assert import_trace(source, tmp_path / "conv").rows == 19_366
     trace = read_requests(tmp_path / "conv")
     assert trace.arrival_seconds[1] == pytest.approx(4.314579, abs=1e-9)
     assert (trace.context_tokens.sum(), trace.generated_tokens.sum()) == (22_361_870, 4_088_665)
 
 
-def test_the_recorded_mooncake_trace(traces: Path, tmp_path):
-    source = traces / "mooncake_conversation_trace.jsonl"
+def test_the_recorded_mooncake_trace(recorded_traces: Path, tmp_path):
+    source = recorded_traces / "mooncake_conversation_trace.jsonl"
     assert import_trace(source, tmp_path / "m").rows == 12_031
     trace = read_requests(tmp_path / "m")
     with source.open() as file:

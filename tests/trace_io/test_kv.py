@@ -169,10 +169,12 @@ def test_bad_files(tmp_path):
     assert "exactly one named `lengths` or `data`" in message(tmp_path / "x.npz")
 
 
-def test_recorded_windows(traces):
+def test_recorded_windows(recorded_traces):
     """Each recorded window is a stretch of the recorded conversation trace, by its name."""
-    whole = read_kv_lengths(traces / "AzureLLMInferenceTrace_conv.csv", column="ContextTokens")
-    windows = sorted((traces / "azure_trace").rglob("*.npy"))
+    whole = read_kv_lengths(
+        recorded_traces / "AzureLLMInferenceTrace_conv.csv", column="ContextTokens"
+    )
+    windows = sorted((recorded_traces / "azure_trace").rglob("*.npy"))
     assert len(windows) == 51
     for path in windows:
         first, last = map(int, re.search(r"_(\d+)_(\d+)\.npy$", path.name).groups())
@@ -180,15 +182,15 @@ def test_recorded_windows(traces):
         np.testing.assert_array_equal(lengths, whole[first - 1 : last])
 
 
-def test_recorded_sums(traces):
+def test_recorded_sums(recorded_traces):
     rows = [
         [field.strip() for field in line.strip("|").split("|")]
-        for line in (traces / "README.md").read_text().splitlines()
+        for line in (recorded_traces / "README.md").read_text().splitlines()
         if line.startswith("| azure_trace/")
     ]
     assert len(rows) == 51
     for name, _, low, high, _, _, total, tiles, _ in rows:
-        lengths = read_kv_lengths(traces / name)
+        lengths = read_kv_lengths(recorded_traces / name)
         assert [lengths.min(), lengths.max(), lengths.sum()] == [int(low), int(high), int(total)]
         assert (-(-(lengths + 1) // 32)).sum() == int(tiles)
 

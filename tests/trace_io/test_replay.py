@@ -62,8 +62,8 @@ def test_by_hand():
     assert [round(step.seconds, 2) for step in late] == [0, 0.06, 0.12, 0.18]
 
 
-def test_the_azure_trace_balances(traces: Path):
-    trace = load_requests(traces / "AzureLLMInferenceTrace_conv.csv").window(1, 2000)
+def test_the_azure_trace_balances(recorded_traces: Path):
+    trace = load_requests(recorded_traces / "AzureLLMInferenceTrace_conv.csv").window(1, 2000)
     tokens = growth = 0
     for step in replay(trace, 64, step_seconds=0.03):
         assert 1 <= len(step.requests) <= 64

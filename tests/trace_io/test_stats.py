@@ -76,10 +76,10 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_recorded_traces(traces, name):
+def test_recorded_traces(recorded_traces, name):
     published = PUBLISHED[name]
     tokens, k = published.shape
-    table = read_routing(traces / name, experts=published.experts, k=k, tokens=tokens)
+    table = read_routing(recorded_traces / name, experts=published.experts, k=k, tokens=tokens)
     stats = routing_statistics(table, published.experts)
     assert (stats.idle, stats.max) == (published.idle, published.max)
     assert f"{stats.std:.3f}" == published.std
@@ -87,7 +87,7 @@ def test_recorded_traces(traces, name):
     assert stats.mean == tokens * k / published.experts
     assert stats.imbalance == published.max / stats.mean
 
-    readme = (traces / "README.md").read_text()
+    readme = (recorded_traces / "README.md").read_text()
     section = readme.split(f"### {name}\n")[1].split("\n#")[0]
     loads = re.search(r"^`([0-9 ]+)`$", section, re.MULTILINE).group(1)
     assert stats.counts.tolist() == [int(load) for load in loads.split()]

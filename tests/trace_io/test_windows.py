@@ -38,16 +38,16 @@ MISNAMED = {
 
 
 @pytest.fixture(scope="module")
-def conv(traces: Path) -> np.ndarray:
-    return load_requests(traces / "AzureLLMInferenceTrace_conv.csv").context_tokens
+def conv(recorded_traces: Path) -> np.ndarray:
+    return load_requests(recorded_traces / "AzureLLMInferenceTrace_conv.csv").context_tokens
 
 
-def published(traces: Path) -> list[Path]:
-    return sorted((traces / "azure_trace").rglob("*.npy"))
+def published(recorded_traces: Path) -> list[Path]:
+    return sorted((recorded_traces / "azure_trace").rglob("*.npy"))
 
 
-def test_all_published_windows_are_found(traces: Path, conv: np.ndarray):
-    files = published(traces)
+def test_all_published_windows_are_found(recorded_traces: Path, conv: np.ndarray):
+    files = published(recorded_traces)
     assert len(files) == 51
     for path in files:
         deviation, first, last = (int(part) for part in re.findall(r"\d+", path.stem))
@@ -65,8 +65,10 @@ def test_all_published_windows_are_found(traces: Path, conv: np.ndarray):
 
 
 @pytest.mark.parametrize("size", USED)
-def test_published_windows_by_their_first_request(traces: Path, conv: np.ndarray, size: int):
-    for path in published(traces):
+def test_published_windows_by_their_first_request(
+    recorded_traces: Path, conv: np.ndarray, size: int
+):
+    for path in published(recorded_traces):
         first, last = (int(part) for part in path.stem.split("_")[2:])
         if path.parent.name != f"b{size}":
             continue

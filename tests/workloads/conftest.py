@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.shared import NO_TRACES, TRACES
+from tests.shared import TRACES
 
 FILES = {
     ("mixtral-8x7b", 64): "mixtral_b64/008_010.npz",
@@ -18,10 +18,8 @@ FILES = {
 
 
 @pytest.fixture(scope="session")
-def routing_trace() -> Callable[[str, int], np.ndarray]:
+def recorded_routing() -> Callable[[str, int], np.ndarray]:
     """Index array ``[batch, K]`` of a recorded routing."""
-    if not TRACES.is_dir():
-        pytest.skip(NO_TRACES)
     folder = TRACES / "expert_routing"
 
     def read(model: str, batch: int) -> np.ndarray:

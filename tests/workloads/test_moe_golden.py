@@ -110,8 +110,8 @@ TRACES = [
 
 
 @pytest.mark.parametrize(("model", "batch", "tile", "traffic"), TRACES)
-def test_traffic_on_the_recorded_routings(routing_trace, model, batch, tile, traffic):
-    data = Data.of(routing=routing_trace(model, batch))
+def test_traffic_on_the_recorded_routings(recorded_routing, model, batch, tile, traffic):
+    data = Data.of(routing=recorded_routing(model, batch))
     assert published(model, batch, tile).published(data).offchip_bytes == traffic
 
 

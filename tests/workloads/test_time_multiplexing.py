@@ -27,8 +27,8 @@ def published(tile, regions, data=None) -> Built:
         (16, 32_460_802, 214_016), (8, 24_662_018, 173_056), (4, 20_205_570, 152_576),
     ],
 )  # fmt: skip
-def test_published_bytes_and_compute(routing_trace, regions, memory, compute):
-    data = Data.of(routing=routing_trace(QWEN, 64))
+def test_published_bytes_and_compute(recorded_routing, regions, memory, compute):
+    data = Data.of(routing=recorded_routing(QWEN, 64))
     got = published(32, regions, data).published(data)
     assert (got.offchip_bytes, got.onchip_bytes) == (576_455_680, memory)
     assert got.allocated_flops_per_cycle == compute
@@ -42,8 +42,8 @@ def test_all_experts_counted(regions):
     assert everything == e * 4 * t * d + regions * (6 * d * f + 8 * t * d) + 10 * d + 2
 
 
-def test_dynamic_tiles_have_the_same_compute(routing_trace):
-    data = Data.of(routing=routing_trace(QWEN, 64))
+def test_dynamic_tiles_have_the_same_compute(recorded_routing):
+    data = Data.of(routing=recorded_routing(QWEN, 64))
     shared, alone = (published("dynamic", regions, data).published(data) for regions in (32, 128))
     assert shared.allocated_flops_per_cycle == 295_936
     assert shared.offchip_bytes == 567_018_496

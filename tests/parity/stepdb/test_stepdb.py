@@ -22,11 +22,10 @@ from tests.parity.stepdb.points import (
     routing_of,
 )
 from tests.parity.stepdb.router import Normals
-
-ABSENT = f"no shared data: {TABLE} is missing; set STEPSIM_SHARED, or STEPSIM_STEPDB to a table"
+from tests.shared import recorded
 
 # A table that was named must be there.
-needs_points = pytest.mark.skipif(TABLE == SHARED_TABLE and not TABLE.is_file(), reason=ABSENT)
+needs_points = recorded(TABLE if TABLE == SHARED_TABLE else TABLE.parent)
 
 
 @cache
@@ -75,7 +74,7 @@ def test_stepdb_points(capsys: pytest.CaptureFixture[str]) -> None:
     assert not problems(found, list(routed.values()))
 
 
-@pytest.mark.skipif(not SHARED_TABLE.is_file(), reason=ABSENT)
+@recorded(SHARED_TABLE)
 def test_page_is_that_of_the_present_model() -> None:
     """Else write it again: ``python -m tests.parity.stepdb ../shared/data/stepdb/points.csv``."""
     assert PAGE.read_text(encoding="utf-8") == page_of(compared(SHARED_TABLE))
