@@ -14,6 +14,8 @@ import yaml
 
 from stepsim.kernels.build.cache_key import cache_directory
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 TEST, *_ = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

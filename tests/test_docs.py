@@ -176,6 +176,7 @@ def test_figure_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["ours"][0] > 1
 
 
+@pytest.mark.slow
 def test_workloads_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -262,9 +262,18 @@ BOMBS = {
     "wide aliases": "- &a [" + "1," * 9_000 + "]\n- [*a, *a, *a]",
 }
 
+SLOWEST = ("many anchors", "many lists", "many values", "one text of many lines")
+"""Seconds each; the first two of all, which would never end, are what matters most."""
+
 
 @pytest.mark.timeout(20)  # Read to their end, the first two take hours; bench/ has the seconds.
-@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, id=name, marks=pytest.mark.slow if name in SLOWEST else ())
+        for name, text in BOMBS.items()
+    ],
+)
 def test_bombs_end(text: str) -> None:
     with pytest.raises(MachineError, match=f"{TOO_MANY}|unexpected end of stream"):
         parse_yaml(text, "file", MachineError)

@@ -63,6 +63,7 @@ def test_the_workload_runs_with_the_function(site: Path) -> None:
     assert "gemm" in stepsim(site, "run", "--help")
 
 
+@pytest.mark.slow
 def test_the_memory_model_is_chosen_by_a_machine(site: Path) -> None:
     def cycles(*options: str) -> int:
         return int(json.loads(stepsim(site, "run", "gemm", "--json", *options))["cycles"])
@@ -79,6 +80,7 @@ def test_the_trace_format_is_recognized(site: Path, tmp_path: Path) -> None:
     assert (found["layers"], found["rows"], found["experts"], found["k"]) == (2, 4, 64, 2)
 
 
+@pytest.mark.slow
 def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path) -> None:
     code = "from stepsim.kernels.build.cache_key import cache_directory; print(cache_directory())"
 
@@ -92,6 +94,7 @@ def test_the_sources_of_the_plugin_are_part_of_the_key_of_the_engine(site: Path)
     assert key(str(site)) != key("")
 
 
+@pytest.mark.slow
 def test_sweeps_depend_on_the_plugins_of_the_engine(site: Path) -> None:
     code = "from stepsim.sweep.planning.plan import versions; print(*versions(), sep=chr(10))"
     done = subprocess.run(
@@ -103,6 +106,7 @@ def test_sweeps_depend_on_the_plugins_of_the_engine(site: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_plugin_that_cannot_be_imported_is_named_and_the_rest_works(
     site: Path, tmp_path: Path
 ) -> None:

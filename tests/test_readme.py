@@ -36,6 +36,7 @@ def test_python_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert result.startswith("Result('linear': ok, ")
 
 
+@pytest.mark.slow
 def test_commands(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "linear.py").write_text(blocks("python")[0])

@@ -195,7 +195,6 @@ def test_the_index_names_every_page() -> None:
     index = reference.index_page()
     for subject in SUBJECTS.values():
         assert f"   {subject.page}\n" in index
-        assert "\n".join(reference.page_of(subject).splitlines()[:2]).startswith("st.")
     order = [
         "Off-chip memory operators", "On-chip memory operators", "Routing and merging operators",
         "Higher-order operators", "Shape operators", "Sources and sinks",
@@ -204,10 +203,14 @@ def test_the_index_names_every_page() -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.slow
 def test_pages_are_written_once_and_old_ones_go(tmp_path: Path) -> None:
     folder = tmp_path / "reference"
     reference.write_pages(folder)
     first = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    for subject in SUBJECTS.values():
+        page = (folder / f"{subject.page}.rst").read_text(encoding="utf-8")
+        assert page.startswith("st.")
     (folder / "gone.rst").write_text("an operator that is no more")
     reference.write_pages(folder)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == first

@@ -96,6 +96,7 @@ def test_only_the_selected_measures_are_compared(baseline, capsys) -> None:
     assert "b: in the baseline, but not measured" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_child_measures_what_is_selected() -> None:
     command = [sys.executable, "-m", "bench.check", "--part", "time", "image: chain of 300 units"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -198,6 +199,7 @@ def test_only_a_baseline_that_is_not_comparable_lets_checks_pass(
     assert ("build/tests.xml build/slow.xml" in done.stdout) == (ends == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_count(), reason="valgrind is not here to count instructions")
 def test_blocks_are_counted_one_by_one(tmp_path) -> None:
     script = tmp_path / "loops.py"

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import stepsim as st
+from stepsim.cli.main import main
 from tests.cli.conftest import Cli
 
 SMALL = ("gpt2-medium", "--hidden", "64", "--inner", "128", "--heads", "4", "--kv-heads", "4",
          "--head-dim", "16")  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled") / "plan"
+    with pytest.raises(SystemExit) as ended:
+        main(["compile", *SMALL, "--out", str(folder)])
+    assert ended.value.code in (0, None)
+    return folder
+
+
 @pytest.fixture
-def folder(cli: Cli, tmp_path: Path) -> Path:
-    outcome = cli("compile", *SMALL, "--out", str(tmp_path / "plan"))
-    assert outcome.code == 0, outcome.err
+def folder(compiled: Path, tmp_path: Path) -> Path:
+    """A folder of one's own, as some tests change it."""
+    shutil.copytree(compiled, tmp_path / "plan")
     return tmp_path / "plan"
 
 
@@ -147,6 +158,7 @@ EXPERTS = ("qwen3-30b-a3b", "--tokens", "8", "--hidden", "16", "--inner", "8", "
            "--unroll", "1024")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: Path) -> None:
     trace, other = str(tmp_path / "routing.parquet"), str(tmp_path / "other.parquet")
     synth = ("trace", "synth", "--experts", "4", "--k", "2", "--tokens", "16")

@@ -11,6 +11,8 @@ import pytest
 from stepsim.sweep import read_designs
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "compile-dse.md"
 
 

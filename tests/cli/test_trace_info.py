@@ -293,6 +293,7 @@ def test_many_tables_are_shown_by_layer(cli: Cli, tmp_path: Path) -> None:
     assert [table["step"] for table in found["tables"]] == [4000]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_rows_not_by_bytes(tmp_path: Path) -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("peak memory is read in /proc")

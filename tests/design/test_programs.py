@@ -32,6 +32,7 @@ from tests.design.compiled import drawn_schedule, evaluated, simulated, worst
 from tests.design.operators.test_models import PHASES, SMALL, drawn
 from tests.design.random_graphs import drawn_graphs
 from tests.property_profile import profile
+from tests.samples import sampled
 
 UNLIMITED = 1 << 40
 
@@ -199,6 +200,7 @@ def test_parts_of_a_tensor_go_where_they_are_read() -> None:
         assert worst(graph, evaluated(made, values), graph.evaluate(values)) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_block_of_full_size(phase: Any) -> None:
     graph = block("gpt2-medium", phase)
@@ -243,7 +245,7 @@ def test_no_cycle_is_lost_by_folded_buffers() -> None:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize("model", sampled(SMALL, "gemma-3-1b"))
 def test_one_buffer_everywhere_keeps_values(model: str, phase: Any) -> None:
     given = block(model, phase, **SMALL[model])
     graph = fuse_elementwise(fold_unit_dims(given))

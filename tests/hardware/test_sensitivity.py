@@ -8,6 +8,7 @@ import pytest
 
 import stepsim as st
 from stepsim.reproduce.published import table_rows
+from tests.samples import sampled
 
 _CHANGES = {
     "pointer 1": ({"memory.pointer": 1}, 2.8, 9.0),
@@ -32,10 +33,7 @@ _QUICK = ("data one cycle later", "queues of 32")
 """Left in the suite that runs at every change."""
 
 
-@pytest.mark.parametrize(
-    "change",
-    [pytest.param(name, marks=() if name in _QUICK else pytest.mark.slow) for name in _CHANGES],
-)
+@pytest.mark.parametrize("change", sampled(_CHANGES, *_QUICK))
 def test_errors_are_those_of_the_exact_model(change: str) -> None:
     values, mean, worst = _CHANGES[change]
     machine = st.hardware.load_machine("hdl", values)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.kernels.recorded_traffic import RUNS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

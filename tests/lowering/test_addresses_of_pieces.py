@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -54,11 +56,19 @@ def scattered() -> None:
     st.random_store(st.metadata([5, 0, 3, 7]), x, table, label="access").consume()
 
 
-@pytest.mark.parametrize("build", [stored, loaded, scattered])
-def test_pieces_lie_where_their_tile_lies(build):
+def programs(build: Callable[[], None]) -> tuple[st.Program, st.Program]:
+    """A program of whole tiles, and the same one of pieces."""
     with st.Program("pieces", compute_bw=64) as program:
         build()
-    small = program.downtile()
+    return program, program.downtile()
+
+
+each_access = pytest.mark.parametrize("build", [stored, loaded, scattered])
+
+
+@each_access
+def test_pieces_lie_where_their_tile_lies(build):
+    program, small = programs(build)
     whole = list(range(16)) if build is stored else [5, 0, 3, 7]
     pieces = [6 * i + piece for i in whole for piece in range(6)]
     before = runs_of(program, "access", whole)
@@ -66,5 +76,11 @@ def test_pieces_lie_where_their_tile_lies(build):
     assert joined(after, 6) == before
     # A piece of 16 x 16 scalars has 16 runs, of two requests each.
     assert {len(one) for one in after} == {32}
+
+
+@pytest.mark.slow  # compiles the engine of the DRAM
+@each_access
+def test_pieces_move_the_bytes_of_their_tile(build):
+    program, small = programs(build)
     result = simulate(small, MACHINE)
     assert (result.status, result.bus_bytes) == ("ok", simulate(program, MACHINE).bus_bytes)

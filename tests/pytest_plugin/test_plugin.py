@@ -27,6 +27,7 @@ MANY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", ["load", "loadgroup"])
 def test_workers_lose_no_baseline(project: Project, distribution: str) -> None:
     project.write("pytestmark = pytest.mark.xdist_group('one')\n" + MANY)
@@ -43,6 +44,7 @@ def test_workers_lose_no_baseline(project: Project, distribution: str) -> None:
     done.assert_outcomes(failed=1, passed=23)
 
 
+@pytest.mark.slow
 def test_a_benchmark_repeats_a_check(project: Project) -> None:
     project.write(
         "def test_speed(benchmark, cycles):\n"
@@ -70,6 +72,7 @@ def test_unused_it_imports_nothing(project: Project) -> None:
     project.run_process().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_an_installed_package_offers_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point of pyproject.toml is found without naming the plugin."""
     about = tmp_path / "packages" / "stepsim_of_a_user-1.0.dist-info"

@@ -72,6 +72,7 @@ def test_report_shows_figures_and_headlines(synthetic: Path) -> None:
     assert "synthetic traces, nothing to compare with" in text
 
 
+@pytest.mark.slow
 def test_number_of_processes_changes_nothing(synthetic: Path, tmp_path: Path) -> None:
     result = reproduce(["15", "13"], tmp_path, jobs=2)
     assert result.jobs == 2

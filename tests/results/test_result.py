@@ -36,6 +36,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_results_do_not_hold_the_memory_of_their_run(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[Any] = []
     working = driver.working

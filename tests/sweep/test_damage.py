@@ -30,6 +30,7 @@ from stepsim.sweep import (
     run_sweep,
 )
 from stepsim.sweep.storage.digests import digest_of
+from tests.samples import sampled
 from tests.sweep.support import (
     assert_as_undisturbed,
     disturb_after,
@@ -120,6 +121,7 @@ def flip_number(path: Path, column: str) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["cycles", None])
 def test_a_flipped_bit_of_a_complete_design_point_ends_a_resumed_sweep(
     tmp_path: Path, column: str | None
@@ -201,6 +203,7 @@ def check_flipped_bits(half: Path, place: Path, draws: int, seed: int) -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_flipped_bits_give_no_wrong_number(half: Path, tmp_path: Path) -> None:
     check_flipped_bits(half, tmp_path, 12, seed=1)
 
@@ -257,7 +260,7 @@ def test_an_edited_row_is_named(half: Path, tmp_path: Path) -> None:
     assert rows_of(folder) == before
 
 
-@pytest.mark.parametrize("with_digest", [False, True])
+@pytest.mark.parametrize("with_digest", sampled([False, True], True))
 def test_a_chunk_of_another_sweep_is_named(half: Path, tmp_path: Path, with_digest: bool) -> None:
     other, folder = tmp_path / "other", tmp_path / "out"
     run_sweep(tiny(grid={"tile": [4, 8]}), other)
@@ -312,7 +315,7 @@ def unreadable(path: Path, number: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("number", sampled([errno.EIO, errno.EMFILE], errno.EIO))
 @pytest.mark.parametrize(
     "name",
     ["parts/0001-00000.runs.parquet", "parts/0001-00000.failures.parquet", "runs", "failures"],

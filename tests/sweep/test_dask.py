@@ -120,6 +120,7 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path
     assert rows_of(folder) == rows_of(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_named_and_what_was_finished_is_kept(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_lost_scheduler_is_named_and_what_was_finished_is_kept(
     assert run_sweep(tiny(), tmp_path / "dask", resume=True).computed == 24 - done[-1] > 0
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_workers_is_not_waited_for_forever(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +167,7 @@ run_sweep(json.loads(sys.argv[1]), sys.argv[2], backend="dask")
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

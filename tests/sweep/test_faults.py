@@ -26,13 +26,14 @@ from stepsim.sweep.running.work import ChunkRows, execute_chunk
 from stepsim.sweep.storage import digests, disk, lines, manifest, parquet, store
 from tests.faults import Faults, MemoryFaults
 from tests.property_profile import THOROUGH
+from tests.samples import sampled
 from tests.sweep.support import ROOT, rows_of, sweep_command, tiny
 
 SPEC = tiny(grid={"tile": [2, "dynamic"]}, chunk=3, units=True)
 """Two design points of two chunks, with all tables."""
 
-STEP = 11
-"""Of the places, `make test` takes every eleventh: a prime, because the calls come in threes."""
+STEP = 37
+"""Of the places, `make test` takes every 37th: a prime, because the calls come in threes."""
 
 MANY = 1 if THOROUGH else 5
 """Of the places, `make slow` takes every fifth; thoroughly, all of them."""
@@ -213,7 +214,7 @@ def test_names_are_on_the_disk_before_what_they_are_joined_of_goes(
     assert len(removed) == 4 * 3
 
 
-@pytest.mark.parametrize("size", [0, 100, 3000, 5000])
+@pytest.mark.parametrize("size", sampled([0, 100, 3000, 5000], 3000))
 def test_a_disk_that_takes_no_more(sweep: Sweep, tmp_path: Path, size: int) -> None:
     # The system refuses the write itself, so that what is buffered counts, too.
     folder = tmp_path / "out"

@@ -118,6 +118,7 @@ def test_workers_import_the_file(done: Path, folder: Path) -> None:
     assert rows_of(folder / "two") == rows_of(done)
 
 
+@pytest.mark.slow
 def test_dask_workers_import_the_file(done: Path, folder: Path) -> None:
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     from tests.sweep.dask_cluster import DaskCluster
@@ -182,6 +183,7 @@ def test_points_that_raise_are_refused_with_their_traceback(folder: Path) -> Non
     assert plan_sweep(written(folder, **spec, grid={"tile": [16, 64]})).runs == 2
 
 
+@pytest.mark.slow
 def test_points_of_large_sweeps_that_raise_are_failures(folder: Path) -> None:
     tiles = [1, 2, 4, 8, 16, 32, 64]
     channels = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]

@@ -308,6 +308,7 @@ def answers(address: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_a_wrong_address_is_named(tmp_path: Path, address: str) -> None:
     command = sweep_command(tiny(), tmp_path / "ray", "--backend", "ray", "--address", address)

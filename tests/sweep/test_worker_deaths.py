@@ -27,6 +27,7 @@ from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend, local, patience
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
+from tests.samples import sampled
 from tests.sweep.support import (
     MANY,
     assert_as_undisturbed,
@@ -42,7 +43,7 @@ from tests.sweep.support import (
 )
 
 
-@pytest.mark.parametrize("work", [die_once, die_while_sending_once])
+@pytest.mark.parametrize("work", sampled([die_once, die_while_sending_once], die_once))
 def test_a_worker_that_dies_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Chunk], ChunkRows]
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_worker_that_dies_costs_nothing(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 def test_rows_that_are_lost_on_their_way_are_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_rows_that_are_lost_on_their_way_are_computed_again(
     assert_as_undisturbed(folder)
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     backend = LocalBackend(2, die_of_one_chunk)
@@ -135,18 +138,18 @@ ENDLESS = tiny(
 """2,000 runs, each a chunk of its own: more than are done before a signal arrives."""
 
 
-# As it usually is sent, and, marked as slow, the other way.
+# One as it usually is sent, and, marked as slow, the others and the other way.
 @pytest.mark.usefixtures("signals_by_default")
 @pytest.mark.parametrize(
     ("number", "how", "to_all", "then"),
     [
-        (signal.SIGINT, "interrupted", True, signal.SIGINT),
+        pytest.param(signal.SIGINT, "interrupted", True, signal.SIGINT, marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, "interrupted", False, None, marks=pytest.mark.slow),
         (signal.SIGTERM, "ended by SIGTERM", False, signal.SIGINT),
         pytest.param(
             signal.SIGTERM, "ended by SIGTERM", True, signal.SIGHUP, marks=pytest.mark.slow
         ),
-        (signal.SIGHUP, "ended by SIGHUP", True, None),
+        pytest.param(signal.SIGHUP, "ended by SIGHUP", True, None, marks=pytest.mark.slow),
         pytest.param(
             signal.SIGHUP, "ended by SIGHUP", False, signal.SIGTERM, marks=pytest.mark.slow
         ),
@@ -231,6 +234,7 @@ def test_workers_that_cannot_start_are_no_bad_input(
     assert last.startswith("error: local: a worker process died 4 times before it began to work")
 
 
+@pytest.mark.slow
 def test_workers_lost_at_their_start_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,11 +253,17 @@ NO_MEMORY = OSError(errno.ENOMEM, "Cannot allocate memory")
 @pytest.mark.parametrize(
     ("modules", "reason", "left"),
     [
-        ([BAD, GOOD, GOOD, BAD], "a worker process died 4 times before it began to work", 2),
+        pytest.param(
+            [BAD, GOOD, GOOD, BAD], "a worker process died 4 times before it began to work", 2,
+            marks=pytest.mark.slow,
+        ),
         ([GOOD, NO_MEMORY], "a worker process cannot be started (Cannot allocate memory)", 1),
-        ([GOOD, BAD, GOOD, NO_MEMORY], "a worker process cannot be started (Cannot", 2),
+        pytest.param(
+            [GOOD, BAD, GOOD, NO_MEMORY], "a worker process cannot be started (Cannot", 2,
+            marks=pytest.mark.slow,
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_worker_that_never_starts_is_done_without(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

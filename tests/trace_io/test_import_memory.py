@@ -101,6 +101,7 @@ def write_megatron(path: Path, tokens: int) -> int:
     return tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "short", "allowed_mb"),
     [

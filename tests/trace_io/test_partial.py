@@ -135,6 +135,7 @@ print(peak() - before, *table.experts[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")
 @pytest.mark.parametrize(
     ("name", "most_mb"),

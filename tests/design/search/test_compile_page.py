@@ -6,6 +6,8 @@ import pytest
 
 from tests.pages import run_page
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_page_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.chdir(str(tmp_path))

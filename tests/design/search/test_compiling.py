@@ -168,6 +168,7 @@ def test_baselines_stand_in_one_table() -> None:
     assert ours.bytes < rows["peak"].bytes < rows["all T"].bytes
 
 
+@pytest.mark.slow
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan
     made = st.request(prefill, decode, 32, overhead_ms=1.5)

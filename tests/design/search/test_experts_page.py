@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.pages import run_page
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_shows_what_is_printed() -> None:

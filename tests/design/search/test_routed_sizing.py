@@ -53,7 +53,7 @@ def program(
 @pytest.mark.parametrize(
     ("rows", "experts", "k", "most", "tile", "traces"),
     [
-        (32, 4, 1, 32, 4, 60),
+        pytest.param(32, 4, 1, 32, 4, 60, marks=pytest.mark.slow),
         pytest.param(64, 4, 2, 64, 4, 24, marks=pytest.mark.slow),
         pytest.param(48, 8, 2, 24, 8, 24, marks=pytest.mark.slow),
         (12, 3, 3, 12, 4, 24),
@@ -99,6 +99,7 @@ def test_depths_for_one_routing_deadlock_others_which_the_guard_excludes() -> No
     assert held.run({table: seen[0]}).status == "ok"
 
 
+@pytest.mark.slow
 def test_traces_alone_do_not_replace_what_is_held() -> None:
     """Where the router takes all rows first, rows of experts wait for their weights."""
     group = program(64, 4, 1, 64, 2, "reductions_outermost")
@@ -190,6 +191,7 @@ def test_compile_says_where_experts_are_compiled() -> None:
         compile(layer(), "u55c")
 
 
+@pytest.mark.slow
 def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     sizes: dict[str, Any] = {"tokens": 8, "hidden": 32, "inner": 16, "heads": 4, "kv_heads": 2,
                              "head_dim": 8, "experts": 4, "active": 2}  # fmt: skip

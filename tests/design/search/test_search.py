@@ -75,6 +75,7 @@ def test_what_cannot_be_compiled_comes_back_with_its_reason(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_ended(tmp_path: Path) -> None:
     grid = {"tile": [8, 16, 32], "unroll": [64, 512], "budget": [0, 10_000]}
     tune(spec(grid, trials=4), tmp_path / "parts")

@@ -16,6 +16,8 @@ from tests.report.html.browser import find_browser, opened
 from tests.report.html.conftest import Command, small_search
 from tests.report.html.hostile import NAMES, write_hostile_run
 
+pytestmark = pytest.mark.slow
+
 NEIGHBORS = "matmul_up", "up"
 """The second sends to the first."""
 

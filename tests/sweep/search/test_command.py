@@ -39,6 +39,7 @@ def test_a_front_shows_whole_numbers_and_designs_with_equal_costs_once(
     assert len(told.strip().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_a_search_as_typed_is_that_of_python(tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
     ended = cli("tune", written(tmp_path), "--out", out)

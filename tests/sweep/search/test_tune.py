@@ -38,6 +38,7 @@ def space(**changes: Any) -> dict[str, Any]:
     return tiny(**{"traces": traces, "parameters": {}, "grid": GRID, "search": search} | changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe", "random", "grid"])
 def test_a_search_of_the_whole_space_finds_the_front_of_the_sweep(
     tmp_path: Path, sampler: str
@@ -56,6 +57,7 @@ def test_a_search_of_the_whole_space_finds_the_front_of_the_sweep(
     assert len(again) == again.designs == 45
 
 
+@pytest.mark.slow
 def test_no_design_is_tried_twice_and_all_depend_on_the_seed(tmp_path: Path) -> None:
     first = tune(space(), tmp_path / "a")
     texts = [repr(trial.design) for trial in first.trials]
@@ -79,6 +81,7 @@ def test_a_search_goes_on_where_it_was_and_beyond(tmp_path: Path) -> None:
         tune(space(traces=traces), tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_a_killed_search_loses_and_repeats_no_trial(tmp_path: Path) -> None:
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"
     spec.write_text(yaml.safe_dump(space(search={"trials": 40}, chunk=1), sort_keys=False))

@@ -1,0 +1,20 @@
+"""Sweeps over everything: `make test` takes a few values, `make slow` the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+__all__ = ["sampled"]
+
+
+def sampled(values: Iterable[Any], *few: Any) -> list[Any]:
+    """Values for ``parametrize``; all but the few are slow."""
+    listed = list(values)
+    unknown = [value for value in few if value not in listed]
+    assert not unknown, f"not among the values: {unknown}"
+    return [
+        value if value in few else pytest.param(value, marks=pytest.mark.slow) for value in listed
+    ]
