@@ -16,13 +16,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Bytecode is kept, as that of an installed package is: without it every process starts later.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test slow test-torch thorough mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
+.PHONY: help demo test test-recorded slow test-torch thorough mutants lint warm bench bench-check bench-baseline bench-peers bench-page docs \
 	wheel setup clean distclean
 
 help:
 	@echo 'make demo    simulate a Qwen3-30B-A3B MoE layer with several tilings, write $(OUT)/'
-	@echo 'make test    lint, type check, layer check and the tests'
-	@echo 'make slow    the tests that take their time: clusters, random kills, compilation'
+	@echo 'make test    lint, type check, layer check and the tests, in five minutes on two cores'
+	@echo 'make test-recorded  replays the shared data: STEPSIM_SHARED, or ../shared'
+	@echo 'make slow    the tests that take their time, and all draws of property tests'
 	@echo 'make test-torch  installs PyTorch for processors and ONNX, and runs the tests that need them'
 	@echo 'make thorough  thousands of new draws of property tests and fuzzers, sweeps in chaos'
 	@echo 'make mutants  which changes of the code no test notices: ROOM=units, memory, ops or metrics'
@@ -39,25 +40,37 @@ help:
 demo: $(STAMP)
 	$(BIN)/stepsim demo --out $(OUT)
 
-# The kernels run once as plain Python, where an index out of range is an error. All tests come
-# last, so that their summary ends the output.
+# The tests come last, so that their summary ends the output. Those of one file share a process, and
+# with it what is made once for them.
+test: export STEPSIM_SHARED := /nonexistent
 test: $(STAMP)
 	@mkdir -p build
 	@# One of the two cores compiles meanwhile: once, not once in each of the processes that follow.
 	$(MAKE) -j 2 --output-sync=target lint warm
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
-	$(PYTEST) -q -n 2 -m 'not slow and not torch' --junitxml=build/tests.xml
+	$(PYTEST) -q -n 2 --dist loadfile -m 'not slow and not recorded and not torch' \
+		--junitxml=build/tests.xml
 
-# Clusters, random kills and repeated compilation.
+# All that replays the data of others, slow or not.
+test-recorded: $(STAMP)
+	@mkdir -p build
+	$(BIN)/stepsim warmup
+	$(PYTEST) -q -n 2 --dist loadfile -m 'recorded and not torch' --junitxml=build/recorded.xml
+
+# Clusters, random kills, repeated compilation, browsers, and property tests with all their draws.
+# The kernels run once as plain Python, where an index out of range is an error.
+slow: export STEPSIM_SHARED := /nonexistent
+slow: export STEPSIM_DRAWS := all
 slow: $(STAMP)
 	@mkdir -p build
 	$(BIN)/stepsim warmup
-	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m 'slow and not torch' --junitxml=build/slow.xml
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -q --no-header -r fE tests/kernels/test_cases.py
+	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder \
+		-m '(slow or hypothesis) and not recorded and not torch' --junitxml=build/slow.xml
 
 # Of no other target, as they are large. Where the index cannot be reached, pip goes on with PyPI.
 test-torch: $(TORCH_STAMP)
 	@mkdir -p build
-	$(PYTEST) -q -n 2 -m torch --junitxml=build/torch.xml tests/compiler
+	$(PYTEST) -q -n 2 -m torch --junitxml=build/torch.xml tests/design
 
 $(TORCH_STAMP): $(STAMP) requirements-torch.lock
 	$(BIN)/python -m pip install --quiet -c requirements.lock -r requirements-torch.lock --retries 1 \
@@ -66,12 +79,12 @@ $(TORCH_STAMP): $(STAMP) requirements-torch.lock
 
 thorough: $(STAMP)
 	$(BIN)/stepsim warmup
-	STEPSIM_THOROUGH=1 $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
+	STEPSIM_DRAWS=new $(PYTEST) -q -n auto -o timeout=0 -m 'hypothesis or fuzz or chaos'
 
 # Hours for a whole room: every change runs the tests of its room.
 mutants: $(STAMP)
 	@mkdir -p build
-	$(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
+	STEPSIM_DRAWS=all $(BIN)/python -m tests.mutation $(ROOM) --out build/mutants-$(ROOM).txt
 
 warm: $(STAMP)
 	$(BIN)/stepsim warmup

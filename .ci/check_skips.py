@@ -1,6 +1,7 @@
 """Fail when tests were skipped for want of the shared data, although it is there, or of a browser.
 
-Also when those of the browser, of the notebooks and of PyTorch are in none of the reports.
+Also when those of the browser, of the notebooks and of PyTorch are in none of the reports, and when
+a test looked for the shared data outside of the report of those that replay it.
 
 Usage: check_skips.py SHARED_FOLDER JUNIT_XML...
 """
@@ -37,6 +38,9 @@ _NEVER = {
 }
 """What the reason of a skip says where `.ci/run` has installed what is needed, and what that is."""
 
+_RECORDED = "recorded.xml"
+"""The report of `make test-recorded`, which alone may look for the shared data."""
+
 _NEEDED = (
     "tests.report.html.test_browser::",
     "tests.test_notebooks::test_a_notebook_runs[",
@@ -44,6 +48,10 @@ _NEEDED = (
     "tests.design.operators.test_onnx_import::",
 )
 """How the names of tests begin of which some must have run."""
+
+
+def _wants_shared(reason: str) -> bool:
+    return "shared" in reason.lower() or "STEPSIM_" in reason
 
 
 def main(shared: str, *reports: str) -> int:
@@ -61,11 +69,21 @@ def main(shared: str, *reports: str) -> int:
         if not any(name.startswith(start) for name in names):
             sys.stderr.write(f"no test {start}... ran, in {', '.join(reports)}\n")
             return 1
-    skipped = [
+    unmarked = [
         f"{test}: {reason}"
-        for test, reason in found
-        if "shared" in reason.lower() or "STEPSIM_" in reason
+        for report in reports
+        if Path(report).name != _RECORDED
+        for test, reason in skips(Path(report))
+        if _wants_shared(reason)
     ]
+    if unmarked:
+        listing = "\n  ".join(unmarked)
+        sys.stderr.write(
+            f"{len(unmarked)} tests look for the shared data and have no marker `recorded`, see "
+            f"tests/shared.py:\n  {listing}\n"
+        )
+        return 1
+    skipped = [f"{test}: {reason}" for test, reason in found if _wants_shared(reason)]
     if not (Path(shared) / "data").is_dir():
         sys.stdout.write(f"shared data not at {shared}: {len(skipped)} tests skipped for it\n")
         return 0

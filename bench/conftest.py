@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.conftest import pytest_itemcollected
 from tests.shared import NO_TRACES, TRACES
+
+__all__ = ["pytest_itemcollected", "routing"]
 
 
 @pytest.fixture(scope="session")

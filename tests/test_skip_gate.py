@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "check_skips.py"
+RUN = SCRIPT.with_name("run")
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="ran"/>
 <testcase classname="tests.report.html.test_browser" name="test_a_run[chromium]"/>
@@ -44,11 +47,38 @@ def gate() -> ModuleType:
 def test_only_a_needless_skip_fails(
     gate: ModuleType, tmp_path: Path, reason: str, data: bool, code: int
 ) -> None:
-    report = tmp_path / "tests.xml"
+    report = tmp_path / "recorded.xml"
     report.write_text(REPORT.format(reason=reason))
     if data:
         (tmp_path / "data").mkdir()
     assert gate.main(str(tmp_path), str(report)) == code
+
+
+def test_every_test_has_a_target_and_strangers_need_nothing() -> None:
+    """Whatever markers a test has, one of the targets that `.ci/run` makes runs it."""
+    text = (SCRIPT.parents[1] / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    targets = re.findall(r"^make (\S+)$|=\S+ make (\S+)$", RUN.read_text(), flags=re.MULTILINE)
+    chosen = {}
+    for name in filter(None, itertools.chain(*targets)):
+        (recipe,) = re.findall(rf"^{name}: \$.*?^$", text, flags=re.MULTILINE | re.DOTALL)
+        (quoted, word) = re.findall(r" -m (?:'(.*?)'|(torch))", recipe)[-1]
+        chosen[name] = quoted or word
+    assert set(chosen) == {"test", "test-recorded", "slow", "test-torch"}
+    markers = ("slow", "recorded", "torch", "hypothesis")
+    for has in itertools.product((False, True), repeat=len(markers)):
+        values = dict(zip(markers, has, strict=True))
+        runs = {name for name, expression in chosen.items() if eval(expression, {}, values)}
+        assert runs, values
+        assert ("test" in runs) == (not any(has[:3])), values
+
+
+def test_only_recorded_tests_look_for_the_shared_data(
+    gate: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "tests.xml"
+    report.write_text(REPORT.format(reason="no shared traces; set STEPSIM_SHARED"))
+    assert gate.main(str(tmp_path), str(report)) == 1
+    assert "1 tests look for the shared data and have no marker" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

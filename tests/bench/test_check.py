@@ -188,8 +188,9 @@ def test_only_a_baseline_that_is_not_comparable_lets_checks_pass(
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\n[ "$2" = bench.check ] && exit {code}\necho "$@"\n')
-    (tmp_path / "make").write_text("#!/bin/sh\n")
-    for made in (python, tmp_path / "make"):
+    for name in ("make", "chromium"):  # without a browser, one would be installed
+        (tmp_path / name).write_text("#!/bin/sh\n")
+    for made in (python, tmp_path / "make", tmp_path / "chromium"):
         made.chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     command = ["bash", tmp_path / ".ci" / "run"]
