@@ -1,6 +1,7 @@
 """The hardware level: networks of small units on one clock, cycle by cycle, as in the paper's HDL.
 
-``st.hardware.simulate(st.hardware.swiglu(64, 256, 512, 16, 64))`` runs the layer of Figure 8.
+``st.hardware.simulate(program)`` runs a program by the units of its operators, and
+``st.hardware.simulate(st.hardware.swiglu(64, 256, 512, 16, 64))`` the layer of Figure 8.
 """
 
 from stepsim.deferred import door

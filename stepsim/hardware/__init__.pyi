@@ -1,5 +1,5 @@
 from stepsim.hardware.ensembles import HARDWARE as HARDWARE, ensemble as ensemble
-from stepsim.hardware.from_program import SIDE as SIDE, network_of as network_of
+from stepsim.hardware.from_program import network_of as network_of
 from stepsim.hardware.loading import (
     choose_machine as choose_machine,
     list_machines as list_machines,
