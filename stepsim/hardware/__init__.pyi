@@ -1,4 +1,4 @@
-from stepsim.hardware.ensembles import HARDWARE as HARDWARE, ensemble as ensemble
+from stepsim.hardware.ensembles import DISTURBANCES as DISTURBANCES, ensemble as ensemble
 from stepsim.hardware.from_program import network_of as network_of
 from stepsim.hardware.loading import (
     choose_machine as choose_machine,

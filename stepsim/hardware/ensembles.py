@@ -18,7 +18,7 @@ from stepsim.hardware.machine import Machine
 from stepsim.hardware.network_run import run_network
 from stepsim.hardware.simulation import STATUS, OnHardware, on_hardware
 
-__all__ = ["HARDWARE", "ensemble"]
+__all__ = ["DISTURBANCES", "ensemble"]
 
 
 def ensemble(
@@ -62,7 +62,7 @@ def ensemble(
 
     what = on_hardware(program, machine)
     return disturbed_runs(
-        program.name, what.machine.name, what, HARDWARE, run,
+        program.name, what.machine.name, what, DISTURBANCES, run,
         runs=runs, seed=seed, bounds=bounds, threads=threads,
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ def _entry(name: str, about: str, bounds: tuple[int, int], applies: Any) -> Dist
     return Disturbance(name, about, bounds, applies, draw_one, _changed(name))
 
 
-HARDWARE: Final = (
+DISTURBANCES: Final = (
     Disturbance(
         "memory.pointer",
         "ports by which the one whose turn is the first is moved on",

@@ -54,11 +54,9 @@ from stepsim.graph import (
     unit_name,
 )
 from stepsim.hardware.network import Network
+from stepsim.hardware.units import SIDE
 
 __all__ = ["network_of"]
-
-SIDE: Final = 16
-"""Rows and columns of a hardware tile."""
 
 _EXISTS: Final = (
     "there are units for loads without reference, elementwise maps, products of matrices, sums, "

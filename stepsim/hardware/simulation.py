@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, LoweringError
 from stepsim.graph import LinearLoad, Program, Tile
-from stepsim.hardware.from_program import SIDE, network_of
+from stepsim.hardware.from_program import network_of
 from stepsim.hardware.loading import load_machine
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network import Network
 from stepsim.hardware.network_run import run_network
 from stepsim.hardware.result import HardwareResult
+from stepsim.hardware.units import SIDE
 from stepsim.kernels import run_hardware
 from stepsim.lowering import software
 from stepsim.results import Diagnosis, Failure, Result, Tables, utilization

@@ -7,11 +7,9 @@ from typing import Literal
 from stepsim.arguments import Range
 from stepsim.errors import ArgError
 from stepsim.hardware.network import Network
+from stepsim.hardware.units import SIDE
 
-__all__ = ["TILE", "swiglu"]
-
-TILE = 16
-"""Rows and columns of a hardware tile."""
+__all__ = ["swiglu"]
 
 _SIZE = Range(1 << 20, "elements of a dim")
 
@@ -38,9 +36,9 @@ def swiglu(
     """
     sizes = {"B": B, "D": D, "F": F, "tile_b": tile_b, "tile_inter": tile_inter}
     for name, size in sizes.items():
-        if _SIZE.checked(f"swiglu: {name}", size) % TILE:
+        if _SIZE.checked(f"swiglu: {name}", size) % SIDE:
             raise ArgError(
-                f"swiglu: {name} must be a multiple of {TILE}, the side of a hardware tile; found "
+                f"swiglu: {name} must be a multiple of {SIDE}, the side of a hardware tile; found "
                 f"{size}"
             )
     for whole, part, of, tile in ((B, tile_b, "B", "tile_b"), (F, tile_inter, "F", "tile_inter")):
@@ -48,7 +46,7 @@ def swiglu(
             raise ArgError(f"swiglu: {tile} = {part} does not divide {of} = {whole}")
     if sink not in ("writer", "printer"):
         raise ArgError(f"swiglu: sink must be 'writer' or 'printer', found {sink!r}")
-    rows, depth, cols = tile_b // TILE, D // TILE, tile_inter // TILE
+    rows, depth, cols = tile_b // SIDE, D // SIDE, tile_inter // SIDE
     batches, inners = B // tile_b, F // tile_inter
 
     network = Network(f"swiglu {B}x{D}x{F}, tiles {tile_b}x{tile_inter}")

@@ -10,7 +10,10 @@ from typing import Final
 import stepsim.kernels
 from stepsim.arguments import Range
 
-__all__ = ["KINDS", "STOPS", "Fifo", "Unit", "reference"]
+__all__ = ["KINDS", "SIDE", "STOPS", "Fifo", "Unit", "reference"]
+
+SIDE: Final = 16
+"""Rows and columns of a hardware tile."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({
     "wire": (),

@@ -9,7 +9,7 @@ from stepsim.simulation.cases.columns import (
     parameter_columns as parameter_columns,
     routing_load as routing_load,
 )
-from stepsim.simulation.ensembles.disturbances import TILE as TILE
+from stepsim.simulation.ensembles.disturbances import DISTURBANCES as DISTURBANCES
 from stepsim.simulation.ensembles.runs import (
     ensemble as ensemble,
     ensemble_of as ensemble_of,

@@ -8,7 +8,7 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.hardware import HARDWARE
+from stepsim.hardware import DISTURBANCES
 from stepsim.hardware.simulation import on_hardware
 from stepsim.workloads.parameters import Data
 from stepsim.workloads.swiglu import Swiglu
@@ -36,7 +36,7 @@ def test_members_are_runs_with_the_changes_that_were_drawn() -> None:
     for member, cycles in enumerate(found.cycles):
         changed = {
             one.name: values[one.name] + one.drawn(3, member, found.bounds[one.name], what)
-            for one in HARDWARE
+            for one in DISTURBANCES
         }
         machine = st.hardware.load_machine("hdl", changed)
         assert st.hardware.simulate(program, machine).cycles == cycles

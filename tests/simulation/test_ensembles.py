@@ -10,7 +10,7 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.simulation import TILE
+from stepsim.simulation import DISTURBANCES
 
 
 def copies(compute_bw: int = 8) -> st.Program:
@@ -21,7 +21,7 @@ def copies(compute_bw: int = 8) -> st.Program:
     return program
 
 
-NAMED = {one.name: one for one in TILE}
+NAMED = {one.name: one for one in DISTURBANCES}
 INTERLEAVED = st.load_machine("sda-1024", {"hbm.model": "interleaved", "hbm.channels": 5})
 
 

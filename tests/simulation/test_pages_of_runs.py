@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stepsim.hardware import HARDWARE
-from stepsim.simulation import TILE
+from stepsim import hardware, simulation
 from tests.pages import DOCS, run_page
 
 
@@ -22,7 +21,7 @@ def test_the_page_shows_what_is_printed(
 
 def test_every_disturbance_is_in_the_table_with_its_bounds() -> None:
     text = (DOCS / "ensembles.md").read_text(encoding="utf-8")
-    for one in (*TILE, *HARDWARE):
+    for one in (*simulation.DISTURBANCES, *hardware.DISTURBANCES):
         low, high = one.bounds
         bounds = "all ports" if high >= 254 else f"{low} to {high}"
         assert f"| `{one.name}` | {one.about} | {bounds} |" in text

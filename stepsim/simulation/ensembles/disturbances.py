@@ -17,7 +17,7 @@ from stepsim.machine import Addresses, Port, load_machine
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["TILE"]
+__all__ = ["DISTURBANCES"]
 
 Changes = tuple[int, ...]
 
@@ -132,7 +132,7 @@ def _with_depths(prepared: Prepared, changes: Changes) -> Prepared:
     return prepared.changed(fifo_depths=depths) if depths else prepared
 
 
-TILE: Final = (
+DISTURBANCES: Final = (
     Disturbance(
         "hbm.latency",
         "cycles that every response of the off-chip memory comes later",

@@ -17,7 +17,7 @@ from stepsim.arguments import moved
 from stepsim.ensembles import Ending, Ensemble, disturbed_runs
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
-from stepsim.simulation.ensembles.disturbances import TILE
+from stepsim.simulation.ensembles.disturbances import DISTURBANCES
 from stepsim.simulation.programs.prepared import FifoDepth, Prepared
 from stepsim.simulation.programs.simulate import as_prepared
 from stepsim.simulation.running.batches import ManyRuns, run_all
@@ -113,7 +113,7 @@ def ensemble_of(
         ]
 
     return disturbed_runs(
-        program, prepared.machine.name, prepared, TILE, run,
+        program, prepared.machine.name, prepared, DISTURBANCES, run,
         runs=runs, seed=seed, bounds=bounds, threads=threads,
     )  # fmt: skip
 

@@ -134,7 +134,7 @@ class EnsembleOptions(Section):
     def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Names and numbers are right; whether a disturbance applies, its runs say."""
         try:
-            stepsim.ensembles.checked_bounds(stepsim.simulation.TILE, value, "bounds")
+            stepsim.ensembles.checked_bounds(stepsim.simulation.DISTURBANCES, value, "bounds")
         except ArgError as error:
             raise PydanticCustomError(STATED, "{told}", {"told": str(error)}) from error
         return value
