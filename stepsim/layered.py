@@ -131,8 +131,8 @@ def _closing(nodes: int, edges: Sequence[tuple[int, int]]) -> set[int]:
         while way:
             node = way[-1]
             seen[node] = on_the_way[node] = True
-            target, number = next(left[node], (None, 0))
-            if target is None:
+            target, number = next(left[node], (-1, 0))
+            if target < 0:
                 on_the_way[way.pop()] = False
             elif on_the_way[target]:
                 found.add(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,11 +14,13 @@ import stepsim.report
 import stepsim.reproduce
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.threads import usable_cpus
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from stepsim.reproduce import Pool, Reproduction
+    from stepsim.processes import Pool
+    from stepsim.reproduce import Reproduction
 
 __all__ = ["reproduce", "validate"]
 
@@ -105,7 +106,8 @@ def validate(
 
 
 def _pool(jobs: int | None) -> AbstractContextManager[Pool]:
-    return stepsim.reproduce.workers(jobs if jobs is not None else os.cpu_count() or 1, fork=True)
+    count = usable_cpus() if jobs is None else jobs
+    return stepsim.reproduce.workers(count, fork=True)
 
 
 def _show(result: Reproduction) -> None:

@@ -8,7 +8,7 @@ from stepsim.reproduce.pages.report import (
 )
 from stepsim.reproduce.pages.validation import write_validation as write_validation
 from stepsim.reproduce.points import Point as Point, Run as Run
-from stepsim.reproduce.pool import Pool as Pool, workers as workers
+from stepsim.reproduce.pool import workers as workers
 from stepsim.reproduce.reproduction import reproduce as reproduce
 from stepsim.reproduce.result import Reproduction as Reproduction
 from stepsim.reproduce.runs import machine_of as machine_of, source_of as source_of

@@ -16,6 +16,7 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.data import data_folder, datasets, fetch_datasets
 from stepsim.errors import ArgError, TraceError
 from stepsim.machine import Machine
+from stepsim.processes import Pool
 from stepsim.report import require_matplotlib
 from stepsim.reproduce.choice import Chosen, choose_figures
 from stepsim.reproduce.compare import headline_rows
@@ -26,7 +27,7 @@ from stepsim.reproduce.pages.drawing import draw
 from stepsim.reproduce.pages.files import csv_of, make_folder, write_file
 from stepsim.reproduce.pages.report import report
 from stepsim.reproduce.points import Point, Run
-from stepsim.reproduce.pool import Pool, workers
+from stepsim.reproduce.pool import make_ready, workers
 from stepsim.reproduce.published import Published, published
 from stepsim.reproduce.result import Reproduction
 from stepsim.reproduce.rows import point_rows
@@ -210,7 +211,7 @@ def make_runs(
     notice("loading the engine (compiled on first use)")
     machines = [machine_of(run) for run in different]
     models = {machine.hbm.model for machine in machines if isinstance(machine, Machine)}
-    pool.make_ready(sorted(models), hardware=any(run.level == "hardware" for run in different))
+    make_ready(pool, sorted(models), hardware=any(run.level == "hardware" for run in different))
     notice(f"simulating: {len(different)} runs")
     made = pool.map(partial(make, inputs=inputs), different, done)
     return dict(zip(different, made, strict=True))

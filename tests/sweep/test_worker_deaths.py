@@ -18,11 +18,10 @@ import psutil
 import pytest
 import yaml
 
-from stepsim import processes
 from stepsim.cli.exit_codes import WORKERS_LOST
 from stepsim.cli.main import main
 from stepsim.errors import WorkerError
-from stepsim.processes import WorkerProcesses
+from stepsim.processes import FreshProcesses, fresh
 from stepsim.sweep import open_table, run_sweep
 from stepsim.sweep.backends import LocalBackend, local, patience
 from stepsim.sweep.planning.plan import Chunk
@@ -66,7 +65,7 @@ def test_rows_that_are_lost_on_their_way_are_computed_again(
 ) -> None:
     folder = tmp_path / "out"
     cleared: list[Path] = []
-    load = processes._loaded
+    load = fresh._loaded
 
     def loaded(data: bytes) -> Any:
         found = pickle.loads(data)
@@ -75,7 +74,7 @@ def test_rows_that_are_lost_on_their_way_are_computed_again(
             found.unlink()
         return load(data)
 
-    monkeypatch.setattr(processes, "_loaded", loaded)
+    monkeypatch.setattr(fresh, "_loaded", loaded)
     backend = LocalBackend(1, inline=False)
     try:
         summary = run_sweep(tiny(), folder, backend=backend)
@@ -203,13 +202,13 @@ def starting(monkeypatch: pytest.MonkeyPatch, modules: list[str | OSError]) -> N
     Instead of one that is an error, the process does not start at all.
     """
 
-    def start(jobs: int, module: str) -> WorkerProcesses:
+    def start(jobs: int, module: str) -> FreshProcesses:
         one = modules.pop(0) if modules[1:] else modules[0]
         if isinstance(one, OSError):
             raise one
-        return WorkerProcesses(jobs, one)
+        return FreshProcesses(jobs, one)
 
-    monkeypatch.setattr(local, "WorkerProcesses", start)
+    monkeypatch.setattr(local, "FreshProcesses", start)
 
 
 def test_workers_that_cannot_start_end_the_sweep(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from stepsim._version import MODEL_VERSION
 from stepsim.errors import ArgError
+from stepsim.processes import Pool
 from stepsim.reproduce.compare import headline_rows
 from stepsim.reproduce.figures import FIGURES, headlines as paper_headlines, points_of
 from stepsim.reproduce.figures.archived import archived_points
@@ -16,7 +17,6 @@ from stepsim.reproduce.hardware_errors import Model, errors_of, models, noise
 from stepsim.reproduce.pages.files import write_file
 from stepsim.reproduce.pages.report import agreement, headline_cells, signed_percent
 from stepsim.reproduce.points import Run
-from stepsim.reproduce.pool import Pool
 from stepsim.reproduce.published import Published, PublishedRow, RunKey, published, run_key
 from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, make_runs
 from stepsim.reproduce.rows import figure_rows

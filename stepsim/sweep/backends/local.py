@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from stepsim.errors import WorkerError
-from stepsim.processes import ResultLost, WorkerProcesses
+from stepsim.processes import FreshProcesses, ResultLost
 from stepsim.sweep.backends.base import Work, WorkerLost, WorkerNotStarted
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.signals import signals_held
@@ -146,7 +146,7 @@ class _Seat:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._process: WorkerProcesses | None = self._started()
+        self._process: FreshProcesses | None = self._started()
         self._failed_starts = 0
         self._under_way: list[Future[ChunkRows]] = []
         self.design = -1
@@ -187,9 +187,9 @@ class _Seat:
             self._process.stop()
             self._process = None
 
-    def _started(self) -> WorkerProcesses:
+    def _started(self) -> FreshProcesses:
         try:
-            return WorkerProcesses(1, "stepsim.sweep.running.work")
+            return FreshProcesses(1, "stepsim.sweep.running.work")
         except OSError as error:
             raise WorkerError(
                 f"local: a worker process cannot be started ({error.strerror}); what was finished "
@@ -198,7 +198,7 @@ class _Seat:
             ) from error
 
 
-def _pass_on(future: Future[ChunkRows], process: WorkerProcesses, done: Future[ChunkRows]) -> None:
+def _pass_on(future: Future[ChunkRows], process: FreshProcesses, done: Future[ChunkRows]) -> None:
     error = done.exception()
     if isinstance(error, BrokenExecutor) and process.never_began:
         future.set_exception(_NotStarted(str(error)))

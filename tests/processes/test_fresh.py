@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from stepsim.errors import OutputError
-from stepsim.processes import WorkerProcesses, _loaded, _outcome
+from stepsim.processes import FreshProcesses
+from stepsim.processes.fresh import _loaded, _outcome
 from tests.sweep.support import die_while_sending, kill_self
 
 
@@ -23,7 +24,7 @@ from tests.sweep.support import die_while_sending, kill_self
 def test_busy_processes_are_ended(monkeypatch: pytest.MonkeyPatch, waiting: int) -> None:
     errors: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
-    processes = WorkerProcesses(2, "json")
+    processes = FreshProcesses(2, "json")
     worker = processes.submit(os.getpid).result(timeout=60)
     futures = [processes.submit(time.sleep, 3600) for _ in range(waiting)]
     processes.stop()
@@ -33,7 +34,7 @@ def test_busy_processes_are_ended(monkeypatch: pytest.MonkeyPatch, waiting: int)
 
 
 def test_the_module_is_loaded_before_the_first_work() -> None:
-    processes = WorkerProcesses(1, "colorsys")
+    processes = FreshProcesses(1, "colorsys")
     try:
         assert processes.submit(eval, "'colorsys' in __import__('sys').modules").result(timeout=60)
     finally:
@@ -46,7 +47,7 @@ _HELD = "sorted(map(int, __import__('signal').pthread_sigmask(0, [])))"
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no signal masks here")
 @pytest.mark.parametrize("_", range(2))  # nothing clears up after processes before the first ones
 def test_what_a_terminal_sends_to_all_does_not_reach_them(_: int) -> None:
-    processes = WorkerProcesses(2, "json")
+    processes = FreshProcesses(2, "json")
     try:
         for _ in range(4):
             assert {signal.SIGINT, signal.SIGHUP} <= set(processes.submit(eval, _HELD).result(60))
@@ -58,12 +59,12 @@ def test_what_a_terminal_sends_to_all_does_not_reach_them(_: int) -> None:
 def test_processes_that_cannot_start_are_told_from_those_that_die(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    processes = WorkerProcesses(1, "no_such_module_as_this")
+    processes = FreshProcesses(1, "no_such_module_as_this")
     assert isinstance(processes._first.exception(timeout=60), BrokenExecutor)
     assert processes.never_began
     processes.stop()
     assert "no_such_module_as_this" in capfd.readouterr().err
-    processes = WorkerProcesses(1, "json")
+    processes = FreshProcesses(1, "json")
     assert isinstance(processes.submit(kill_self).exception(timeout=60), BrokenExecutor)
     assert not processes.never_began
     processes.stop()
@@ -71,7 +72,7 @@ def test_processes_that_cannot_start_are_told_from_those_that_die(
 
 @pytest.mark.parametrize("size", [1, 1_000_000])
 def test_results_and_errors_of_any_size_come_back(size: int) -> None:
-    processes = WorkerProcesses(1, "json")
+    processes = FreshProcesses(1, "json")
     try:
         assert processes.submit(bytes, size).result(timeout=60) == bytes(size)
         error = processes.submit(int, "x" * size).exception(timeout=60)
@@ -87,7 +88,7 @@ def test_a_process_that_dies_while_it_sends_is_noticed_and_leaves_nothing(
 ) -> None:
     # A place of its own, since other tests run beside this one.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    processes = WorkerProcesses(2, "json")
+    processes = FreshProcesses(2, "json")
     future = processes.submit(die_while_sending)
     assert list(tmp_path.glob("stepsim-*"))
     assert isinstance(future.exception(timeout=60), BrokenExecutor)
@@ -110,7 +111,7 @@ def blocked() -> set[int]:
 
 def test_processes_leave_the_signals_of_a_terminal_to_this_one() -> None:
     before = blocked()
-    processes = WorkerProcesses(1, "json")
+    processes = FreshProcesses(1, "json")
     try:
         assert {signal.SIGINT, signal.SIGHUP} <= processes.submit(blocked).result()
     finally:

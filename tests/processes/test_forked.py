@@ -13,14 +13,15 @@ import threading
 import psutil
 import pytest
 
-from stepsim.forked import can_fork
+from stepsim.processes import can_fork
 from tests.sweep.support import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux only")
 
 _HEAD = """
 import gc, os, signal, sys, threading, time
-from stepsim.forked import Died, ForkedProcesses, can_fork
+from concurrent.futures import BrokenExecutor
+from stepsim.processes import ForkedProcesses, can_fork
 assert can_fork()
 frozen = gc.get_freeze_count()
 here = object()
@@ -44,7 +45,7 @@ def test_answers_in_order_and_of_any_size_without_threads_here() -> None:
 ended = []
 found = two.map(bytes, [3_000_000, 1, 0, 7], ended.append)
 print([len(one) for one in found], sorted(ended), threading.active_count())
-print(two.map(eval, ["'stepsim.forked' in __import__('sys').modules"] * 3, nothing))
+print(two.map(eval, ["'stepsim.processes.forked' in __import__('sys').modules"] * 3, nothing))
 print(two.map(bytes, [], nothing), os.getpid() in two.map(eval, ["os.getpid()"], nothing))
 two.stop()
 two.stop()
@@ -85,7 +86,7 @@ def test_a_killed_process_is_noticed(busy: bool) -> None:
     out = run(f"""
 try:
     two.map(eval, {tasks!r}, nothing)
-except Died:
+except BrokenExecutor:
     print("died")
 """)
     assert out == "died\n"

@@ -1,4 +1,4 @@
-"""Worker processes of this machine: fresh interpreters that end with the process they work for."""
+"""Worker processes that are fresh interpreters."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ import pickle
 import shutil
 import signal
 import tempfile
-import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import loky
 
 from stepsim.errors import OutputError
+from stepsim.processes.worker import end_with_parent, outcome_of
 
-__all__ = ["ResultLost", "WorkerProcesses"]
+__all__ = ["FreshProcesses", "ResultLost"]
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
 
 _GARBAGE_THRESHOLDS = (200_000, 20, 20)
 """Programs are many long-lived objects without cycles; looking for cycles finds none."""
-
-_PARENT_CHECK_SECONDS = 1.0
 
 _ATOMIC_BYTES = 2048
 """What a pipe takes as a whole or not at all: POSIX says 512 at least, Linux 4096; less headers."""
@@ -40,7 +39,7 @@ class ResultLost(OutputError):
     """What a process has computed is gone or cannot be read; it may be computed again."""
 
 
-class WorkerProcesses:
+class FreshProcesses:
     """``jobs`` processes of loky's executor, which load ``module`` from now on.
 
     They are started afresh rather than forked, because this process has threads (Arrow, numba),
@@ -74,6 +73,27 @@ class WorkerProcesses:
         self._under_way.add(inner)
         inner.add_done_callback(partial(self._pass_on, future))
         return future
+
+    def map(
+        self,
+        work: Callable[[Task], Outcome],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None],
+    ) -> list[Outcome]:
+        """What the work returns, in the order of the tasks, which are started in that order.
+
+        ``done`` is called with each task as it ends. The first error is raised at once.
+
+        Raises
+        ------
+        BrokenExecutor : a process was killed.
+        """
+        futures = [self.submit(work, task) for task in tasks]
+        which = dict(zip(futures, tasks, strict=True))
+        for future in as_completed(futures):
+            future.result()
+            done(which[future])
+        return [future.result() for future in futures]
 
     @property
     def never_began(self) -> bool:
@@ -135,11 +155,7 @@ def _nothing() -> None:
 
 def _outcome(folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
     """What the work returns or raises, pickled, or the name of the file that holds it."""
-    try:
-        data = pickle.dumps((True, work(*arguments)), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
-        data = pickle.dumps((False, error))
+    data = outcome_of(work, *arguments)
     if len(data) <= _ATOMIC_BYTES:
         return data
     try:
@@ -184,17 +200,9 @@ def _loaded(data: bytes) -> tuple[bool, Any]:
 
 
 def _begin(parent: int, module: str, folder: str) -> None:
-    threading.Thread(target=_end_with, args=(parent, folder), daemon=True).start()
+    end_with_parent(parent, partial(shutil.rmtree, folder, ignore_errors=True))
     gc.disable()
     importlib.import_module(module)
     gc.freeze()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
     gc.enable()
-
-
-def _end_with(parent: int, folder: str) -> None:
-    """A process is not told that its parent was killed, and would wait for work forever."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_SECONDS)
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)

@@ -1,4 +1,4 @@
-"""Worker processes forked from this one: they have what it has loaded, at no cost.
+"""Worker processes that are forked from this one: they have what it has loaded, at no cost.
 
 Only where this process has no thread of its own, as a command of the command line at its start.
 The threads of OpenBLAS, jemalloc and Arrow do no harm; these libraries follow a fork.
@@ -7,34 +7,27 @@ The threads of OpenBLAS, jemalloc and Arrow do no harm; these libraries follow a
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
-import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from multiprocessing.context import ForkProcess
+from typing import TypeVar
 
 from stepsim.collection import rare_collection
+from stepsim.processes.worker import end_with_parent, outcome_of
 
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkProcess
-
-__all__ = ["Died", "ForkedProcesses", "can_fork"]
+__all__ = ["ForkedProcesses", "can_fork"]
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
-
-_PARENT_CHECK_SECONDS = 1.0
-
-
-class Died(Exception):
-    """A process ended before it had answered."""
 
 
 def can_fork() -> bool:
@@ -49,8 +42,6 @@ class ForkedProcesses:
     """
 
     def __init__(self, jobs: int) -> None:
-        import multiprocessing
-
         context = multiprocessing.get_context("fork")
         self._processes: dict[Connection, ForkProcess] = {}
         parent = os.getpid()
@@ -90,7 +81,7 @@ class ForkedProcesses:
 
         Raises
         ------
-        Died : a process was killed.
+        BrokenExecutor : a process was killed.
         """
         try:
             return self._mapped(work, tasks, done)
@@ -120,7 +111,7 @@ class ForkedProcesses:
                 try:
                     data = ready.recv_bytes()
                 except (EOFError, ConnectionResetError):
-                    raise Died from None
+                    raise BrokenExecutor("a process ended before it had answered") from None
                 succeeded, value = pickle.loads(data)
                 if not succeeded:
                     raise value
@@ -145,27 +136,11 @@ def _work(connection: Connection, inherited: Sequence[Connection], parent: int) 
     for one in inherited:
         # As long as a copy is open, nobody hears of the end of the other side.
         one.close()
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with_parent(parent)
     with rare_collection():
         while True:
             try:
                 work, task = connection.recv()
             except EOFError:
                 return
-            connection.send_bytes(_outcome(work, task))
-
-
-def _outcome(work: Callable[[Any], Any], task: object) -> bytes:
-    """What the work returns or raises, pickled."""
-    try:
-        return pickle.dumps((True, work(task)), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        error.add_note(f"in a worker process:\n{traceback.format_exc()}")
-        return pickle.dumps((False, error))
-
-
-def _end_with(parent: int) -> None:
-    """A process is not told that its parent was killed, and would go on with its work."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_CHECK_SECONDS)
-    os._exit(1)
+            connection.send_bytes(outcome_of(work, task))

@@ -1,0 +1,5 @@
+"""Worker processes of this machine, fresh or forked, which end with the one they work for."""
+
+from stepsim.deferred import door
+
+__getattr__, __dir__, __all__ = door(__name__, __file__)

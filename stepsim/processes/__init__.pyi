@@ -1,0 +1,3 @@
+from stepsim.processes.forked import ForkedProcesses as ForkedProcesses, can_fork as can_fork
+from stepsim.processes.fresh import FreshProcesses as FreshProcesses, ResultLost as ResultLost
+from stepsim.processes.pool import Pool as Pool, pool_of as pool_of
