@@ -1,4 +1,5 @@
-"""Traces from outside: expert routing, KV-cache lengths and requests, read, checked and written.
+"""Traces recorded elsewhere: expert routing, KV-cache lengths and requests, read, checked and
+written.
 
 A routing table comes in from .npy, .npz, Parquet, Arrow IPC or any object with
 ``__arrow_c_stream__``, and goes out as Parquet or over the same interface, in the versioned schema

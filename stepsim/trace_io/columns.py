@@ -1,7 +1,7 @@
 """Arrow columns as NumPy arrays, whatever their layout.
 
 Slices, chunks, dictionaries, run-end encoding, extension types and all five list layouts give the
-values that a reader of the table sees. Buffers are never touched directly: they do not know about
+values that a reader of the table sees. Buffers are never read directly, since they do not carry
 the offset of a slice.
 """
 
@@ -42,7 +42,7 @@ _MAX_COUNT = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True)
 class Lists:
-    """The column ``name`` of lists: the next ``lengths[i]`` of the ``values`` are row i.
+    """The column ``name`` of lists: row i is the next ``lengths[i]`` of the ``values``.
 
     ``present`` is false where a row is null, ``nulls`` marks values that are null.
     """
@@ -59,7 +59,7 @@ class Lists:
         return np.cumsum(self.lengths) - self.lengths
 
     def take(self, rows: npt.NDArray[np.int64]) -> Lists:
-        """The rows of these numbers."""
+        """The rows with these numbers."""
         lengths, starts = self.lengths[rows], self.starts[rows]
         ends = np.cumsum(lengths)
         index = np.repeat(starts - ends + lengths, lengths)
@@ -68,7 +68,7 @@ class Lists:
 
     @staticmethod
     def join(parts: Sequence[Lists]) -> Lists:
-        """The rows of all, one after the other."""
+        """The rows of all parts, one after the other."""
         if len(parts) == 1:
             return parts[0]
         return Lists(
@@ -112,7 +112,7 @@ def list_column(
 ) -> Lists:
     """The column ``name``, lists of integers or, if ``floating``, of floats.
 
-    ``what`` they are, for messages.
+    ``what`` names the values in messages.
 
     Raises:
         TraceError: the column is of another type.
@@ -148,7 +148,7 @@ def index_column(
 def count_column(
     table: pa.Table, name: str, source: str, first_row: int = 0
 ) -> npt.NDArray[np.int64]:
-    """As `index_column`, of a column of numbers of tokens."""
+    """Like `index_column`, for a column of token counts."""
     advice = "drop the request or record it again"
     return _whole_numbers(table, name, source, first_row, _MAX_COUNT, "a number of tokens", advice)
 
@@ -164,7 +164,7 @@ def name_column(
     numbers: dict[str | None, int] = {}
     parts = []
     for chunk in table.column(name).chunks:
-        # A dictionary stays one: a long name that many rows share would fill the memory.
+        # A dictionary is kept: decoding a long name shared by many rows would fill the memory.
         indices = chunk.indices if pa.types.is_dictionary(chunk.type) else None
         text = plain(chunk if indices is None else chunk.dictionary, source, name)
         if not _is_text(text.type):

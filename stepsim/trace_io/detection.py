@@ -1,6 +1,6 @@
-"""Telling the format of a trace by its content; names of files count for nothing.
+"""Detecting the format of a trace from its content; file names are not considered.
 
-Each format says itself what it recognizes.
+Each format states what it recognizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def detect_trace_format(path: Path) -> str:
     content = Content(path)
     reason = None
     if not path.is_dir():
-        _ = content.kind  # refuses what no format can be in
+        _ = content.kind  # refuses files that no format can use
     for found in trace_formats().values():
         try:
             if _recognizes(found, content):
@@ -35,8 +35,8 @@ def detect_trace_format(path: Path) -> str:
     if path.is_dir():
         reason = reason or TraceError(f"{path}: is a folder, expected a file; name one file in it")
     raise reason or TraceError(
-        f"{path}: the format is not known by its content, name it with --format: expected one of "
-        f"{format_names()}"
+        f"{path}: the format cannot be detected from the content, name it with --format: expected "
+        f"one of {format_names()}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Opening a trace file: its format by its first bytes, truncation told from other damage."""
+"""Opening a trace file: detecting its format, and telling truncation from other damage."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WRAPPED = {
     b"\xff\xfe": ("UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"),
     b"\xfe\xff": ("UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"),
 }
-"""Content in a form that is not read, and what makes another of it."""
+"""Forms of content that are not read, and how to convert them."""
 
 _MOST_EXPANSION = 200
 _ALWAYS_BYTES = 64 << 20
-"""What unpacks to no more may be packed as well as it likes."""
+"""Data that unpacks to at most this size may be compressed at any ratio."""
 
 _LISTED = 20
 
@@ -38,7 +38,7 @@ _TAIL = {"parquet": b"PAR1", "ipc file": b"ARROW1"}
 
 
 def detect_format(path: Path) -> str | None:
-    """The format the first bytes tell: npy, npz, parquet, ipc file, ipc stream, or None.
+    """The format, from the first bytes: npy, npz, parquet, ipc file, ipc stream, or None.
 
     Raises:
         TraceError: the file is missing, a folder, a pipe, unreadable, packed, or has no bytes.
@@ -90,10 +90,10 @@ def choose_array(
 
 
 def check_expansion(path: Path, what: str, packed: int, unpacked: int, cure: str) -> None:
-    """Refuse what a few bytes of a file unpack to, before any of it is unpacked.
+    """Refuse data that a few bytes unpack to, before any of it is unpacked.
 
-    Recorded data is packed to a tenth, or a fiftieth. What is much less was made to fill the
-    memory of its reader, or is damaged.
+    Recorded data is compressed by a factor of 10 to 50. A much higher ratio means that the file
+    was made to fill the memory of its reader, or is damaged.
 
     Raises:
         TraceError: the sizes are out of proportion.
@@ -107,14 +107,14 @@ def check_expansion(path: Path, what: str, packed: int, unpacked: int, cure: str
 
 
 def unreadable(path: Path, error: OSError) -> TraceError:
-    """The error for a file that the system does not give."""
+    """The error for a file that the system cannot read."""
     return TraceError(
         f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
     )
 
 
 def damaged(path: Path, kind: str, error: Exception) -> TraceError:
-    """Word a read failure; when the end of the file is missing, that is what to say."""
+    """The error for a failed read; a missing end of the file is reported as such."""
     tail = _TAIL.get(kind, b"")
     try:
         size = path.stat().st_size

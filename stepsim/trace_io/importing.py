@@ -1,4 +1,4 @@
-"""Importing foreign traces: streaming, in constant memory, whole or not at all."""
+"""Importing foreign traces: streaming, in constant memory, all or nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ImportProgress:
-    """How far an import is: bytes of input read, of all, and rows found so far."""
+    """Progress of an import: bytes of input read, total bytes, and rows found so far."""
 
     bytes_done: int
     bytes_total: int
@@ -48,13 +48,13 @@ class ImportProgress:
 
 @dataclass(frozen=True)
 class ImportSummary:
-    """What an import did.
+    """The outcome of an import.
 
     Attributes:
         format: name of the format that was read.
         rows: rows written: tokens of all layers and steps, or requests.
         routing: the load of the experts; None for requests.
-        notes: what the user should know, as skipped records.
+        notes: what the user should know, such as skipped records.
     """
 
     format: str
@@ -81,23 +81,23 @@ def import_trace(
 
     Args:
         source: a file, a folder of Megatron traces, or the name of a data set.
-        out: the Parquet file to write; it appears complete or not at all.
+        out: the Parquet file to write; it is written completely or not at all.
         format: a key of `trace_formats`; None: auto-detected, see `detect_trace_format`.
         experts, k: as in `read_routing`.
-        layers: layers of the model, to check them, or to tell the shape of what SGLang records.
-        model: label for the rows that have none.
+        layers: layers of the model, to check them, or to shape the flat ids of SGLang.
+        model: label for rows without one.
         column: the column to read, for Parquet and for lengths in a CSV.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
         ranks: which files of a Megatron folder to read; None: all.
-        progress: is called now and then.
+        progress: is called from time to time.
 
     Raises:
         TraceError: the source is unreadable or holds an invalid value; the message has the file,
             the line or row, and the value.
-        ArgError: an argument is out of range or of no use for the format, or ``out`` is the
+        ArgError: an argument is out of range or does not apply to the format, or ``out`` is the
             source.
-        OutputError: the file cannot be written, and an existing one is left as it was; or memory
-            ends.
+        OutputError: the file cannot be written (an existing one is left as it was), or memory
+            runs out.
     """
     try:
         path, target = locate(source), Path(out)
@@ -127,8 +127,8 @@ def import_trace(
         return ImportSummary(found.name, file.rows, routing, tuple(job.notes))
     except MemoryError as error:
         raise OutputError(
-            f"{out}: not enough memory to import {source}; what is there is whole: end other "
-            "programs, and import it again"
+            f"{out}: not enough memory to import {source}; an existing file was not changed: end "
+            "other programs, and import it again"
         ) from error
 
 
@@ -146,14 +146,15 @@ def summarize_routing(
     step: int | None = None,
     progress: Callable[[ImportProgress], None] | None = None,
 ) -> RoutingSummary:
-    """The load of the experts over a routing trace of any format, ours included.
+    """The load of the experts over a routing trace of any format, including ours.
 
-    The trace is checked on the way and never in memory as a whole. ``layer`` and ``step`` narrow
-    what is counted, and must be there; the other arguments are those of :func:`import_trace`.
+    The trace is checked on the way and never in memory as a whole. ``layer`` and ``step`` restrict
+    what is counted, and must occur in the trace; the other arguments are those of
+    :func:`import_trace`.
 
     Raises:
         TraceError: as `import_trace`, or nothing is left to count.
-        ArgError: an argument is out of range or of no use for the format.
+        ArgError: an argument is out of range or does not apply to the format.
     """
     path = locate(source)
     found = _format(path, format)
@@ -181,11 +182,11 @@ def summarize_routing(
 def load_requests(
     source: str | os.PathLike[str], *, format: str | None = None, column: str | None = None
 ) -> RequestTrace:
-    """Read a request trace of any format, ours included, into memory.
+    """Read a request trace of any format, including ours, into memory.
 
     Raises:
-        TraceError: the source is unreadable, holds no requests, or an invalid value.
-        ArgError: ``column`` is of no use for the format.
+        TraceError: the source is unreadable, holds no requests, or holds an invalid value.
+        ArgError: ``column`` does not apply to the format.
     """
     path = locate(source)
     return join_requests(list(_requests(path, format, column)), str(path))
@@ -196,7 +197,7 @@ def load_context_tokens(
 ) -> npt.NDArray[np.int64]:
     """The lengths of the prompts of a request trace of any format, int64 [requests].
 
-    They are all that is kept of it, 8 bytes per request.
+    Only these are kept in memory, 8 bytes per request.
 
     Raises:
         TraceError, ArgError: as `load_requests`.
@@ -226,7 +227,7 @@ def _format(path: Path, name: str | None) -> Format:
     if name is None:
         name = detect_trace_format(path)
     elif not path.is_dir():
-        detect_format(path)  # refuses what no format can be in
+        detect_format(path)  # refuses files that no format can use
     formats = trace_formats()
     if name not in formats:
         raise ArgError(f"format {name!r} is not known, expected one of {format_names()}")
@@ -236,7 +237,7 @@ def _format(path: Path, name: str | None) -> Format:
 def _read(
     found: Format, job: ImportJob, progress: Callable[[ImportProgress], None] | None = None
 ) -> Iterator[RoutingTable | RequestTrace]:
-    """The pieces of a trace, at least one, of what the format holds, and of one shape."""
+    """The pieces of a trace, at least one, of the type that the format holds and of one shape."""
     check_options(found, job.path, vars(job))
     rows = 0
     if progress is not None:

@@ -1,4 +1,4 @@
-"""Refusing options of an import that say nothing about a trace of its format."""
+"""Refusing import options that do not apply to the format of the trace."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ TRACE_OPTIONS = {
     "drop_missing": "--drop-missing",
     "ranks": "--rank",
 }
-"""Every argument that some format uses and another does not, with its option."""
+"""Every argument that applies to some formats only, with its option."""
 
 
 def check_options(found: Format, path: Path, given: Mapping[str, object]) -> None:
-    """Refuse options that are ``given``, thus neither None nor False, and not used by a format.
+    """Refuse options that are ``given`` (neither None nor False) and not used by a format.
 
-    What is given besides the `TRACE_OPTIONS` does not matter.
+    Entries other than the `TRACE_OPTIONS` are ignored.
 
     Raises:
         ArgError: an option has no effect; the message names the formats in which it has one.
     """
     for name, option in TRACE_OPTIONS.items():
-        value = given.get(name)  # 0 is given: it is a layer or a step
+        value = given.get(name)  # 0 counts as given: it is a layer or a step
         if value is None or value is False or name in found.all_options:
             continue
         users = sorted(form.name for form in trace_formats().values() if name in form.all_options)
         raise ArgError(
-            f"{path}: {option} ({name}=) is given, but the format {found.name} has no use for it; "
-            "leave it out, or name a format that has one with --format (format=): "
+            f"{path}: {option} ({name}=) is given, but the format {found.name} does not use it; "
+            "leave it out, or name a format that does with --format (format=): "
             f"{', '.join(users)}"
         )

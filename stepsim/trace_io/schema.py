@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 """Version of the routing schema that is written, and the highest one that is read."""
 
 REQUESTS_SCHEMA_VERSION = 1
-"""The same of the request schema."""
+"""The same for the request schema."""
 
 NAME_KEY = b"stepsim.schema"
 """Key of the schema metadata that names the schema of a file."""
@@ -123,7 +123,7 @@ def requests_schema(
 
 
 def schema_name(schema: pa.Schema) -> str | None:
-    """The name of the schema a table says it follows; None for tables from elsewhere."""
+    """The name of the schema declared in a table; None for tables from elsewhere."""
     name: bytes | None = (schema.metadata or {}).get(NAME_KEY)
     return None if name is None else name.decode(errors="replace")
 

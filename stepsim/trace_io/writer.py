@@ -1,4 +1,4 @@
-"""Writing Parquet piece by piece, in constant memory, whole or not at all."""
+"""Writing Parquet piece by piece, in constant memory, all or nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ else:
 __all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
 
 ROW_GROUP_ROWS = 1 << 16
-"""Most rows of a row group; about 3 MB of routing rows with k = 8. A reader that wants one layer
-takes the row groups that hold it, so that they are small."""
+"""Most rows of a row group; about 3 MB of routing rows with k = 8. Row groups are small because a
+reader that wants one layer reads the row groups that hold it."""
 
 _LEAST_SHARE = 8
 _MAX_BYTES = 16 << 20
@@ -34,7 +34,7 @@ class RowGroups:
     """Divides rows into row groups, so that a reader of few labels reads few groups.
 
     A group has at most ``rows`` rows. It ends where the label changes, once it has an eighth of
-    them: what is long has groups of its own, and what is short shares one.
+    them: a label with many rows gets its own groups, and labels with few rows share one.
     """
 
     def __init__(self, rows: int = ROW_GROUP_ROWS) -> None:
@@ -60,7 +60,7 @@ class RowGroups:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.Table]:
-        """The last group, if there are rows that no group has yet."""
+        """The last group, if rows are left."""
         if self._waiting:
             table = pa.concat_tables(self._waiting)
             self._waiting, self._rows, self._bytes = [], 0, 0
@@ -70,13 +70,13 @@ class RowGroups:
 class ParquetStream:
     """A Parquet file under construction, used as a context manager.
 
-    Rows go to a temporary name in the same folder. It replaces ``path`` in one move when the block
-    ends well; when the block raises, it is removed and an existing ``path`` stays as it was.
+    Rows are written to a temporary file in the same folder. It replaces ``path`` atomically when
+    the block succeeds; when the block raises, it is removed and an existing ``path`` is unchanged.
 
     Args:
         path: the file to write.
-        row_group_rows: rows of a row group, and the most that are held in memory.
-        origin: is kept in the file, see :func:`read_origin`.
+        row_group_rows: rows of a row group, and the most rows held in memory.
+        origin: is stored in the file, see :func:`read_origin`.
 
     Raises:
         OutputError: the file cannot be written.
@@ -121,7 +121,7 @@ class ParquetStream:
                 for group in self._groups.rest():
                     self._write(group)
             except BaseException:
-                with suppress(OSError):  # the first error tells more
+                with suppress(OSError):  # the first error is more informative
                     self._close()
                 raise
             self._close()

@@ -143,7 +143,7 @@ def test_options_of_other_formats(
         outcome = cli("trace", *command, *option)
         assert (outcome.code, outcome.out) == (2, "")
         assert outcome.err.startswith(f"error: {path}: {option[0]} (")
-        assert f"the format {form} has no use for it; leave it out, or name a" in outcome.err
+        assert f"the format {form} does not use it; leave it out, or name a" in outcome.err
         assert f"with --format (format=): {users}" in outcome.err
     assert list(tmp_path.iterdir()) == [path]
 
@@ -196,7 +196,7 @@ def test_remarks_of_the_reading(cli: Cli, tmp_path: Path) -> None:
     for rank in range(2):
         record = foreign.megatron_record(foreign.routing(6)[:, 0], 0, 0, rank)
         foreign.lines(tmp_path / f"router_trace_rank{rank}.jsonl", [record])
-    says = "some ranks have the same records (0, 1), as those of a tensor-parallel group have: "
+    says = "some ranks have the same records (0, 1), as the ranks of a tensor-parallel group do: "
     outcome = cli("trace", "info", tmp_path, "--experts", foreign.EXPERTS, "--json")
     assert outcome.err.startswith(says)
     assert outcome.json()["summary"]["rows"] == 12

@@ -120,7 +120,7 @@ IDS = TABLE.experts.astype(np.int64)
         (
             [[True]],
             {},
-            "expert ids are bool, expected integers; a mask is not a table of ids, np.n",
+            "expert ids are bool, expected integers; a mask is not a table of ids, conv",
         ),
         ([[1, None]], {}, "expert ids are object, expected integers; rows of different lengths or"),
         ([["1", "2"]], {}, "expert ids are <U1, expected integers; convert them"),

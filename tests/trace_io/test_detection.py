@@ -120,8 +120,9 @@ def test_unknown_content(tmp_path, write):
     with pytest.raises(TraceError) as caught:
         detect_trace_format(path)
     assert str(caught.value) == (
-        f"{path}: the format is not known by its content, name it with --format: expected one of "
-        "azure, lengths, llamacpp, megatron, mooncake, numpy, parquet, requests, sglang, vllm"
+        f"{path}: the format cannot be detected from the content, name it with --format: expected "
+        "one of azure, lengths, llamacpp, megatron, mooncake, numpy, parquet, requests, sglang, "
+        "vllm"
     )
 
 

@@ -208,7 +208,9 @@ def test_rows_that_memory_does_not_hold(tmp_path: Path, monkeypatch: pytest.Monk
     np.save(tmp_path / "x.npy", np.arange(16).reshape(2, 8))
     monkeypatch.setattr(numpy_source.np, "empty", full)
     array = numpy_source.open_array(tmp_path / "x.npy", "npy")
-    with pytest.raises(TraceError, match="2 rows need 128 bytes of memory, which are not there"):
+    with pytest.raises(
+        TraceError, match="2 rows need 128 bytes of memory, which are not available"
+    ):
         array.read()
 
 
@@ -282,7 +284,9 @@ def test_memory_that_ends_is_not_called_damage(
     path = tmp_path / "x.parquet"
     pq.write_table(constant_ids(8), path)
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", full)
-    with pytest.raises(TraceError, match=r"needs more memory than there is \(realloc of size 4"):
+    with pytest.raises(
+        TraceError, match=r"needs more memory than is available \(realloc of size 4"
+    ):
         read_routing(path)
 
 

@@ -137,11 +137,11 @@ def test_a_plugin_gets_the_options_it_declares_and_no_others(install, tern, log,
     assert load_requests(path, column="2").context_tokens.tolist() == [10, 14]
     assert read_kv_lengths(path).tolist() == [5, 7]
     for source, options, says in (
-        (path, {"k": 2}, "--k (k=) is given, but the format scaled has no use for it; leave it"),
-        (log, {"column": "2"}, "--column (column=) is given, but the format tern has no use for"),
+        (path, {"k": 2}, "--k (k=) is given, but the format scaled does not use it; leave it"),
+        (log, {"column": "2"}, "--column (column=) is given, but the format tern does not use it"),
         (log, {"column": "2"}, "with --format (format=): lengths, parquet, scaled"),
-        (log, {"layers": 2}, "--layers (layers=) is given, but the format tern has no use for it"),
-        (log, {"ranks": [0]}, "--rank (ranks=) is given, but the format tern has no use for it"),
+        (log, {"layers": 2}, "--layers (layers=) is given, but the format tern does not use it"),
+        (log, {"ranks": [0]}, "--rank (ranks=) is given, but the format tern does not use it"),
         (log, {"drop_missing": True}, "--drop-missing (drop_missing=) is given, but the format t"),
     ):
         with pytest.raises(ArgError) as caught:
@@ -187,8 +187,8 @@ def test_what_a_plugin_raises_is_told_with_its_package(install, log, tmp_path, n
     with pytest.raises(TraceError) as caught:
         import_trace(log, tmp_path / "out.parquet", format=name)
     assert str(caught.value) == (
-        f"{log}: the plugin format `{name}` of package broken failed ({raised}); tell its authors, "
-        "or choose another --format"
+        f"{log}: the plugin format `{name}` of package broken failed ({raised}); report this to "
+        "its authors, or choose another --format"
     )
 
 

@@ -195,8 +195,14 @@ def test_lists_nested_too_deep(tmp_path, begin, line):
         ),
         ("2023-11-16 18:15:51,-3,1", "`ContextTokens` is '-3', expected a whole number of tokens"),
         ("2023-11-16 18:15:51,3,", "`GeneratedTokens` is '', expected a whole number of tokens"),
-        ("16.11.2023,3,1", "`TIMESTAMP` is '16.11.2023', expected a date and time in UTC as 2023-"),
-        (",3,1", "`TIMESTAMP` is '', expected a date and time in UTC as 2023-11-16 18:15:46.68"),
+        (
+            "16.11.2023,3,1",
+            "`TIMESTAMP` is '16.11.2023', expected a date and time in UTC such as 2023-",
+        ),
+        (
+            ",3,1",
+            "`TIMESTAMP` is '', expected a date and time in UTC such as 2023-11-16 18:15:46.68",
+        ),
         ("2023-11-16 18:15:50,3,1", "the request arrives 0.995169 s before that of the line befor"),
     ],
 )
@@ -223,8 +229,8 @@ def test_azure_times(tmp_path, time):
     path = tmp_path / "x.csv"
     path.write_text(f"{foreign.AZURE}{time},3,1\n")
     assert message(path) == (
-        f"FILE: line 4: `TIMESTAMP` is '{time}', expected a date and time in UTC as 2023-11-16 "
-        "18:15:46.6805900; correct or drop the line"
+        f"FILE: line 4: `TIMESTAMP` is '{time}', expected a date and time in UTC such as "
+        "2023-11-16 18:15:46.6805900; correct or drop the line"
     )
 
 
@@ -380,9 +386,9 @@ def test_sglang(tmp_path):
     good["meta_info"]["routed_experts"] = "%%"
     assert "`meta_info.routed_experts` is not base64 (" in found(good, k=K)
     good["meta_info"]["routed_experts"] = [[[1]]]
-    assert "is list, expected base64 of int32; nested lists are what vLLM" in found(good, k=K)
+    assert "is list, expected base64 of int32; nested lists come from vLLM" in found(good, k=K)
     nothing = {"choices": [{"routed_experts": foreign.int32_base64(A)}]}
-    assert "the response does not count its tokens" in found(nothing, k=K)
+    assert "the response does not report the number of its tokens" in found(nothing, k=K)
 
 
 # --- Megatron-Core
@@ -397,8 +403,8 @@ def test_megatron(tmp_path):
         return message(foreign.lines(path, [good, record]), format="megatron")
 
     assert found(step=2) == (
-        "FILE: line 2: `step` is 2, expected at least 3, that of a line before; sort the file by "
-        "step"
+        "FILE: line 2: `step` is 2, expected at least 3, the step of an earlier line; sort the "
+        "file by step"
     )
     assert found(layer=True) == (
         "FILE: line 2: `layer` is true, expected a whole number from 0; correct or drop the line"
@@ -433,7 +439,7 @@ def test_llamacpp(tmp_path):
     for text, says in (
         (
             "layer,expert\n0,1\n0,x\n",
-            "line 3: the expert is 'x', expected a whole number that int32 holds; correct or",
+            "line 3: the expert is 'x', expected a whole number that fits int32; correct or",
         ),
         (
             "layer,expert\n0,1\n0,1,2\n",
@@ -441,7 +447,7 @@ def test_llamacpp(tmp_path):
         ),
         (
             "layer,expert\n0,1\n-1,2\n",
-            "line 3: the layer is '-1', expected a whole number that int32 holds; correct or",
+            "line 3: the layer is '-1', expected a whole number that fits int32; correct or",
         ),
         ("layer,expert\n", "the trace is empty, it has 0 rows; record it again"),
     ):
@@ -456,7 +462,7 @@ def test_llamacpp(tmp_path):
     text = message(path)
     assert text.startswith("FILE: lines 2..5: row 0 (layer 0, step 0, token 0): expert id 1 occ")
     assert text.endswith("(k = 4 was inferred from the lengths of the runs; if the model chooses "
-                         "another number, give --k)")  # fmt: skip
+                         "a different number, give --k)")  # fmt: skip
     path.write_text("layer,expert\n0,1\n0,-2\n")
     assert "expert id -2 is out of range" in message(path, k=2)
 
@@ -469,8 +475,8 @@ def test_llamacpp_cut_off(tmp_path):
     for missing, first, left in ((1, 94, 3), (2, 94, 2)):
         assert message(written(path, whole[:-missing])) == (
             f"FILE: line {first}: the last run of rows, of layer 2, has {left} rows, expected a "
-            "multiple of 4 as those before, so that k is not known; if the file is cut off, drop "
-            "the rows of this run, else give --k"
+            "multiple of 4 like those before it, so k is not known; if the file is cut off, drop "
+            "the rows of this run, otherwise give --k"
         )
         assert "line 94: layer 2 ends after" in message(path, k=K)
     assert message(written(path, [*whole[:30], *whole[31:]])) == (
@@ -493,7 +499,7 @@ def test_llamacpp_numbers_beyond_int32(tmp_path, line):
     path = tmp_path / "x.csv"
     path.write_text(f"layer,expert\n{line}\n")
     wrong = max(line.split(","), key=int)
-    assert f" is '{wrong}', expected a whole number that int32 holds" in message(path, k=1)
+    assert f" is '{wrong}', expected a whole number that fits int32" in message(path, k=1)
 
 
 # --- Parquet
@@ -523,7 +529,7 @@ def test_parquet(tmp_path):
     assert "row 5 (layer 0, step 0, token 5): `experts` has 2 values, but row 0 has 4" in found(
         {"experts": [*ids[:5], [1, 2]]}
     )
-    assert "`experts` has lists of 3 and 4 values side by side, expected equal" in found(
+    assert "`experts` has lists of 3 and 4 values in one column, expected equal" in found(
         {"experts": [[[1, 2, 3, 4]], [[1, 2, 3]]]}
     )
     assert "`experts` holds null, expected a list" in found({"experts": [[[1, 2]], [None]]})
@@ -539,7 +545,7 @@ def test_parquet_rows_keep_their_number_over_batches(tmp_path, monkeypatch):
     assert message(path, experts=16).startswith("FILE: row 5 (layer 2, step 0, token 5): expert")
     pq.write_table(pa.table({"experts": A[:, 0].tolist(), "step": [0, 0, 1, 1, 0, 0]}), path)
     assert message(path) == (
-        "FILE: row 4: step 0 comes after step 1 of the same layer, expected the order of step and "
+        "FILE: row 4: step 0 follows step 1 of the same layer, expected the order of step and "
         "token; sort the file by (step, layer, token)"
     )
 

@@ -249,7 +249,8 @@ def test_megatron_ranks_with_the_same_records(tmp_path):
     summary = import_trace(tmp_path, tmp_path / "out")
     assert summary.rows == 4 * len(A) + 4 * len(B) + 2 * len(C)
     assert summary.notes == (
-        "some ranks have the same records (0, 1; 2, 3), as those of a tensor-parallel group have: "
+        "some ranks have the same records (0, 1; 2, 3), as the ranks of a tensor-parallel group "
+        "do: "
         "their tokens are counted several times; read one of each with --rank 0 --rank 2 --rank 10",
     )
     summary = import_trace(tmp_path, tmp_path / "out", ranks=[10, 2, 0])

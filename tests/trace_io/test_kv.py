@@ -72,7 +72,7 @@ def test_columns(tmp_path):
         f"{path}: has 3 columns (`time`, `context`, `generated`) and no column is chosen; choose "
         "one of them with column="
     )
-    assert "column 'kv' is not there once; choose" in message(path, column="kv")
+    assert "column 'kv' does not occur exactly once; choose" in message(path, column="kv")
     assert f"{path}: line 2: the KV length is 'morning'" in message(path, column="time")
     bare = text_file(tmp_path, "374\n")
     assert "has no header to find column 'context' in" in message(bare, column="context")
@@ -224,10 +224,11 @@ def test_windows_of_every_kind_of_file(tmp_path, trace):
         assert "it has 60 requests, which makes windows 0..6 of 8, but window 7" in message(
             source, requests=8, window=7
         )
-        with pytest.raises(ArgError, match=r"window 1 of what size is not known; give requests="):
+        with pytest.raises(ArgError, match=r"the size of window 1 is not known; give requests="):
             read_kv_lengths(source, window=1)
-        assert "60 lengths, expected 8; choose a file of this batch size, or one window" in message(
-            source, requests=8
+        assert (
+            "60 lengths, expected 8; choose a file with this batch size, or one window"
+            in message(source, requests=8)
         )
         assert "has no steps to choose 1 from" in message(source, step=1)
 

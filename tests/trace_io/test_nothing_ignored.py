@@ -100,8 +100,8 @@ def imported(path: Path, **options: Any) -> object:
 def refusal(path: Path, name: str, option: str) -> str:
     users = [other for other in sorted(FORMATS) if option in FORMATS[other].all_options]
     return (
-        f"{path}: {TRACE_OPTIONS[option]} ({option}=) is given, but the format {name} has no use "
-        "for it; leave it out, or name a format that has one with --format (format=): "
+        f"{path}: {TRACE_OPTIONS[option]} ({option}=) is given, but the format {name} does not "
+        "use it; leave it out, or name a format that does with --format (format=): "
         f"{', '.join(users)}"
     )
 
@@ -119,7 +119,7 @@ def test_an_option_of_an_import_acts_or_is_refused(tmp_path, name, option):
             assert outcome(summarize_routing, path, **options) == found
     else:
         assert found != outcome(imported, path, **base)
-        assert "has no use" not in str(found)
+        assert "does not use" not in str(found)
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -281,7 +281,7 @@ def test_a_window_past_the_end(tmp_path):
     )
     with pytest.raises(TraceError, match="fewer than the batch of 41 asked for; choose"):
         read_routing(tmp_path / "t.parquet", tokens=41, window=0)
-    with pytest.raises(ArgError, match="window 1 of what size is not known; give tokens= as well"):
+    with pytest.raises(ArgError, match="the size of window 1 is not known; give tokens= as well"):
         read_routing(tmp_path / "t.parquet", window=1)
     with pytest.raises(ArgError, match=r"window must be an int from 0 .*, found -1"):
         read_routing(tmp_path / "t.parquet", tokens=4, window=-1)

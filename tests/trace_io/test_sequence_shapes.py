@@ -83,7 +83,7 @@ def test_a_k_that_is_too_small_shows(tmp_path, factor):
     small, layers = K // factor, 6 * factor
     assert refusal(path, k=small) == (
         f"FILE: line 1: `meta_info.routed_experts` has 960 ids, {layers} layers x k = {small} of "
-        f"40 tokens, but no token has an expert twice in {factor} layers side by side, expected "
+        f"40 tokens, but no token has an expert twice in {factor} adjacent layers, expected "
         f"of 6 layers x k = 4; check --k, or give --layers {layers} if it is right"
     )
     assert len(summarize_routing(path, k=small, layers=layers).layers) == layers
@@ -109,12 +109,12 @@ def test_responses_without_experts_are_left_out_on_request(tmp_path):
 
 
 def test_a_prompt_and_its_completion_have_the_same_layers(tmp_path):
-    says = "expected 4 as `prompt_routed_experts` of FILE"
+    says = "expected 4 as in `prompt_routed_experts` of FILE"
     path = foreign.lines(tmp_path / "x.jsonl", [foreign.vllm_response(A, B[:, :3])])
     assert refusal(path) == (
         "FILE: line 1: `choices[0].routed_experts` has 3 layers (shape (4, 3, 4)), "
-        f"{says}: line 1 has; all sequences of a trace are of one model, read others from a file "
-        "of their own"
+        f"{says}: line 1; all sequences of a trace are of one model, put others into a separate "
+        "file"
     )
     np.savez(tmp_path / "x.npz", prompt_routed_experts=A, routed_experts=B[:, :3])
     assert says in refusal(tmp_path / "x.npz")

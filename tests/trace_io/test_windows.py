@@ -174,7 +174,7 @@ def test_disjoint_windows():
         ({"size": 6}, r"size is 6, expected 2\.\.5"),
         ({"size": 4, "requests": 3}, r"size is 4, expected 2\.\.3"),
         ({"size": 2, "stride": 0}, "stride is 0, expected at least 1"),
-        ({"size": 2, "by": "mean"}, "by is 'mean', expected 'stdev', the only measure there is"),
+        ({"size": 2, "by": "mean"}, "by is 'mean', expected 'stdev', the only measure available"),
         ({"size": 2, "share": 0}, "share is 0, expected above 0 and at most 1"),
         ({"size": 2, "share": 1.1}, "share is 1.1, expected"),
         ({"size": 2, "requests": 0}, "requests is 0, expected at least 1 or None"),

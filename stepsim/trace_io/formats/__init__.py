@@ -1,7 +1,7 @@
 """Trace formats: one module each, with a `Format` called ``FORMAT``; and those of plugins.
 
-A module in this folder that has a ``FORMAT`` is a format, there is no list of them. Other packages
-offer a `Format` under the entry point group ``stepsim.trace_formats``.
+Any module in this folder that has a ``FORMAT`` is a format; there is no list of them. Other
+packages offer a `Format` under the entry point group ``stepsim.trace_formats``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = "stepsim.trace_formats"
 def trace_formats() -> Mapping[str, Format]:
     """All formats by name, in the order in which auto-detection tries them.
 
-    Formats of plugins come after the built-in ones, but before those that are asked last.
+    Formats of plugins come after the built-in ones, but before those marked as ``last``.
     """
     found = dict(_built_in())
     for plugin in plugins.found(GROUP):
@@ -35,7 +35,7 @@ def trace_formats() -> Mapping[str, Format]:
 
 
 def format_names() -> str:
-    """The names of all formats for a message, and why plugins without one cannot be used."""
+    """The names of all formats for a message, and why some plugins cannot be used."""
     wrong = [
         f"; the plugin `{plugin.name}` of package {plugin.package} cannot be used "
         f"({problem}), repair or uninstall the package"
@@ -53,7 +53,7 @@ def _built_in() -> Mapping[str, Format]:
 
 
 def _problem(plugin: plugins.Plugin) -> str | None:
-    """Why a plugin is no format that can be used."""
+    """Why a plugin cannot be used as a format; None if it can."""
     if plugin.error is not None:
         return plugin.error
     if not isinstance(plugin.loaded, Format):

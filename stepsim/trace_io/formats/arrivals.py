@@ -29,14 +29,14 @@ class Arrivals:
     def seconds(
         self, ticks: npt.NDArray[np.int64] | npt.NDArray[np.float64], lines: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
-        """Seconds of the next requests; ``lines`` are the lines they stand in.
+        """Seconds of the next requests; ``lines`` are their line numbers.
 
         Raises:
-            TraceError: a time is before that of the request before.
+            TraceError: a time is earlier than that of the previous request.
         """
         if self._first is None:
             self._first = ticks[0]
-        # Integers are subtracted as such: nanoseconds since 1970 do not fit a float.
+        # Integers are subtracted as integers: nanoseconds since 1970 do not fit a float.
         times = (ticks - self._first) / self._ticks_per_second
         back = np.flatnonzero(np.diff(times, prepend=self._last) < 0)
         if back.size:

@@ -1,7 +1,7 @@
 """Azure LLM inference traces: CSV with TIMESTAMP, ContextTokens, GeneratedTokens.
 
-Timestamps are dates with up to nine digits of a second, as ``2023-11-16 18:15:46.6805900``, with or
-without ``+00:00``; other columns are ignored. Fields may be quoted, and padded with spaces.
+Timestamps are dates with up to nine digits of a second, such as ``2023-11-16 18:15:46.6805900``,
+with or without ``+00:00``; other columns are ignored. Fields may be quoted, and padded with spaces.
 
 Source: https://github.com/Azure/AzurePublicDataset, AzureLLMInferenceDataset2023.md.
 """
@@ -63,10 +63,10 @@ def _ticks(lines: Lines) -> npt.NDArray[np.int64]:
     times = pc.replace_substring_regex(lines.columns[0], f"{_ZONE}$", "")
     good = lines.matches(0, _TIME + _ZONE)
     if good.all():
-        with suppress(pa.ArrowInvalid):  # the 30th of February
+        with suppress(pa.ArrowInvalid):  # such as February 30
             return np.asarray(times.cast(pa.timestamp("ns")).cast(pa.int64()))
         good = np.array([_is_time(time) for time in times])
-    expected = "a date and time in UTC as 2023-11-16 18:15:46.6805900"
+    expected = "a date and time in UTC such as 2023-11-16 18:15:46.6805900"
     raise lines.wrong(0, int(np.argmin(good)), f"`{_COLUMNS[0]}`", expected)
 
 

@@ -13,7 +13,7 @@ from stepsim.trace_io.formats.job import ImportJob
 __all__ = ["shaped_ids"]
 
 _CHANCE = 1e-12
-"""What counts as no coincidence."""
+"""Probability below which a pattern is not taken for a coincidence."""
 
 
 def shaped_ids(
@@ -21,9 +21,9 @@ def shaped_ids(
 ) -> npt.NDArray[np.int32]:
     """The ids of a sequence as [tokens, layers, k].
 
-    The number of layers is the one given, or follows from ``tokens``, how many were counted. It
-    is then the same in all sequences: a sequence with fewer tokens than counted cannot be told
-    from one with fewer layers.
+    The number of layers is given, or follows from ``tokens``, the number of tokens counted. It
+    must then be the same in all sequences: a sequence with fewer tokens than counted looks the
+    same as one with fewer layers.
 
     Raises:
         TraceError: the number of layers is not known, or the ids do not fit it or k.
@@ -55,8 +55,8 @@ def _layers(
         if known is not None:
             return known.layers
         raise TraceError(
-            f"{where}: `{field}` has {ids.size} ids and the response does not count its "
-            "tokens, so the number of layers is not known; give --layers"
+            f"{where}: `{field}` has {ids.size} ids and the response does not report the number of "
+            "its tokens, so the number of layers is not known; give --layers"
         )
     if ids.size % (tokens * k):
         raise TraceError(
@@ -75,10 +75,10 @@ def _layers(
 
 
 def _check_k(job: ImportJob, ids: npt.NDArray[np.int32], where: str, field: str) -> None:
-    """Refuse layers that are parts of layers, because k is larger than was given.
+    """Refuse ids whose layers were split because the real k is larger than the given one.
 
-    The ids of a token in a layer are all distinct. If those of neighboring layers are as well, all
-    through the sequence, they are the ids of one layer.
+    The ids of a token in a layer are all distinct. If those of neighboring layers are also distinct
+    throughout the sequence, they are the ids of one layer.
     """
     tokens, layers, k = ids.shape
     experts = int(ids.max()) + 1 if job.experts is None else job.experts
@@ -88,19 +88,19 @@ def _check_k(job: ImportJob, ids: npt.NDArray[np.int32], where: str, field: str)
         joined = np.sort(ids.reshape(-1, factor * k), axis=1)
         if (joined[:, 1:] == joined[:, :-1]).any():
             continue
-        # Equal tokens have equal experts, so that they tell only once.
+        # Equal tokens have equal experts, so they count as one piece of evidence.
         samples = len(np.unique(joined, axis=0))
         if samples * _log_chance(experts, k, factor) < math.log(_CHANCE):
             raise TraceError(
                 f"{where}: `{field}` has {ids.size} ids, {layers} layers x k = {k} of {tokens} "
-                f"tokens, but no token has an expert twice in {factor} layers side by side, "
+                f"tokens, but no token has an expert twice in {factor} adjacent layers, "
                 f"expected of {layers // factor} layers x k = {factor * k}; check --k, or give "
                 f"--layers {layers} if it is right"
             )
 
 
 def _log_chance(experts: int, k: int, factor: int) -> float:
-    """Logarithm of the chance that ``factor`` choices of k experts have none in common."""
+    """Logarithm of the chance that ``factor`` choices of k experts have no expert in common."""
     return sum(
         math.log((experts - part * k - i) / (experts - i))
         for part in range(1, factor)

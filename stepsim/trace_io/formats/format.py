@@ -1,4 +1,4 @@
-"""What a trace format declares, and what it is shown of a file to recognize itself."""
+"""What a trace format declares, and the view of a file by which it recognizes itself."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ else:
 __all__ = ["IMPORT_OPTIONS", "Content", "Format"]
 
 IMPORT_OPTIONS = ("column", "layers", "drop_missing", "ranks")
-"""Fields of `ImportJob` that a format uses only if it says so."""
+"""Fields of `ImportJob` that a format uses only if it declares them."""
 
 _ROUTING_OPTIONS = ("model", "experts", "k", "layer", "step")
-"""What applies to all routing, whatever its format."""
+"""Options that apply to routing of every format."""
 
 _RECORDS = 16
 
@@ -46,11 +46,11 @@ class Format:
             tokens of one layer and step, or requests in the order of arrival. It raises a
             `TraceError` for what it cannot read.
         recognizes: whether a file is in this format; it may raise a `TraceError` that says why
-            the file is in none.
-        options: the `IMPORT_OPTIONS` that ``read`` uses; any other is refused when it is given.
-            What is known about a model (``experts``, ``k``, ``model``) goes with all routing.
-        last: the format is asked after all others, since what it recognizes has few marks.
-        package: the package of a plugin; filled in when it is found.
+            the file is in no format.
+        options: the `IMPORT_OPTIONS` that ``read`` uses; any other option is refused when given.
+            What is known about a model (``experts``, ``k``, ``model``) applies to all routing.
+        last: the format is tried after all others, because few features identify it.
+        package: the package of a plugin; filled in when the plugin is found.
 
     Raises:
         ArgError: an option does not exist.
@@ -74,20 +74,21 @@ class Format:
 
     @property
     def all_options(self) -> tuple[str, ...]:
-        """All options that say something about a trace of this format, in one order."""
+        """All options that apply to a trace of this format, in a fixed order."""
         own = tuple(option for option in IMPORT_OPTIONS if option in self.options)
         return (_ROUTING_OPTIONS if self.holds == "routing" else ()) + own
 
     def failed(self, path: Path, error: Exception) -> TraceError:
-        """The error for a plugin that raised something else than our errors."""
+        """The error for a plugin that raised anything but our errors."""
         return TraceError(
             f"{path}: the plugin format `{self.name}` of package {self.package} failed "
-            f"({type(error).__name__}: {error}); tell its authors, or choose another --format"
+            f"({type(error).__name__}: {error}); report this to its authors, or choose another "
+            "--format"
         )
 
 
 class Content:
-    """What a file or a folder begins with, read as far as somebody asks.
+    """The beginning of a file or a folder, read on demand.
 
     Attributes:
         path: the file or folder.
@@ -140,7 +141,8 @@ class Content:
 
     @cached_property
     def records(self) -> list[dict[str, Any]]:
-        """The first JSON records; several, since the first responses may lack what tells."""
+        """The first JSON records; several, since the first responses may lack the typical
+        fields."""
         if self.kind is not None or self.path.is_dir() or self.fields:
             return []
         return first_records(self.path, _RECORDS)

@@ -1,4 +1,4 @@
-"""What a reader of a trace format is given."""
+"""The input of a reader of a trace format."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stepsim.trace_io.routing.validate import Known, Place
 __all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "MAX_GIVEN_EXPERTS", "ImportJob", "id_too_high"]
 
 CHUNK_BYTES = 32 << 20
-"""Bytes of input that a reader takes at a time; bounds the memory of an import."""
+"""Bytes of input read at a time; this bounds the memory of an import."""
 
 MAX_EXPERTS = 1 << 16
-"""Experts a model may have when their number is not given; loads are counted in arrays."""
+"""Most experts when their number is not given; loads are counted in arrays."""
 
 MAX_GIVEN_EXPERTS = 1 << 20
-"""Experts that may be given."""
+"""Most experts that may be given."""
 
 
 class _Sequence(NamedTuple):
@@ -33,10 +33,10 @@ class _Sequence(NamedTuple):
 
 @dataclass
 class ImportJob:
-    """One reading of a trace: what to read, what the caller knows about it, how far it is.
+    """One reading of a trace: what to read, what the caller knows about it, and its progress.
 
-    Of ``column``, ``layers``, ``drop_missing`` and ``ranks``, a format sees only those that its
-    ``options`` name; the others are refused before.
+    Of ``column``, ``layers``, ``drop_missing`` and ``ranks``, a format sees only those named in
+    its ``options``; the others are refused earlier.
 
     Attributes:
         path: the file or folder.
@@ -46,8 +46,8 @@ class ImportJob:
         column: column to read, for formats that leave its name open.
         drop_missing: leave out tokens without recorded experts instead of refusing them.
         ranks: the files of a Megatron folder to read; None: all.
-        format_given: the caller named the format; else it was auto-detected.
-        first_sequence: how many layers the first sequence had, and where it stands.
+        format_given: the caller named the format; otherwise it was auto-detected.
+        first_sequence: how many layers the first sequence had, and where it is.
         notes: what the caller should know about the result, filled by the reader.
         bytes_total: bytes of input, set by the reader of a folder.
         done: the reader calls it with the bytes of input read so far.
@@ -95,7 +95,7 @@ class ImportJob:
         return table
 
     def check_layers(self, layers: int, shape: tuple[int, ...], source: str, field: str) -> None:
-        """Refuse a sequence with other layers than the model or the first sequence has.
+        """Refuse a sequence whose number of layers differs from the model or the first sequence.
 
         Raises:
             TraceError: the number of layers differs.
@@ -107,17 +107,18 @@ class ImportJob:
             self.first_sequence = _Sequence(layers, f"`{field}` of {source}")
         elif self.first_sequence.layers != layers:
             raise TraceError(
-                f"{head} {self.first_sequence.layers} as {self.first_sequence.where} has; all "
-                "sequences of a trace are of one model, read others from a file of their own"
+                f"{head} {self.first_sequence.layers} as in {self.first_sequence.where}; all "
+                "sequences of a trace are of one model, put others into a separate file"
             )
 
     def unsupported(self, option: str, why: str) -> TraceError:
-        """The error for input that needs an option the caller left out."""
+        """The error for input that needs an option the caller did not give."""
         return TraceError(f"{self.path}: {why}; give {option}")
 
 
 def id_too_high(where: str, value: int) -> TraceError:
-    """The error for an id that would need more than `MAX_EXPERTS`, which nobody gave."""
+    """The error for an id that would need more than `MAX_EXPERTS` experts without their number
+    being given."""
     return TraceError(
         f"{where}: expert id {value} is out of range, expected 0..{MAX_EXPERTS - 1} when the "
         "number of experts is not given; give --experts, or check that these are expert ids"

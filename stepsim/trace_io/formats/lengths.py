@@ -1,7 +1,7 @@
 """Plain arrays of lengths: one prompt length per request, without times.
 
-A .npy or .npz file with one dim, or text with one length per line or a column to choose; read in
-pieces of bounded size.
+A .npy or .npz file with one dim, or text with one length per line or a column to choose. It is read
+in pieces of bounded size.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def open_lengths(path: Path, kind: str, *, requests: int | None = None) -> Array
 def _text_lengths(
     path: Path, column: str | None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]]:
-    """The lengths in a text file in pieces, with the line (from 1) of each, and the bytes read.
+    """The lengths in a text file in pieces, with the line (from 1) of each and the bytes read so
+    far.
 
     Raises:
-        TraceError: the file is no text, has no such column, or a line holds no whole number.
+        TraceError: the file is not text, has no such column, or a line does not hold an integer.
     """
     first = first_fields(path)
     header = first if _is_header(first) else None
@@ -61,7 +62,7 @@ def _text_lengths(
     for found in read_lines(path, width, [position], FORMAT.name, header=header is not None):
         filled = np.flatnonzero(found.filled())
         end = filled[-1] + 1 if len(filled) else 0
-        # Blank lines at the end are left out; one that others follow is a length that is missing.
+        # Blank lines at the end are left out; a blank line before others is a missing length.
         if end and blank is not None:
             raise blank
         if end < len(found) and blank is None:
@@ -83,18 +84,18 @@ def check_lengths(
     maximum: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """A private, read-only copy of lengths that are within bounds.
+    ``first_row`` is the row of the first length; for a text file ``lines`` gives the lines instead.
+    For a ``step`` of a replay, ``first_row`` is the first request.
 
-    ``first_row`` is the row of the first one; ``lines`` are the lines of a text file instead. Of a
-    ``step`` of a replay, ``first_row`` is the first request.
-
-    Raises:
-        TraceError: not one vector of integers, empty, or a length is out of bounds.
-        ArgError: no length can be within the bounds, or they allow negative ones.
+        Raises:
+            TraceError: the lengths are empty or not one vector of integers, or a length is out of
+                bounds.
+            ArgError: the bounds allow no length, or allow negative ones.
     """
     if minimum < 0 or (maximum is not None and maximum < minimum):
         raise ArgError(
-            f"{name}: minimum is {minimum} and maximum is {maximum}, expected a minimum from 0 and "
-            "a maximum from there, or None; a length is a number of tokens"
+            f"{name}: minimum is {minimum} and maximum is {maximum}, expected a minimum of at "
+            "least 0 and a maximum of at least the minimum, or None; a length is a number of tokens"
         )
     check_integer_dtype(values, name, "KV lengths")
     _check_shape(values.shape, name)
@@ -118,7 +119,7 @@ def check_lengths(
 
 
 def no_columns(name: str, column: str) -> TraceError:
-    """The error for a column that is chosen where there are none."""
+    """The error for choosing a column of a source without columns."""
     return TraceError(
         f"{name}: has no columns to choose {column!r} from, only text files with a header have; "
         "leave column= out"
@@ -138,8 +139,8 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def _is_header(row: list[str]) -> bool:
-    """Whether a first row has names: its first field that is not blank has letters, but is no
-    number, not even one that no length can be.
+    """Whether a first row has names: its first field that is not blank contains letters and is not
+    a number of any kind, not even an invalid length.
     """
     text = next((field for field in row if field.strip()), "")
     try:
@@ -157,7 +158,11 @@ def _position(path: Path, header: list[str] | None, column: str | None) -> int:
             f"{path}: has no header to find column {column!r} in; leave column= out or add one"
         )
     if column is None or header.count(column) != 1:
-        asked = "no column is chosen" if column is None else f"column {column!r} is not there once"
+        asked = (
+            "no column is chosen"
+            if column is None
+            else f"column {column!r} does not occur exactly once"
+        )
         raise TraceError(
             f"{path}: has {len(header)} columns ({', '.join(f'`{name}`' for name in header)}) and "
             f"{asked}; choose one of them with column="

@@ -1,12 +1,12 @@
 """llama.cpp style CSV: one row ``layer,expert`` per choice, in the order of computation.
 
 The rows of one layer of one pass (ubatch) follow each other, k per token. A layer number that does
-not increase begins the next pass, which becomes the next step. k is not in the file: without it,
-the greatest common divisor of the lengths of all runs of a layer is taken, which is right as soon
-as the trace has a pass with a single token, as every generated token is. A run that was cut off
-would make it smaller: the last run has to fit the others, and k = 1 a run of one row.
+not increase begins the next pass, which becomes the next step. k is not in the file: by default,
+it is the greatest common divisor of the lengths of all runs of a layer. This is right as soon as
+the trace has a pass with a single token, as for every generated token. A run that was cut off
+would make it smaller: so the last run must fit the others, and k = 1 requires a run of one row.
 
-A model with a single routed layer gives no sign where a pass ends; all its rows are one step. The
+A model with a single routed layer does not show where a pass ends; all its rows are one step. The
 last layer of a prompt pass may have fewer tokens, since only the outputs wanted are computed.
 
 Source: https://github.com/ggml-org/llama.cpp/pull/28544 (examples/moe-trace: one ``layer,expert``
@@ -39,7 +39,7 @@ _MAX_INDEX = int(np.iinfo(np.int32).max)
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Consecutive rows of one layer; ``begins`` tells the first ones of a run."""
+    """Consecutive rows of one layer; ``begins`` marks the first row of each run."""
 
     layer: int
     begins: bool
@@ -78,7 +78,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
 def _table(
     job: ImportJob, rows: _Stretch, whole: int, k: int, step: int, token: int, inferred: bool
 ) -> RoutingTable:
-    """The first ``whole`` rows, which are k per token."""
+    """The first ``whole`` rows, k per token."""
     source = f"{job.path}: lines {rows.lines[0]}..{rows.lines[whole - 1]}"
     try:
         ids = rows.experts[:whole].reshape(-1, k)
@@ -88,12 +88,12 @@ def _table(
             raise
         raise TraceError(
             f"{error} (k = {k} was inferred from the lengths of the runs; if the model "
-            "chooses another number, give --k)"
+            "chooses a different number, give --k)"
         ) from error
 
 
 def _infer_k(path: Path) -> int:
-    """k from the lengths of the runs, all but the last of which are whole."""
+    """k from the lengths of the runs, of which only the last may be incomplete."""
     divisor = shortest = length = first = layer = 0
     for rows in _stretches(ImportJob(path)):
         if rows.begins:
@@ -104,8 +104,8 @@ def _infer_k(path: Path) -> int:
     if divisor and length % divisor:
         raise TraceError(
             f"{path}: line {first}: the last run of rows, of layer {layer}, has {length} rows, "
-            f"expected a multiple of {divisor} as those before, so that k is not known; if the "
-            "file is cut off, drop the rows of this run, else give --k"
+            f"expected a multiple of {divisor} like those before it, so k is not known; if the "
+            "file is cut off, drop the rows of this run, otherwise give --k"
         )
     k = math.gcd(divisor, length)
     if k == 1 < (shortest or length):
@@ -119,7 +119,7 @@ def _infer_k(path: Path) -> int:
 
 def _stretches(job: ImportJob) -> Iterator[_Stretch]:
     """The rows of the file, split where the layer changes and where the pieces of the file end."""
-    expected = "a whole number that int32 holds"
+    expected = "a whole number that fits int32"
     header = first_fields(job.path) == _HEADER
     last = None
     for found in read_lines(job.path, 2, [0, 1], FORMAT.name, header=header):

@@ -1,7 +1,7 @@
 """Megatron-Core router traces: JSONL with one record per step and layer, one file per rank.
 
 A record has ``step, layer, rank, num_tokens, topk, top_indices`` and, in later versions, ``block``
-(``decoder`` or ``mtp``); it may have no tokens. Read is one file, or a folder of
+(``decoder`` or ``mtp``); it may have no tokens. The source is one file, or a folder of
 ``router_trace_rank*.jsonl``: the tokens of a layer and step are then those of rank 0, rank 1 and so
 on. Records of one layer and step in a file (micro-batches) follow each other. Records of the block
 ``mtp``, whose layer numbers collide with those of the decoder, are skipped. Steps must not decrease
@@ -129,8 +129,8 @@ def _replicas(recorded: dict[int, _Recorded]) -> Iterator[str]:
         listed = "; ".join(", ".join(map(str, ranks)) for ranks in same)
         choice = " ".join(f"--rank {ranks[0]}" for ranks in groups.values())
         yield (
-            f"some ranks have the same records ({listed}), as those of a tensor-parallel group "
-            f"have: their tokens are counted several times; read one of each with {choice}"
+            f"some ranks have the same records ({listed}), as the ranks of a tensor-parallel group "
+            f"do: their tokens are counted several times; read one of each with {choice}"
         )
 
 
@@ -140,8 +140,8 @@ def _records(path: Path) -> Iterator[tuple[int, _Record]]:
         step = integer(record, "step", path, line)
         if step < last:
             raise TraceError(
-                f"{path}: line {line}: `step` is {step}, expected at least {last}, that of a line "
-                "before; sort the file by step"
+                f"{path}: line {line}: `step` is {step}, expected at least {last}, the step of an "
+                "earlier line; sort the file by step"
             )
         last = step
         yield step, (path, line, record, size)
@@ -150,7 +150,7 @@ def _records(path: Path) -> Iterator[tuple[int, _Record]]:
 def _by_step(
     files: list[Iterator[tuple[int, _Record]]],
 ) -> Iterator[tuple[int, Iterator[_Record]]]:
-    """Records of all files, step by step and within a step file by file."""
+    """Records of all files, ordered by step and within a step by file."""
     heads = [next(file, None) for file in files]
 
     def of_step(step: int) -> Iterator[_Record]:

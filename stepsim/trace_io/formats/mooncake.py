@@ -1,8 +1,8 @@
 """Mooncake traces: JSONL with timestamp, input_length, output_length and hash_ids.
 
 ``timestamp`` is in milliseconds. ``hash_ids`` are the ids of the blocks of 512 tokens of the
-prompt; equal ids mean equal prompts up to the end of the block. They may be left out, but then in
-all lines.
+prompt; equal ids mean equal prompts up to the end of the block. They must be present in all lines
+or in none.
 
 Source: https://github.com/kvcache-ai/Mooncake, FAST25-release/traces and its README.
 """
@@ -83,7 +83,7 @@ def _hashes(
 ) -> npt.NDArray[np.int64] | None:
     if ("hash_ids" in record) != hashed:
         raise TraceError(
-            f"{path}: line {line}: `hash_ids` is {'missing' if hashed else 'there'}, but the "
+            f"{path}: line {line}: `hash_ids` is {'missing' if hashed else 'present'}, but the "
             f"first line has {'one' if hashed else 'none'}; expected it in all lines or in none"
         )
     if not hashed:

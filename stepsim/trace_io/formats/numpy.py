@@ -1,7 +1,7 @@
 """NumPy files: integers [tokens, k] or [tokens, layers, k], in a .npy or .npz file.
 
 An archive holds one array, or one called ``experts`` or ``data``, and may hold ``weights`` of the
-same shape. It is read in pieces of bounded size, whatever its order.
+same shape. It is read in pieces of bounded size, in either memory order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["FORMAT"]
 
 
 def _read(job: ImportJob) -> Iterator[RoutingTable]:
-    """All as step 0."""
+    """The whole file as step 0."""
     kind = detect_format(job.path)
     if kind not in ("npy", "npz"):
         raise TraceError(

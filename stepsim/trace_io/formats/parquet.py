@@ -1,13 +1,13 @@
 """Parquet (and Arrow IPC) files with a column of lists, as Hugging Face datasets hold them.
 
-What a row is, follows from the nesting of the list column:
+The meaning of a row follows from the nesting of the list column:
 
 * ``list<int>``: the k experts of one token; columns ``layer``, ``step``, ``token``, ``model`` and
-  ``weights`` are read as in our own schema, as far as they are there;
+  ``weights`` are read as in our own schema if present;
 * ``list<list<int>>``: one token, [layers, k];
 * ``list<list<list<int>>>``: one sequence, [tokens, layers, k]; each row becomes a step.
 
-The column is the one asked for, or one called ``experts`` or by another usual name, or the only
+The column is the requested one, or the one with a usual name such as ``experts``, or the only
 column of lists of integers. The file is read in batches: rows of a (model, layer) must be in the
 order of step and token.
 
@@ -56,7 +56,7 @@ _KNOWN_COLUMNS = (
     "top_indices",
     "router_indices",
 )
-"""Names of the list column that are known, the first that is there is taken."""
+"""Known names of the list column; the first one present is taken."""
 
 _BATCH_ROWS = {1: 1 << 16, 2: 1 << 12, 3: 1}
 
@@ -110,7 +110,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
 
 
 def _check_rows_are_tokens(job: ImportJob) -> None:
-    """Refuse what says something about all layers of a token, of which a row is one."""
+    """Refuse options about all layers of a token if each row is only one layer."""
     for option, given in (
         ("--layers (layers=)", job.layers is not None),
         ("--drop-missing (drop_missing=)", job.drop_missing),
@@ -169,18 +169,18 @@ class _TokenOrder:
         numbers: npt.NDArray[np.int64] | None,
         rows: npt.NDArray[np.int64],
     ) -> int:
-        """Index of the first of the next tokens of (key, step), which stand in ``rows``.
+        """Index of the first of the next tokens of (key, step), which are in ``rows``.
 
-        ``numbers`` are the tokens' own numbers, if they have some.
+        ``numbers`` are the tokens' own numbers, if they have any.
 
         Raises:
-            TraceError: the step is before the latest of the key, or the numbers do not go on from
-                those before.
+            TraceError: the step is earlier than the latest of the key, or the numbers do not
+                continue those before.
         """
         last, following = self._latest.get(key, (-1, 0))
         if step < last:
             raise TraceError(
-                f"{self._source}: row {int(rows[0])}: step {step} comes after step {last} of the "
+                f"{self._source}: row {int(rows[0])}: step {step} follows step {last} of the "
                 "same layer, expected the order of step and token; sort the file by (step, layer, "
                 "token)"
             )
@@ -227,8 +227,8 @@ def _nested(table: pa.Table, column: str, where: str) -> npt.NDArray[Any]:
         lengths = pc.unique(pc.list_value_length(array)).to_pylist()
         if len(lengths) > 1:
             raise TraceError(
-                f"{where}: `{column}` has lists of {min(lengths)} and {max(lengths)} values side "
-                "by side, expected equal lengths; all tokens have the same layers and k"
+                f"{where}: `{column}` has lists of {min(lengths)} and {max(lengths)} values in "
+                "one column, expected equal lengths; all tokens have the same layers and k"
             )
         shape.append(lengths[0] if lengths else 0)
         array = plain(array.flatten(), where, column)

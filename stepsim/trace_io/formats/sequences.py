@@ -20,7 +20,7 @@ def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
     """A nested list of expert ids as an array.
 
     Raises:
-        TraceError: the lists are of different lengths, or hold something else than integers.
+        TraceError: the lists are of different lengths, or hold values other than integers.
     """
     try:
         ids = np.array(value)
@@ -36,10 +36,10 @@ def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
 
 
 def check_shape(shape: tuple[int, ...], source: str, field: str) -> None:
-    """Refuse another shape than [tokens, layers, k]; one without tokens may have any.
+    """Refuse any shape but [tokens, layers, k]; without tokens any shape is accepted.
 
     Raises:
-        TraceError: another number of dims, no layers, or no experts per token.
+        TraceError: the number of dims differs, or there are no layers, or no experts per token.
     """
     if shape[:1] == (0,):
         return
@@ -64,16 +64,16 @@ class Sequence:
 
     Args:
         job: what is known about the ids.
-        ids, weights: the values; no tokens may have any shape.
-        source, field: where they stand, for messages.
+        ids, weights: the values; without tokens they may have any shape.
+        source, field: where the values are, for messages.
         first_row: the row of the source that the first token comes from.
 
     Attributes:
-        tokens: how many there are to read.
+        tokens: number of tokens to read.
 
     Raises:
-        TraceError: another number of dims or layers than expected or than in the sequences before,
-            or a token marked -1 that is not left out.
+        TraceError: the number of dims or layers differs from the expected one or from earlier
+            sequences, or a token marked -1 that is not left out.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Sequence:
         self.tokens = len(ids)
 
     def tables(self, step: int, first_token: int = 0) -> Iterator[RoutingTable]:
-        """A table per layer; no tokens make none.
+        """A table per layer; no tables if there are no tokens.
 
         Raises:
             TraceError: an invalid value.

@@ -2,12 +2,12 @@
 
 A line may also hold a list of responses, as the server returns for a list of prompts.
 
-The ids stand in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
+The ids are in ``meta_info.routed_experts`` (the /generate endpoint), or in each choice of the
 OpenAI endpoints, as ``sgl_ext.routed_experts`` or ``routed_experts``. Their logical shape is
-[tokens, layers, k], little-endian, for all tokens but the last: seqlen - 1, which is
-prompt_tokens + completion_tokens - 1, less ``routed_experts_start_len`` if the request set it and
-the record has it. Layers and k are not in the response: k must be given, layers unless the token
-counts tell.
+[tokens, layers, k], little-endian, for all tokens but the last. There are seqlen - 1 of them, which
+is prompt_tokens + completion_tokens - 1, less ``routed_experts_start_len`` if the request set it
+and the record has it. Layers and k are not in the response: k must be given, and the number of
+layers too unless it follows from the token counts.
 
 Each response becomes one step, as if its sequence had gone through the model in one pass.
 
@@ -75,7 +75,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
 
 
 def first_payload(records: list[dict[str, Any]]) -> object:
-    """The first routed experts in responses; None if they have none."""
+    """The first routed experts in responses; None if there are none."""
     return next((value for record in records for _, value, _ in _payloads(record)), None)
 
 
@@ -85,7 +85,7 @@ def is_flat(payload: object) -> bool:
 
 
 def _payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
-    """The routed experts of a response: (field, value, tokens they are of if that is counted)."""
+    """The routed experts of a response: (field, value, number of their tokens if known)."""
     meta = record.get("meta_info")
     if isinstance(meta, dict) and meta.get(_FIELD) is not None:
         return [(f"meta_info.{_FIELD}", meta[_FIELD], _tokens(meta, meta, record))]
@@ -104,7 +104,7 @@ def _payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
         elif choice.get(_FIELD) is None:
             continue
         tokens = None
-        # The usage of several completions is their sum, which tells nothing of each.
+        # The usage of several completions is their sum, which says nothing about each.
         if isinstance(usage, dict) and len(choices) == 1:
             tokens = _tokens(usage, place, choice, record)
         found.append((name, place[_FIELD], tokens))
@@ -112,7 +112,7 @@ def _payloads(record: dict[str, Any]) -> list[tuple[str, object, int | None]]:
 
 
 def _tokens(counts: dict[str, Any], *places: dict[str, Any]) -> int | None:
-    """Tokens that have routed experts; the first of them may stand in one of ``places``."""
+    """Tokens that have routed experts; the first of them may be given in one of ``places``."""
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     if not (isinstance(prompt, int) and isinstance(completion, int)):
         return None
@@ -124,7 +124,7 @@ def _decode(text: object, where: str, field: str) -> npt.NDArray[np.int32]:
     if not isinstance(text, str):
         raise TraceError(
             f"{where}: `{field}` is {type(text).__name__}, expected base64 of int32; nested lists "
-            "are what vLLM sends: --format vllm"
+            "come from vLLM: --format vllm"
         )
     try:
         data = base64.b64decode(text, validate=True)

@@ -61,7 +61,7 @@ def _read(job: ImportJob) -> Iterator[RoutingTable]:
 def _arrays(
     job: ImportJob, kind: str, members: list[tuple[str | None, str]]
 ) -> Iterator[RoutingTable]:
-    """The arrays ``members`` (name in the archive, name for messages), one after the other."""
+    """The arrays ``members`` (name in the archive, name in messages), one after the other."""
     token = done = 0
     for name, field in members:
         array = open_array(job.path, kind, name)
@@ -118,7 +118,7 @@ def _decode(value: object, where: str, field: str) -> npt.NDArray[Any]:
     except ValueError as error:
         raise TraceError(
             f"{where}: `{field}` is text, but not a .npy file in base64 ({error}); the line may "
-            "be cut off, and flat int32 is what SGLang sends: --format sglang"
+            "be cut off, or it is flat int32 from SGLang: --format sglang"
         ) from error
     check_integer_dtype(ids, where, f"`{field}`")
     return ids

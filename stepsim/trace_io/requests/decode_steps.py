@@ -30,7 +30,7 @@ _COLUMNS = ("step", "kv_lengths")
 
 
 def refuse_decode_steps(schema: pa.Schema, path: Path) -> None:
-    """Refuse a file of decode steps where a trace is expected; its lists are no experts.
+    """Refuse a file of decode steps where a trace is expected; its lists are not expert ids.
 
     Raises:
         TraceError: the schema is that of decode steps.
@@ -46,14 +46,14 @@ class DecodeStepFile:
     """The steps of a file in the schema of :func:`stepsim.trace_io.replay_schema`.
 
     Opening reads it once, piece by piece, and keeps 16 bytes per step. The lengths of the piece
-    read last are kept, since steps are mostly asked for in order.
+    read last are kept, since steps are mostly read in order.
 
     Attributes:
         steps: int64 [steps], their numbers.
         sizes: int64 [steps], requests of each.
 
     Raises:
-        TraceError: a column is there twice, there are no steps, a value is missing, or a step
+        TraceError: a column occurs twice, there are no steps, a value is missing, or a step
             has no requests.
     """
 

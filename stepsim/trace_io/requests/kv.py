@@ -1,7 +1,7 @@
 """KV-cache lengths: the number of cached tokens of each request of a batch, in arrival order.
 
-A file is one batch, or holds many: a request trace, of which any consecutive requests are one, or
-the steps of a replay, of which each is one.
+A file holds one batch, or many: any consecutive requests of a request trace are a batch, and so is
+each step of a replay.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Lengths = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class KvFile:
-    """Batches of KV-cache lengths, of which nothing but their sizes is known yet.
+    """Batches of KV-cache lengths, of which only the sizes have been read.
 
     Attributes:
         name: of the file.
@@ -47,7 +47,7 @@ class KvFile:
     _read: Callable[[int, Span], npt.NDArray[Any]]
 
     def label(self, batch: int) -> str:
-        """The batch in the words of a message: ``step 3 has 64 requests``."""
+        """The batch as named in a message: ``step 3 has 64 requests``."""
         where = "it" if self.steps is None else f"step {int(self.steps[batch])}"
         return f"{where} has {int(self.sizes[batch])} requests"
 
@@ -71,15 +71,14 @@ class KvFile:
         if window is not None:
             if requests is None:
                 raise ArgError(
-                    f"{self.name}: window {window} of what size is not known; give requests= as "
-                    "well"
+                    f"{self.name}: the size of window {window} is not known; give requests= as well"
                 )
             span = check_window(self.name, self.label(batch), size, window, requests)
         elif requests in (None, size):
             span = Span(0, size)
         else:
             raise TraceError(
-                f"{self.name}: {size} lengths, expected {requests}; choose a file of this batch "
+                f"{self.name}: {size} lengths, expected {requests}; choose a file with this batch "
                 "size, or one window of many with --kv-window (window=)"
             )
         values = self._read(batch, span)
@@ -100,8 +99,8 @@ def open_kv_lengths(
 
     ``requests`` is the number of lengths the caller expects, if there is one.
 
-    Text and request traces are read at once, 8 bytes per request; of the steps of a replay and of
-    arrays only what is asked for.
+    Text and request traces are read at once, 8 bytes per request; from the steps of a replay and
+    from arrays only the requested batch is read.
 
     Raises:
         TraceError: the file is unreadable, or holds no lengths.
@@ -142,13 +141,13 @@ def read_kv_lengths(
         column: which column of a .csv file with a header to read.
         requests: number of lengths expected; with ``window``, how many it has.
         step: which step of a replay.
-        window: read only this batch of ``requests`` consecutive requests, counted from 0; the last
-            requests that make no whole batch belong to none.
+        window: read only this batch of ``requests`` consecutive requests, counted from 0; the
+            remaining requests at the end, too few for a batch, belong to no window.
         minimum, maximum: bounds of a length, in tokens, inclusive.
 
     Raises:
         TraceError: the file is unreadable, is not one vector of integers, is empty, holds several
-            steps of which none is chosen, has not so many windows, or a length is out of bounds;
+            steps and none is chosen, has fewer windows, or a length is out of bounds;
             the message has the file, the row (or line of a text file, or
             step and request of a replay, from 0) and the value.
         ArgError: ``window`` is given without ``requests`` or out of range, or the bounds leave no
@@ -168,8 +167,8 @@ def _batch_of(file: KvFile, step: int | None) -> int:
     if file.steps is None:
         if step is not None:
             raise TraceError(
-                f"{file.name}: has no steps to choose {step} from, only the files of "
-                "`stepsim trace replay` have; leave --kv-step (step=) out"
+                f"{file.name}: has no steps to choose {step} from, only files written by "
+                "`stepsim trace replay` have steps; leave --kv-step (step=) out"
             )
         return 0
     first, last = int(file.steps.min()), int(file.steps.max())

@@ -1,13 +1,13 @@
 """Continuous batching: the KV-cache lengths of each decode step when a request trace is served.
 
 The rule, step by step: requests that have arrived are admitted in order of arrival while the batch
-has room. A request enters with a KV cache of its ``context_tokens``, grows by one token per step
-and leaves after ``generated_tokens`` steps; one that generates nothing never enters. The length of
-a step does not count the token that the step computes. Prefill takes no time of its own.
+has room. A request starts with a KV cache of its ``context_tokens``, grows by one token per step
+and leaves after ``generated_tokens`` steps; one that generates nothing is never admitted. The
+length of a step does not count the token that the step computes. Prefill takes no time.
 
-Time passes by ``step_seconds`` per step; a step that would be empty is skipped to the next arrival.
-Without ``step_seconds`` every request waits from the start, so that only the order and the room in
-the batch decide.
+Time passes by ``step_seconds`` per step; if a step would be empty, time skips to the next arrival.
+Without ``step_seconds`` every request waits from the start, so only the order and the size of
+the batch matter.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def replay(
     Args:
         trace: requests with ``generated_tokens``.
         batch: most requests of a step.
-        step_seconds: duration of a step; None: time plays no role.
+        step_seconds: duration of a step; None: arrival times are ignored.
 
     Raises:
         ArgError: ``batch`` or ``step_seconds`` is out of range.
-        TraceError: the trace lacks ``generated_tokens``, or times although ``step_seconds`` is
-            given.
+        TraceError: the trace lacks ``generated_tokens``, or arrival times although ``step_seconds``
+            is given.
     """
     if batch < 1:
         raise ArgError(f"replay: batch is {batch}, expected at least 1 request")

@@ -5,7 +5,7 @@ Lengths follow a stretched exponential: ``(-ln u) ** spread`` with u uniform, sc
 ========== =============================================
 ``spread`` standard deviation / mean, for many requests
 ========== =============================================
-0          0: all alike
+0          0: all equal
 0.5        0.52
 1          1.0: exponential
 1.25       1.26
@@ -35,7 +35,7 @@ def synthetic_kv_lengths(
         requests: number of requests, at least 1.
         seed: not negative.
         mean: mean of the drawn lengths in tokens, before ``maximum`` cuts them.
-        spread: 0 to 4; the table above this function tells what it does.
+        spread: 0 to 4; the table at the top of this module gives its effect.
         maximum: longest length in tokens.
 
     Raises:
@@ -50,7 +50,7 @@ def synthetic_kv_lengths(
             )
     if not 0 <= spread <= 4:
         raise ArgError(f"synthetic_kv_lengths: spread is {spread}, expected 0..4")
-    # A context of its own: that of the caller may have another precision or traps.
+    # A separate context, since the caller's may have another precision or traps.
     context = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[])
     raw = np.random.PCG64(np.random.SeedSequence(seed)).random_raw(requests)
     exponent = Decimal.from_float(float(spread))

@@ -53,14 +53,14 @@ class RequestTrace:
         context_tokens: int64 [requests], tokens of each prompt, read-only.
         generated_tokens: int64 [requests], or None when not recorded.
         arrival_seconds: float64 [requests], seconds after the first request of the trace, never
-            decreasing; None when not recorded, the order is then all that is known.
+            decreasing; None when not recorded; only the order is known then.
         prefix_hashes: ids of the blocks of each prompt, one int64 array per request, or None.
         source: where the trace comes from, for messages; not part of its content.
 
     Raises:
         TraceError: no requests, arrays of different lengths, a negative length, a time that is
-            negative, not finite or before its predecessor, or an id that is no int64; the message
-            has the row (from 0).
+            negative, not finite or before its predecessor, or an id that does not fit int64; the
+            message has the row (from 0).
     """
 
     context_tokens: npt.NDArray[np.int64]
@@ -92,7 +92,7 @@ class RequestTrace:
     def window(self, first: int, last: int) -> RequestTrace:
         """The requests ``first`` to ``last``, both included and counted from 1.
 
-        Times stay those of the whole trace.
+        Arrival times are not shifted: they still count from the start of the full trace.
 
         Raises:
             ArgError: not 1 <= first <= last <= requests.
@@ -150,7 +150,7 @@ class RequestTrace:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace to one Parquet file, whole or not at all.
+        """Write the trace to one Parquet file, completely or not at all.
 
         Raises:
             OutputError: the file cannot be written; an existing file is then left as it was.
@@ -240,11 +240,11 @@ def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> Reque
     """Read a request trace in our schema: a Parquet or Arrow IPC file, or an Arrow object.
 
     Other formats are read by :func:`stepsim.trace_io.import_trace`, which writes such a file.
-    ``columns`` are the ones to read, as far as they are there; ``context_tokens`` is one of them.
+    ``columns`` are the ones to read if present; ``context_tokens`` must be one of them.
 
     Raises:
         TraceError: the source is unreadable, of another schema, or holds an invalid value.
-        ArgError: ``columns`` has others than those of the schema, or lacks ``context_tokens``.
+        ArgError: ``columns`` names one that is not in the schema, or lacks ``context_tokens``.
     """
     if "context_tokens" not in columns or not set(columns) <= set(_COLUMNS):
         raise ArgError(
@@ -267,7 +267,7 @@ def read_requests(source: object, *, columns: Sequence[str] = _COLUMNS) -> Reque
 
 
 def join_requests(parts: Sequence[RequestTrace], source: str) -> RequestTrace:
-    """Requests of one trace that were read piece by piece, at least one piece.
+    """One trace from the pieces in which it was read, at least one.
 
     Raises:
         TraceError: as `RequestTrace`.

@@ -1,4 +1,4 @@
-"""Windows of a trace: consecutive requests as one batch, chosen by how far their lengths spread.
+"""Windows of a trace: consecutive requests as one batch, chosen by the spread of their lengths.
 
 The STeP paper (B.3) takes batches of decode requests from the first 5,000 requests of the Azure
 conversation trace: windows of 16, 64 and 80 consecutive requests that begin at every other request,
@@ -12,9 +12,9 @@ class    windows, and their order
 ``high`` the tenth with the highest deviation, highest first
 ======== ============================================================================
 
-Equal deviations are in the order of the windows. Requests count from 1. The windows that the paper
-takes from a class were chosen by hand: `window_at` makes any window by its first request,
-`nearest_windows` orders them by how near their deviation is to a given one.
+Ties are in the order of the windows. Requests count from 1. The paper chose windows of a class by
+hand: `window_at` makes any window from its first request, and `nearest_windows` orders windows by
+how close their deviation is to a given one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def window_at(lengths: npt.NDArray[np.int64], size: int, first: int) -> Window:
     """The window of ``size`` requests that begins with request ``first``, counted from 1.
 
     Raises:
-        ArgError: not 2 <= size <= requests, or there are not so many requests from ``first`` on.
+        ArgError: not 2 <= size <= requests, or fewer than ``size`` requests follow from ``first``
+            on.
     """
     _check_size(lengths, size)
     last = first + size - 1
@@ -103,7 +104,7 @@ def window_at(lengths: npt.NDArray[np.int64], size: int, first: int) -> Window:
 
 
 def nearest_windows(windows: Iterable[Window], stdev: float) -> list[Window]:
-    """The windows in the order of how near their deviation is to ``stdev``, nearest first.
+    """The windows ordered by how near their deviation is to ``stdev``, nearest first.
 
     Raises:
         ArgError: ``stdev`` is negative or not finite.
@@ -127,8 +128,8 @@ def select_windows(
     Args:
         lengths: int64 [requests], lengths in order of arrival.
         size: requests per window.
-        by: the measure; ``stdev`` is the one there is.
-        requests: how many requests from the start to look at; None: all.
+        by: the measure; only ``stdev`` is available.
+        requests: how many requests from the start to consider; None: all.
         stride: requests from the start of a window to that of the next.
         share: part of the windows in each class, rounded down but at least one window.
 
@@ -136,7 +137,7 @@ def select_windows(
         ArgError: an argument is out of range.
     """
     if by != "stdev":
-        raise ArgError(f"windows: by is {by!r}, expected 'stdev', the only measure there is")
+        raise ArgError(f"windows: by is {by!r}, expected 'stdev', the only measure available")
     if not 0 < share <= 1:
         raise ArgError(f"windows: share is {share}, expected above 0 and at most 1")
     if requests is not None and requests < 1:

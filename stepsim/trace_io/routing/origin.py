@@ -1,4 +1,4 @@
-"""Where a routing file of ours comes from: a note in the metadata of its schema."""
+"""The origin of a routing file of ours: a note in the metadata of its schema."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def with_origin(schema: pa.Schema, origin: dict[str, Any] | None) -> pa.Schema:
 
 
 def read_origin(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a Parquet file says of its origin; empty for files that say nothing.
+    """The origin recorded in a Parquet file; empty if none is recorded.
 
-    Synthetic traces say ``generator``, ``seed``, ``skew`` and ``experts``, imported ones ``format``
-    and, if it was given, ``experts``.
+    Synthetic traces record ``generator``, ``seed``, ``skew`` and ``experts``, imported ones
+    ``format`` and, if it was given, ``experts``.
     """
     try:
         metadata = pq.read_schema(locate(path)).metadata or {}

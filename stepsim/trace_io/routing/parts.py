@@ -1,9 +1,9 @@
 """Parts of a routing trace, one per (model, layer, step), before their ids are read.
 
-Looking for parts reads the labels only: of an array none, and of a Parquet row group that has one
-label only nothing either. Reading a part of Arrow data decodes the pieces that hold it, and of a
-window only those that hold its tokens. The pieces decoded last are kept, since parts and windows
-are mostly asked for in order.
+Finding the parts reads only labels: no values of an array, and none of a Parquet row group whose
+statistics show a single label. Reading a part of Arrow data decodes the pieces that hold it;
+reading a window decodes only the pieces that hold its tokens. The pieces decoded last are kept,
+since parts and windows are mostly read in order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEPT_ROWS = 1 << 19
 
 @dataclass(frozen=True)
 class Labels:
-    """The layer, step and model the caller asks for; of ``layers`` and ``steps``, any."""
+    """The layer, step and model the caller asks for; any of ``layers`` and ``steps``."""
 
     layer: int | None = None
     step: int | None = None
@@ -48,7 +48,7 @@ class Labels:
     steps: frozenset[int] | None = None
 
     def single(self) -> list[tuple[str, int | str | None]]:
-        """The labels of which there is one each, with their names."""
+        """The labels that take a single value, with their names."""
         return [("layer", self.layer), ("step", self.step), ("model", self.model)]
 
     def match(self, key: Key) -> bool:
@@ -74,7 +74,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class RoutingPart:
-    """One layer-step of a source, of which nothing but the labels was read.
+    """One layer-step of a source, of which only the labels have been read.
 
     Attributes:
         source: its name, for messages.
@@ -114,7 +114,7 @@ class RoutingPart:
         """
         wanted = self.known.tokens
         if wanted is not None and self.tokens > wanted:
-            # Told before all of them are read.
+            # Checked before all of them are read.
             raise TraceError(
                 f"{self.source}: {self.tokens} tokens ({self.key}), expected {wanted}; the "
                 "recorder may have padded some, or choose one window of many with --window "
@@ -127,7 +127,7 @@ class RoutingPart:
 
         Raises:
             ArgError: an argument is out of range.
-            TraceError: there are not so many windows, or a value is invalid.
+            TraceError: there are fewer windows, or a value is invalid.
         """
         what = f"{self.key} has {self.tokens} tokens"
         span = check_window(self.source, what, self.tokens, window, tokens)
@@ -165,12 +165,12 @@ def array_parts(
     """The parts of an array [tokens, k] or [tokens, layers, k] that were asked for.
 
     Raises:
-        TraceError: it has no such layer, or no integers.
+        TraceError: it has no such layer, or does not hold integers.
     """
     step = 0 if labels.step is None else labels.step
     shape = ids.shape
     if len(shape) != 3:
-        # Arrays of other dims than 2 and 3 are refused when they are read.
+        # Arrays with a number of dims other than 2 and 3 are refused when they are read.
         keys: dict[Key, int | None] = {
             Key(0 if labels.layer is None else labels.layer, step, labels.model): None
         }
@@ -219,7 +219,7 @@ class ArrowParts:
         name: of the source, for messages.
 
     Raises:
-        TraceError: a column is missing, there twice or of another type, or there are no rows.
+        TraceError: a column is missing, duplicated or of another type, or there are no rows.
     """
 
     def __init__(self, source: Pieces, name: str) -> None:
@@ -245,7 +245,7 @@ class ArrowParts:
         named = any(key.model is not None for key in found)
         parts = []
         for own in sorted(found, key=_order):
-            # What the source does not label takes the labels given.
+            # Rows without a label take the given one.
             key = Key(
                 own.layer if "layer" in self._columns else labels.layer or 0,
                 own.step if "step" in self._columns else labels.step or 0,
@@ -260,7 +260,8 @@ class ArrowParts:
         return parts
 
     def _runs(self, piece: Piece) -> Iterator[tuple[Key, int, int, tuple[int, int] | None]]:
-        """Of each key in a piece: the first row, how many, and the least and highest token."""
+        """For each key in a piece: the first row, the number of rows, and the lowest and highest
+        token."""
         constant = _constant_key(piece, self._labels)
         if constant is not None and ("token" not in self._labels or "token" in piece.bounds):
             yield constant, piece.first_row, piece.rows, piece.bounds.get("token")
@@ -294,7 +295,7 @@ class ArrowParts:
         span: Span | None,
         known: Known,
     ) -> RoutingTable:
-        """The table of ``key``, which the source calls ``own``."""
+        """The table of ``key``, labeled ``own`` in the source."""
         count = sum(run.rows for run in runs)
         begin = min(run.low for run in runs)
         if span is not None:
@@ -353,7 +354,7 @@ def _may_hold(piece: Piece, labels: Labels) -> bool:
 
 
 def _constant_key(piece: Piece, labels: Sequence[str]) -> Key | None:
-    """The key of all rows of a piece, when its bounds tell that there is one."""
+    """The key of all rows of a piece, if its bounds show that there is only one."""
     found: dict[str, Any] = {"model": None, "layer": 0, "step": 0}
     for name in labels:
         if name in found:

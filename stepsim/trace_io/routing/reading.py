@@ -65,7 +65,7 @@ def read_routing(
               ``weights`` of the same shape;
             * a path to a Parquet or Arrow IPC (Feather 2) file, or any object with
               ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb, ...): column ``experts``, a
-              list of k ids, and as far as known the other columns of
+              list of k ids, and, where known, the other columns of
               :func:`stepsim.trace_io.routing_schema`;
             * the name of a data set, see `stepsim.data`;
             * a NumPy array as in a .npy file.
@@ -77,15 +77,16 @@ def read_routing(
         layer, step, model: which part to read. A part that the source does not label takes the
             label given here (else layer 0, step 0, no model).
         tokens: number of tokens expected; with ``window``, how many it has.
-        window: read only this batch of ``tokens`` consecutive tokens, counted from 0; the last
-            tokens that make no whole batch belong to none.
+        window: read only this batch of ``tokens`` consecutive tokens, counted from 0; the
+            remaining tokens at the end, too few for a batch, belong to no window.
 
     Rows of a table may be in any order: they are sorted by ``token``, which must then be
-    consecutive (a gap is a token the recorder dropped). Without that column the order counts.
+    consecutive (a gap is a token the recorder dropped). Without that column the order of the rows
+    counts.
 
     Raises:
-        TraceError: the source is unreadable, holds several parts of which none is chosen, has not
-            so many windows, or holds an invalid value; the message has the file, the row (from 0)
+        TraceError: the source is unreadable, holds several parts and none is chosen, has fewer
+            windows, or holds an invalid value; the message has the file, the row (from 0)
             and the value.
         ArgError: an argument is not a count, or ``window`` is given without ``tokens``.
     """
@@ -103,7 +104,7 @@ def read_routing(
         return parts[0].read()
     if tokens is None:
         raise ArgError(
-            f"read_routing: window {window} of what size is not known; give tokens= as well"
+            f"read_routing: the size of window {window} is not known; give tokens= as well"
         )
     return parts[0].read_window(window, tokens)
 
@@ -120,7 +121,7 @@ def read_routing_batches(
 ) -> Iterator[RoutingTable]:
     """Read all layer-steps of a source, in the order of model, layer, step.
 
-    The arguments are those of :func:`read_routing`; ``layer``, ``step`` and ``model`` narrow the
+    The arguments are those of :func:`read_routing`; ``layer``, ``step`` and ``model`` restrict the
     choice. The source is opened at once, each table is checked when its turn comes.
     """
     parts = routing_parts(
@@ -143,7 +144,7 @@ def routing_parts(
 ) -> list[RoutingPart]:
     """As :func:`read_routing_batches`, but one bad layer-step leaves the others readable.
 
-    Unlike ``layer`` and ``step``, the labels ``layers`` and ``steps`` need not be there.
+    Unlike ``layer`` and ``step``, the labels ``layers`` and ``steps`` need not occur in the source.
     """
     labels = Labels(
         layer,
@@ -171,7 +172,7 @@ def _checked(labels: Labels) -> Labels:
 
 
 def _select(source: object, labels: Labels, known: Known) -> list[RoutingPart]:
-    """Open a source: the parts that were asked for, at least one unless of several labels."""
+    """Open a source: the requested parts; at least one, unless several labels were given."""
     labels = _checked(labels)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         name = f"{type(source).__module__}.{type(source).__qualname__}"
@@ -208,7 +209,7 @@ def _not_read_here(path: Path) -> TraceError:
         if path.is_dir():
             return error
         return TraceError(
-            f"{path}: the format is not known, its first bytes are those of none of {_FORMATS}; "
+            f"{path}: the format is not known, its first bytes do not match any of {_FORMATS}; "
             "convert it to one of these"
         )
     if trace_formats()[found].holds == "requests":
@@ -242,14 +243,14 @@ def _found(pieces: Pieces, name: str, labels: Labels, known: Known) -> list[Rout
 
 
 def _choice(parts: Sequence[RoutingPart]) -> str:
-    """The options and arguments that tell the parts apart."""
+    """The options and arguments that distinguish the parts."""
     fields = [
         field
         for field in ("model", "layer", "step")
         if len({getattr(part, field) for part in parts}) > 1
     ]
     arguments = " and ".join(f"{field}=" for field in fields)
-    # No option has the model of the rows: --model is the shape to simulate.
+    # No option selects the model label of the rows: --model is the shape to simulate.
     options = " and ".join(f"--{field}" for field in fields if field != "model")
     all_of_them = "or all of them with read_routing_batches"
     unnamed = ""

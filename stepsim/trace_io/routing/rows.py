@@ -1,6 +1,6 @@
-"""Rows that hold one token each: from Arrow columns to expert ids and weights by the token.
+"""Rows that hold one token each: from Arrow columns to expert ids and weights per token.
 
-Everything that reads tokens by the row goes this way: reading one layer, one window of it, and
+All reading of tokens by rows goes through here: reading one layer, reading one window of it, and
 importing.
 """
 
@@ -27,7 +27,7 @@ else:
 __all__ = ["LABELS", "Key", "TokenRows", "Tokens", "grouped", "token_columns"]
 
 LABELS: Mapping[str, type] = {"model": str, "layer": int, "step": int, "token": int}
-"""The columns that tell where a row belongs, and the types of their values."""
+"""The columns that identify the part of a row, and the types of their values."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tokens:
 
     @staticmethod
     def join(parts: Sequence[Tokens]) -> Tokens:
-        """The tokens of all, of one source, in the order of their numbers."""
+        """All tokens of the parts of one source, in the order of their numbers."""
         numbers = [part.numbers for part in parts if part.numbers is not None]
         weights = [part.weights for part in parts if part.weights is not None]
         found = Tokens(
@@ -74,7 +74,7 @@ class Tokens:
         return found._take(np.argsort(found.numbers, kind="stable"))
 
     def place(self, source: str, key: Key, first: int) -> Place:
-        """Where they come from; ``first`` is the number of the first one."""
+        """Where the tokens come from; ``first`` is the number of the first one."""
         return Place(source, key.layer, key.step, first, key.model, self.rows)
 
     def values(self, place: Place) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
@@ -142,7 +142,7 @@ class TokenRows:
 def grouped(
     table: pa.Table, source: str, first_row: int, *, by_number: bool = True
 ) -> tuple[npt.NDArray[np.int64] | None, dict[Key, npt.NDArray[np.int64]]]:
-    """The numbers of the tokens, if they have some, and the rows of each key.
+    """The numbers of the tokens, if they have any, and the rows of each key.
 
     Keys are in the order of model, layer and step; see `TokenRows` for the arguments.
 
@@ -179,7 +179,7 @@ def token_columns(schema: pa.Schema, experts: str, source: str) -> list[str]:
     """The columns to read of a table with a row per token, whose ids are in ``experts``.
 
     Raises:
-        TraceError: a column is there twice, or the table is of a later version of the schema.
+        TraceError: a column occurs twice, or the table is of a later version of the schema.
     """
     check_version(schema, source)
     known = [name for name in (*LABELS, experts, "weights") if name in schema.names]

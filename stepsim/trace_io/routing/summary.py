@@ -28,7 +28,7 @@ class RoutingSummary:
         k: experts per token.
         experts: experts of each layer; without a number given, the highest id + 1.
         models: names that the rows have, sorted.
-        notes: what the user should know, as skipped records.
+        notes: what the user should know, such as skipped records.
     """
 
     layers: tuple[LayerLoad, ...]
@@ -43,7 +43,7 @@ class RoutingSummary:
         """The same with more experts, which are idle.
 
         Raises:
-            ArgError: there are fewer than the ids tell.
+            ArgError: fewer experts than the ids require.
         """
         if experts < self.experts:
             raise ArgError(
@@ -57,7 +57,8 @@ class RoutingSummary:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the layer that has most; all layers have the same in a whole trace."""
+        """Tokens of the layer that has most; in a complete trace all layers have the same
+        number."""
         return max(layer.tokens for layer in self.layers)
 
     @property
@@ -85,10 +86,10 @@ class RoutingCounter:
     """Adds up the tables of a trace.
 
     Args:
-        experts: number of experts of the model; None: as many as the ids tell.
+        experts: number of experts of the model; None: inferred from the ids.
 
     Attributes:
-        rows: tokens that were added.
+        rows: number of tokens added.
 
     Raises:
         ArgError: ``experts`` is out of range.
@@ -135,10 +136,10 @@ class RoutingCounter:
         self.rows += tokens
 
     def summary(self) -> RoutingSummary:
-        """What was counted.
+        """The totals counted so far.
 
         Raises:
-            ArgError: nothing was.
+            ArgError: nothing was counted.
         """
         if not self._counts:
             raise ArgError("RoutingCounter: no tables were added, expected at least 1")

@@ -59,10 +59,10 @@ def synthetic_routing(
         tokens: number of tokens.
         experts: number of experts of the model, at most 65536.
         k: distinct experts per token.
-        seed: not negative. The same seed gives other choices in each (layer, step); the popular
+        seed: not negative. The same seed gives different choices in each (layer, step); the popular
             experts differ between layers and stay the same over the steps of a layer.
-        skew: Zipf exponent of the popularity, 0 (uniform) to 64; the table above this module
-            tells what it does to the load.
+        skew: Zipf exponent of the popularity, 0 (uniform) to 64; the table at the top of this
+            module gives its effect on the load.
         layer, step, model: labels of the table.
 
     Raises:
@@ -115,11 +115,11 @@ def _generator(seed: int, *stream: int) -> np.random.PCG64:
 
 @lru_cache(maxsize=8)
 def _popularity(experts: int, skew: float) -> npt.NDArray[np.int64]:
-    """Weights by rank, in units of 2^-32 and at least one unit, so that none is impossible.
+    """Weights by rank, in units of 2^-32 and at least one unit, so that no expert is impossible.
 
-    Remembered, as the tables of a trace have the same; nobody may write into them.
+    Cached, as the tables of a trace share them; they must not be written to.
     """
-    # A context of its own: that of the caller may have another precision or traps.
+    # A separate context, since the caller's may have another precision or traps.
     context = Context(prec=40, rounding=ROUND_HALF_EVEN, traps=[])
     exponent = Decimal.from_float(-float(skew))
     weights = [

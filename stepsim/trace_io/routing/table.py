@@ -151,7 +151,7 @@ class RoutingTable:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to one Parquet file, whole or not at all.
+        """Write the table to one Parquet file, completely or not at all.
 
         Raises:
             OutputError: the file cannot be written; an existing file is then left as it was.
@@ -171,7 +171,7 @@ class RoutingTable:
         return hash(self.identity())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Arrays come back writeable from a pickle; building anew freezes them again.
+        # Arrays come back writeable from a pickle; constructing it again freezes them.
         labels = (self.layer, self.step, self.model, self.first_token, self.source)
         return RoutingTable, (self.experts, self.weights, *labels)
 
@@ -188,7 +188,7 @@ def write_routing(
     *,
     origin: dict[str, Any] | None = None,
 ) -> None:
-    """Write several layer-steps to one Parquet file, whole or not at all.
+    """Write several layer-steps to one Parquet file, completely or not at all.
 
     ``origin`` is kept in the file, see :func:`read_origin`.
 

@@ -44,7 +44,7 @@ class Known:
 
     @property
     def owner(self) -> str:
-        """The model as an error speaks of it; rows may be labelled with another one."""
+        """The model as named in an error; rows may be labeled with another one."""
         return "the model" if self.model is None else f"model {self.model!r}"
 
 
@@ -77,7 +77,7 @@ class Place:
 
     @property
     def labels(self) -> str:
-        """What the rows are labelled with."""
+        """The labels of the rows."""
         own = "" if self.model is None else f"model {self.model!r}, "
         return f"{own}layer {self.layer}, step {self.step}"
 
@@ -144,7 +144,7 @@ def check_weights_shape(found: tuple[int, ...], shape: tuple[int, ...], source: 
 
 
 def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> None:
-    """Refuse all but integers, and say why for the kinds that are met in practice.
+    """Refuse any type but integers, with advice for the types that occur in practice.
 
     Raises:
         TraceError: the dtype is not an integer.
@@ -167,12 +167,10 @@ def check_integer_dtype(values: npt.NDArray[Any], source: str, what: str) -> Non
             found = f" (row {where[0]} holds nan{_more(missing)})"
         raise TraceError(f"{head}{found}; drop missing values, then convert with .astype(np.int32)")
     if kind == "b":
-        raise TraceError(
-            f"{head}; a mask is not a table of ids, np.nonzero turns one into the other"
-        )
+        raise TraceError(f"{head}; a mask is not a table of ids, convert it with np.nonzero")
     if kind == "O":
         raise TraceError(
-            f"{head}; rows of different lengths or None make an object array, correct them"
+            f"{head}; rows of different lengths or None produce an object array, correct them"
         )
     raise TraceError(f"{head}; convert them to int32 before saving")
 

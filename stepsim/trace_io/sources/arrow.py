@@ -1,6 +1,6 @@
 """Arrow data in pieces that are read one by one: row groups of Parquet, batches of Arrow IPC.
 
-What comes from outside is checked here, before anything looks at its values: a piece is valid Arrow
+Outside data is checked here, before anything looks at its values: a piece is valid Arrow
 data and has as many rows as announced.
 """
 
@@ -55,7 +55,7 @@ class Piece:
     Attributes:
         source: its name, for messages.
         first_row, rows: which rows of the source they are.
-        bounds: of columns, as far as the file tells them.
+        bounds: bounds of columns, where the file has them.
     """
 
     source: str
@@ -94,10 +94,10 @@ def table_pieces(table: pa.Table, source: str) -> Pieces:
 
 
 def arrow_table(source: object, name: str, column: str) -> pa.Table:
-    """The table of any object that exports one; ``column`` is what it should have.
+    """The table of any object that exports one; ``column`` is the column it should have.
 
     Raises:
-        TraceError: it exports none.
+        TraceError: it does not export a table.
     """
     try:
         return pa.table(source)
@@ -176,7 +176,7 @@ def check_single(schema: pa.Schema, columns: Iterable[str], source: str) -> None
     """Refuse columns that are there more than once.
 
     Raises:
-        TraceError: one of ``columns`` is.
+        TraceError: one of ``columns`` occurs more than once.
     """
     for column in columns:
         count = schema.names.count(column)
@@ -190,8 +190,8 @@ def empty_table(schema: pa.Schema, source: str) -> pa.Table:
     """A table of no rows, to look at its types.
 
     Raises:
-        TraceError: a type is impossible, as lists of a negative length.
-        pa.ArrowNotImplementedError: Arrow makes no arrays of a type.
+        TraceError: a type is impossible, such as lists of a negative length.
+        pa.ArrowNotImplementedError: Arrow cannot make arrays of a type.
     """
     try:
         return schema.empty_table()
@@ -200,7 +200,7 @@ def empty_table(schema: pa.Schema, source: str) -> pa.Table:
 
 
 def _check_data(table: pa.Table, source: str) -> None:
-    """Refuse offsets and dictionary indices that lead outside of the data."""
+    """Refuse offsets and dictionary indices that point outside the data."""
     try:
         table.validate(full=True)
     except pa.ArrowException as error:
@@ -221,15 +221,15 @@ def _invalid(source: str, error: pa.ArrowException) -> TraceError:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Words the failures to read a file."""
+    """Turns failures to read a file into our errors."""
     try:
         yield
     except TraceError:
         raise
-    except MemoryError as error:  # which Arrow's own is, too
+    except MemoryError as error:  # Arrow's own out-of-memory error is a subclass
         raise TraceError(
-            f"{path}: reading it needs more memory than there is ({error}); end other programs, or "
-            "write it in smaller row groups or batches"
+            f"{path}: reading it needs more memory than is available ({error}); end other "
+            "programs, or write it in smaller row groups or batches"
         ) from error
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise damaged(path, kind, error) from error
@@ -254,7 +254,7 @@ def _batches(
     metadata = pq.read_metadata(path)
     total, done = max(1, metadata.num_rows), 0
     for group in range(metadata.num_row_groups):
-        # One by one: over several row groups pyarrow keeps what it has read.
+        # One by one, since pyarrow keeps what it has read when it reads several row groups.
         first = done
         with _opened_group(path, metadata, group, columns, columns) as file:
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
@@ -290,11 +290,12 @@ def _opened_group(
     columns: Sequence[str],
     texts: Sequence[str],
 ) -> pq.ParquetFile:
-    """A file to read columns of one row group from, unless their values are out of proportion.
+    """A file to read columns of one row group from, unless its sizes are out of proportion.
 
-    Of many equal values a few bytes stand in the file. The columns ``texts`` are read as
-    dictionaries, where each value takes an index. What is packed is counted with the columns that
-    are not read: labels alone are rightly a few bytes for millions of rows, whose ids are not.
+    Many equal values take only a few bytes in the file. The columns ``texts`` are read as
+    dictionaries, where each value takes an index. The compressed size includes the columns that
+    are not read: labels alone may well take a few bytes for millions of rows, but their ids may
+    not.
 
     Raises:
         TraceError: as `check_expansion`.
@@ -308,10 +309,11 @@ def _opened_group(
             unpacked += _VALUE_BYTES * max(0, leaf.num_values)
             if leaf.physical_type == "BYTE_ARRAY":
                 unpacked += max(0, leaf.total_uncompressed_size)
-                # Values that begin as those before them cannot be read into a dictionary.
+                # Values encoded as differences from their predecessors cannot be read into a
+                # dictionary.
                 if leaf.path_in_schema in texts and "DELTA_BYTE_ARRAY" not in leaf.encodings:
                     shared.append(leaf.path_in_schema)
-    cure = "check that it is what was recorded, and write it in smaller row groups"
+    cure = "check that it is the recorded data, and write it in smaller row groups"
     check_expansion(path, "a row group", packed, unpacked, cure)
     return pq.ParquetFile(
         path, metadata=metadata, read_dictionary=shared, page_checksum_verification=True
@@ -323,10 +325,10 @@ def _row_groups(path: Path, labels: Mapping[str, type]) -> Pieces:
         metadata, schema = file.metadata, file.schema_arrow
         known = [name for name in schema.names if name in labels]
         if known:
-            # Before the first batch Arrow looks through these columns of all row groups. What is
-            # wrong with them is an error there; where bounds are looked at, it ends the process.
+            # Before the first batch Arrow scans these columns of all row groups. Damage in them
+            # raises an error there; reading their bounds first would crash the process.
             next(file.iter_batches(1, columns=known), None)
-    # Looked up once, by number and physical type: a long trace has many row groups.
+    # Looked up only once, by number and physical type, since a long trace has many row groups.
     leaves: dict[str, tuple[int, str]] = {}
     for index in range(metadata.num_columns):
         column = metadata.schema.column(index)
@@ -351,7 +353,7 @@ def _bounds(
     found: dict[str, Bounds] = {}
     for name, (number, physical_type) in leaves.items():
         column = group.column(number)
-        # In a damaged file; the statistics of such a column would end the process.
+        # In a damaged file; reading the statistics of such a column would crash the process.
         if column.physical_type != physical_type:
             continue
         statistics = column.statistics

@@ -1,9 +1,9 @@
-"""How large the compressed batches of Arrow IPC files say they are, before Arrow unpacks them.
+"""The declared sizes of compressed batches in Arrow IPC files, before Arrow unpacks them.
 
-Arrow has no reader of these sizes, and allocates what they say. They stand in the first 8 bytes of
-every compressed buffer; where the buffers are, the FlatBuffers of the messages tell. What cannot be
-followed here is left to Arrow, which says what is wrong with it. Source: "Serialization and
-Interprocess Communication" of the Arrow columnar format, Message.fbs and File.fbs; "FlatBuffers
+Arrow offers no access to these sizes, and allocates what they declare. They are in the first 8
+bytes of every compressed buffer; the FlatBuffers of the messages say where the buffers are. What
+cannot be parsed here is left to Arrow, which reports what is wrong with it. Source: "Serialization
+and Interprocess Communication" of the Arrow columnar format, Message.fbs and File.fbs; "FlatBuffers
 Internals" of the FlatBuffers documentation.
 """
 
@@ -21,12 +21,12 @@ __all__ = ["check_ipc_sizes"]
 
 _CONTINUATION = b"\xff\xff\xff\xff"
 _END = struct.Struct("<i6s")
-"""Ends a file, behind the footer: the length of the footer, and ARROW1."""
+"""The end of a file, after the footer: the length of the footer, and ARROW1."""
 _BLOCK = struct.Struct("<qi4xq")
 _BUFFER = struct.Struct("<qq")
 _DICTIONARY, _BATCH = 2, 3
 _OLD_MARK = b"ARROW:experimental_compression"
-_CURE = "check that it is what was recorded, and write it in smaller batches or uncompressed"
+_CURE = "check that it is the recorded data, and write it in smaller batches or uncompressed"
 
 
 class _Sizes(NamedTuple):
@@ -35,11 +35,11 @@ class _Sizes(NamedTuple):
 
 
 def check_ipc_sizes(path: Path, kind: str, *, together: bool) -> None:
-    """Refuse compressed batches of much more than they hold.
+    """Refuse compressed batches that declare an excessive unpacked size.
 
     Parameters
     ----------
-    together : whether all batches are unpacked before the first is looked at.
+    together : whether all batches are unpacked before the first one is used.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _of_stream(file: BinaryIO) -> Iterator[_Sizes]:
 
 
 def _message(file: BinaryIO, offset: int) -> tuple[_Sizes, int]:
-    """What a message unpacks to, and where the next one is."""
+    """The unpacked size of a message, and the offset of the next one."""
     start = offset + (8 if _read(file, offset, 4) == _CONTINUATION else 4)
     (length,) = struct.unpack("<i", _read(file, start - 4, 4))
     if length == 0:
@@ -146,7 +146,7 @@ class _Table:
 
 
 def _read(file: BinaryIO, offset: int, count: int) -> bytes:
-    """Bytes of the file; what is cut off makes a `struct.error` of their reader."""
+    """Bytes of the file; a truncated read makes the caller raise `struct.error`."""
     if offset < 0 or count < 0:
         raise ValueError(offset)
     file.seek(offset)

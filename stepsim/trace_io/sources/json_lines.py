@@ -1,4 +1,4 @@
-"""JSON records from a file: one or a list of them per line, or one document in the whole file."""
+"""JSON records from a file: one or a list of them per line, or one document for the entire file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _KEYS = 20
 def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
     """Yield (line from 1, record, bytes read so far); empty lines are skipped.
 
-    A line may hold a list of records, as the answer to a batch. A file whose first line is the
-    begin of a list or of a record is taken as one document.
+    A line may hold a list of records, such as the answer to a batch. A file whose first line is the
+    beginning of a list or of a record is taken as one document.
 
     Raises:
-        TraceError: a line is not UTF-8, not JSON, or holds something else than objects; the message
+        TraceError: a line is not UTF-8, not JSON, or holds anything but objects; the message
             has the line.
     """
     try:
@@ -55,7 +55,7 @@ def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
 
 
 def first_records(path: Path, count: int) -> list[dict[str, Any]]:
-    """The first ``count`` records, or as many as there are before a line that is none."""
+    """The first ``count`` records, or fewer if a line is not a record."""
     found: list[dict[str, Any]] = []
     with suppress(TraceError):
         found.extend(record for _, record, _ in islice(json_records(path), count))
@@ -71,10 +71,10 @@ def integer(
     minimum: int = 0,
     maximum: int = 2**31 - 1,
 ) -> int:
-    """The whole number in field ``name``; by default one that the schemas' int32 holds.
+    """The whole number in field ``name``; by default it must fit the int32 of the schemas.
 
     Raises:
-        TraceError: the field is missing, no whole number, or out of bounds.
+        TraceError: the field is missing, not a whole number, or out of bounds.
     """
     if name not in record:
         listed = ", ".join(f"`{_short(key)}`" for key in islice(record, _KEYS)) or "none"
@@ -111,7 +111,7 @@ def _document(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
 
 
 def _is_opening(error: ValueError | RecursionError, line: bytes) -> bool:
-    """Whether JSON ended only because the line did, as in an indented document."""
+    """Whether JSON is incomplete only because the line ended, as in an indented document."""
     return isinstance(error, json.JSONDecodeError) and not line[error.pos :].strip()
 
 
@@ -135,6 +135,6 @@ def _shown(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text. Half a surrogate pair, which JSON can say, is no character."""
+    """The beginning of a text. An unpaired surrogate, which JSON allows, is not a character."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return shown.encode(errors="backslashreplace").decode()

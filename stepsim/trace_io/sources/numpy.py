@@ -1,7 +1,7 @@
-"""Arrays in NumPy files, mapped window by window: only what is asked for is in memory.
+"""Arrays in NumPy files, mapped window by window: only the requested part is in memory.
 
-An array of a .npy file is mapped from where it lies. One in an archive is taken into memory if it
-is small, else it is unpacked to a temporary file and mapped there.
+An array of a .npy file is mapped in place. One in an archive is loaded into memory if it is small;
+otherwise it is unpacked to a temporary file and mapped there.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _WINDOW_BYTES = 8 << 20
 """Bytes of a file that are mapped at a time when rows are copied out of it."""
 
 _PAGE_BYTES = 2 << 20
-"""Bytes that may become part of memory with a single value of a mapped file."""
+"""Bytes that reading a single value of a mapped file may bring into memory."""
 
 _MAX_UNPACKED_BYTES = 32 << 20
-"""Bytes of an archived array that are taken into memory."""
+"""Most bytes of an archived array that is loaded into memory."""
 
 _MOST_OF_NOTHING = 1 << 31
 
@@ -44,12 +44,12 @@ class Array:
     """An array [rows, ...] in a file or in memory.
 
     Attributes:
-        name: where it comes from, for messages.
-        dtype, shape: as the header says.
-        values: the array. One in a file is mapped anew each time, so that its pages leave memory
+        name: its origin, for messages.
+        dtype, shape: as stated in the header.
+        values: the array. A file is mapped again on every access, so that its pages are released
             with the mapping.
-        in_file: it is mapped.
-        fortran: the first dim varies fastest.
+        in_file: whether it is mapped.
+        fortran: whether the first dim varies fastest.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Array:
 
     @classmethod
     def in_memory(cls, values: npt.NDArray[Any]) -> Array:
-        """An array that somebody else holds."""
+        """An array that the caller holds in memory."""
         return cls("array", values.dtype, values.shape, lambda: values, in_file=False)
 
     @property
@@ -70,7 +70,7 @@ class Array:
         return max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
 
     def check_integers(self, what: str) -> None:
-        """Refuse other values than integers, before any of a file is read.
+        """Refuse values other than integers, before anything is read from the file.
 
         Raises:
             TraceError: the values are of another type, or masked.
@@ -83,7 +83,7 @@ class Array:
     ) -> npt.NDArray[Any]:
         """Rows ``first`` to ``first + count - 1``, of all dims or of index ``layer`` of the second.
 
-        Memory is that of the result and of one window.
+        It needs memory for the result and for one window.
 
         Raises:
             TraceError: the file is truncated, damaged or gone.
@@ -101,7 +101,8 @@ class Array:
             needed = (end - first) * math.prod(inner) * self.dtype.itemsize
             raise TraceError(
                 f"{self.name}: {end - first} rows need {needed} bytes of memory, which are not "
-                "there; choose a window of them, or import the trace, which is done piece by piece"
+                "available; choose a window of them, or import the trace, which is done piece by "
+                "piece"
             ) from error
         if self.fortran:
             # Each index of the inner dims is a column of consecutive values.
@@ -135,9 +136,9 @@ class Array:
 def open_array(path: Path, kind: str, name: str | None = None, *, rows: int | None = None) -> Array:
     """The array of a .npy file, or the one called ``name`` in a .npz file.
 
-    Of an archive with as many ``rows`` as the caller expects, the array may be packed as well as it
-    likes. If there are more or fewer, this is looked at when it is unpacked, so that the caller can
-    say before what is wrong with their number.
+    An array in an archive may be compressed at any ratio if it has as many ``rows`` as the caller
+    expects. Otherwise the ratio is checked when it is unpacked, so that the caller can first report
+    the wrong number of rows.
 
     Raises:
         TraceError: the file is truncated or damaged, or holds Python objects.
@@ -151,19 +152,19 @@ def open_array(path: Path, kind: str, name: str | None = None, *, rows: int | No
             with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
                 header = _header(member)
                 info = archive.getinfo(f"{name}.npy")
-                # The directory may say anything, but the next member begins where this one ends.
+                # The directory may be wrong, but the next member begins where this one ends.
                 after = [one.header_offset for one in archive.infolist()] + [archive.start_dir]
                 room = min(at for at in after if at > info.header_offset) - info.header_offset
                 found, packed = info.file_size, min(info.compress_size, room)
     if header.dtype.hasobject:
         raise TraceError(
             f"{path}: holds Python objects (object array), expected integers; rows of "
-            "different lengths or None make one, correct them and save again"
+            "different lengths or None produce one, correct them and save again"
         )
-    # Before memory is taken for what a damaged header says.
+    # Before memory is allocated for the sizes in a damaged header.
     if found < header.file_bytes or min(header.shape, default=0) < 0:
         raise damaged(path, kind, EOFError(f"{found} of {header.file_bytes} bytes are there"))
-    # Without bytes there may be as many values as a header likes, and walking them takes for ever.
+    # Values of zero bytes could be arbitrarily many, and iterating over them takes forever.
     if max(header.shape, default=0) > _MOST_OF_NOTHING and header.file_bytes == header.offset:
         raise damaged(path, kind, ValueError(f"shape {header.shape} without any bytes"))
     values: _Mapped | _Unpacked = _Mapped(path, header)
@@ -176,12 +177,12 @@ def open_array(path: Path, kind: str, name: str | None = None, *, rows: int | No
 
 
 def open_routing(path: Path, kind: str, *, rows: int | None = None) -> tuple[Array, Array | None]:
-    """The expert ids in a .npy or .npz file, and their weights if there are.
+    """The expert ids in a .npy or .npz file, and their weights if present.
 
     ``rows`` are those of `open_array`.
 
     Raises:
-        TraceError: as `open_array`, it is not clear which array is meant, or the weights have
+        TraceError: as `open_array`, or it is not clear which array is meant, or the weights have
             another shape.
     """
     chosen = weights = None
@@ -200,11 +201,11 @@ def array_of_bytes(data: bytes) -> npt.NDArray[Any]:
     """The array of a .npy file in memory.
 
     Raises:
-        ValueError: it is none, is cut off, or holds Python objects.
+        ValueError: it is not such a file, is truncated, or holds Python objects.
     """
     try:
         return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
-    except Exception as error:  # a damaged header makes NumPy raise nearly anything
+    except Exception as error:  # a damaged header makes NumPy raise almost any error
         raise ValueError(str(error)) from error
 
 
@@ -263,7 +264,7 @@ class _Mapped:
 class _Unpacked:
     """Unpacks the ``member`` of an archive when it is first asked for.
 
-    ``packed`` are its bytes in the archive, None if they need not be in proportion.
+    ``packed`` are its bytes in the archive, None if any compression ratio is accepted.
     """
 
     path: Path
@@ -272,10 +273,10 @@ class _Unpacked:
     packed: int | None
 
     def check(self) -> None:
-        """Refuse what unpacks to much more than it is."""
+        """Refuse an array that unpacks to an excessive size."""
         if self.packed is not None:
             what = f"the array `{self.member.removesuffix('.npy')}`"
-            cure = "check that it is what was recorded, and save it as a .npy file"
+            cure = "check that it is the recorded data, and save it as a .npy file"
             check_expansion(self.path, what, self.packed, self.header.file_bytes, cure)
 
     def __call__(self) -> npt.NDArray[Any]:
@@ -283,7 +284,7 @@ class _Unpacked:
 
     @cached_property
     def _values(self) -> npt.NDArray[Any]:
-        """A small array."""
+        """A small array, in memory."""
         with (
             _reading(self.path, "npz"),
             zipfile.ZipFile(self.path) as archive,
@@ -295,7 +296,7 @@ class _Unpacked:
 
     @cached_property
     def _file(self) -> IO[bytes] | None:
-        """A large array in a file."""
+        """A large array, in a temporary file."""
         with _reading(self.path, "npz"):
             self.check()
         if self.header.file_bytes <= _MAX_UNPACKED_BYTES:
@@ -318,7 +319,7 @@ class _Unpacked:
         return target
 
     def _blocks(self) -> Iterator[bytes]:
-        """The bytes of the array, and none of what may follow them."""
+        """The bytes of the array, without anything that may follow them."""
         left = self.header.file_bytes
         with (
             _reading(self.path, "npz"),
@@ -328,19 +329,19 @@ class _Unpacked:
             while left and (block := file.read(min(left, _WINDOW_BYTES))):
                 left -= len(block)
                 yield block
-            if left:  # the directory says that there is more
+            if left:  # the directory declares more
                 raise EOFError(f"{left} of {self.header.file_bytes} bytes are missing")
             file.read(1)
 
 
 def _close(file: IO[bytes]) -> None:
-    with suppress(OSError):  # of what could not be written
+    with suppress(OSError):  # flushing data that could not be written
         file.close()
 
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Words whatever NumPy, zipfile and zlib raise, which is nearly anything."""
+    """Turns whatever NumPy, zipfile and zlib raise, almost any error, into our errors."""
     try:
         yield
     except TraceError:

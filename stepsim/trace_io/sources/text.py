@@ -28,9 +28,9 @@ else:
 __all__ = ["Lines", "first_fields", "read_lines"]
 
 _BLOCK_BYTES = 1 << 18
-"""Bytes of text that are taken at a time; the most that a line may have."""
+"""Bytes of text read at a time, which is also the longest possible line."""
 
-# A handler of invalid rows would be called with their text, which may be no UTF-8.
+# A handler of invalid rows would be called with their text, which may not be UTF-8.
 _ROW = re.compile(
     r"Row #(?P<line>\d+): Expected \d+ columns, got (?P<fields>\d+): (?P<text>.*)", re.S
 )
@@ -57,7 +57,7 @@ class Lines:
         return len(self.numbers)
 
     def filled(self) -> npt.NDArray[np.bool_]:
-        """Whether a line has anything in these columns."""
+        """Whether each line has a value in any of these columns."""
         blank = np.ones(len(self), dtype=bool)
         for column in self.columns:
             blank &= np.asarray(pc.equal(column, ""))
@@ -71,16 +71,16 @@ class Lines:
         return Lines(self.path, self.numbers[kept], columns, self.bytes_read)
 
     def matches(self, column: int, pattern: str) -> npt.NDArray[np.bool_]:
-        """Which fields of a column are as the regular expression ``pattern`` says."""
+        """Which fields of a column match the regular expression ``pattern``."""
         return np.asarray(pc.match_substring_regex(self.columns[column], f"^(?:{pattern})$"))
 
     def integers(
         self, column: int, name: str, expected: str, *, pattern: str = "[0-9]{1,18}"
     ) -> npt.NDArray[np.int64]:
-        """A column of whole numbers; ``name`` and ``expected`` are for messages.
+        """A column of integers; ``name`` and ``expected`` are for messages.
 
         Raises:
-            TraceError: a field is none that matches ``pattern``.
+            TraceError: a field does not match ``pattern``.
         """
         good = self.matches(column, pattern)
         if not good.all():
@@ -97,7 +97,7 @@ class Lines:
 
 
 def first_fields(path: Path) -> list[str]:
-    """The fields of the first line, in which a file may have the names of its columns.
+    """The fields of the first line, which may be the names of the columns.
 
     Raises:
         TraceError: the file is unreadable.
@@ -110,7 +110,7 @@ def first_fields(path: Path) -> list[str]:
     text = line.decode("utf-8-sig", errors="replace").strip()
     try:
         fields = next(csv.reader([text], skipinitialspace=True)) or [""]
-    except csv.Error:  # as a field of more than 131,072 characters
+    except csv.Error:  # such as a field of more than 131,072 characters
         return [text]
     return [field.strip() for field in fields]
 
@@ -124,11 +124,11 @@ def read_lines(
         path: the file.
         width: fields of a line; blank lines may have fewer.
         columns: the fields to read.
-        format: name of the format that the file is read in, for messages.
+        format: name of the format of the file, for messages.
         header: leave out the first line.
 
     Raises:
-        TraceError: the file is unreadable or no UTF-8, or a line has another number of fields.
+        TraceError: the file is unreadable or not UTF-8, or a line has another number of fields.
     """
     names = [str(index) for index in range(width)]
     wanted = [names[index] for index in columns]
