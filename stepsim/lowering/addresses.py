@@ -1,9 +1,9 @@
 """Where the tensors of a program lie off chip, and which bytes each access moves.
 
-Every tensor that loads and stores name gets a *region*: a first byte, a size, and a layout. Loads
-and stores of one tensor share its region, and those of tensors without a name have one each. In the
-layout ``stream`` every operator has a region of its own, with a copy of each tile that it moves
-more than once.
+Every tensor named by loads and stores gets a *region*: a first byte, a size, and a layout. Loads
+and stores of one tensor share its region; those of unnamed tensors have one each. In the layout
+``stream`` every operator has its own region, with a copy of each tile that it moves more than
+once.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["LAYOUTS", "AddressMap", "Place", "Region", "address_map", "checked_p
 LAYOUTS: Final = ("row_major", "tiled", "stream")
 
 _MARK: Final = 44
-"""Bit of an address from which on tensors are told apart that lie at the same place."""
+"""First bit of an address that distinguishes tensors at the same place."""
 
 _SAMPLES: Final = 4096
 
 
 class Place(NamedTuple):
-    """Where a user wants a tensor: what is None follows the machine."""
+    """Where a user wants a tensor; fields that are None follow the machine."""
 
     base: int | None = None
     layout: str | None = None
@@ -48,11 +48,11 @@ class Region:
     Attributes
     ----------
     tensor : its name, or that of the operator where it has none.
-    operators : that move its tiles, by name.
+    operators : names of those that move its tiles.
     base : address of its first byte. size : bytes that it takes, padding included.
     layout : order of its bytes.
-    known : whether the size is known before the run; else it is what is left for it, and tiles
-        beyond start anew at the base.
+    known : whether the size is known before the run; otherwise it is the remaining space, and tiles
+        beyond it wrap around to the base.
     """
 
     tensor: str
@@ -65,7 +65,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class AddressMap:
-    """Regions of a program in the order of its memory ports, and what every port does there.
+    """Regions of a program in the order of its memory ports, and the accesses of every port there.
 
     Attributes
     ----------
@@ -79,10 +79,11 @@ class AddressMap:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What was assumed of tensors of which the program does not say all, a sentence each."""
+        """The assumptions about tensors that the program does not fully specify, one sentence
+        each."""
         return tuple(
-            f"{region.tensor}: how many tiles of it are moved is not known before the run; it has "
-            f"{region.size:,} bytes, and what lies beyond starts anew at its base"
+            f"{region.tensor}: the number of its tiles is not known before the run; it gets "
+            f"{region.size:,} bytes, and tiles beyond them wrap around to its base"
             for region in self.regions
             if not region.known
         )
@@ -111,7 +112,7 @@ def _channel_counts(words: Any, timing: DramTiming, region: Region) -> dict[int,
     requests = max(1, -(-region.size // size))
     counts: dict[int, int] = {}
     for i in range(min(requests, _SAMPLES)):
-        # Neighbors first, whose channels differ most: one stretch from the base on.
+        # Consecutive requests first, whose channels differ most: one stretch from the base on.
         first = region.base // size * size + i * size
         for part in range(timing.front.parts):
             channel = int(locate(words, first + part * timing.spec.access_bytes))
@@ -120,12 +121,12 @@ def _channel_counts(words: Any, timing: DramTiming, region: Region) -> dict[int,
 
 
 def checked_places(places: object) -> dict[str, Place]:
-    """What a user says of tensors: their base, their layout, or a mapping with both.
+    """The placement of tensors by the user: their base, their layout, or a mapping with both.
 
     Raises
     ------
     ArgError
-        It is no mapping from names to these, a base is no int from 0, or there is no such layout.
+        It is not such a mapping, a base is not an int from 0, or a layout does not exist.
     """
     if not isinstance(places, Mapping):
         raise ArgError(
@@ -171,11 +172,11 @@ class _User:
 
     Attributes
     ----------
-    tensor : key of what it moves. tile_rows, row_bytes : of a tile.
-    columns : tiles side by side in the tensor. tiles : of the tensor, None where it is not known.
-    count : tiles that are moved in all, None where it is not known.
+    tensor : key of the tensor it moves. tile_rows, row_bytes : of a tile.
+    columns : tiles in a row of the tensor. tiles : of the tensor, None if not known.
+    count : tiles that are moved in total, None if not known.
     pitch : bytes from a row of the tensor to the next.
-    block : rows and columns of tiles that are numbered together.
+    block : rows and columns of a block of tiles with consecutive numbers.
     """
 
     unit: WiredUnit
@@ -201,7 +202,7 @@ def address_map(
     Raises
     ------
     ArgError
-        ``places`` name what is neither a tensor nor a memory operator of the program.
+        ``places`` has a name that is neither a tensor nor a memory operator of the program.
     LoweringError
         A tensor does not fit the DRAM, or two tensors overlap.
     """
@@ -234,7 +235,7 @@ def _rules(machine: Machine) -> Addresses:
 
 
 def _of(given: Mapping[str, Place], user: _User) -> Place:
-    """What was said of a tensor, or of one of its operators, which counts before it."""
+    """The placement given for a tensor, or for one of its operators, which takes precedence."""
     tensor, own = given.get(user.tensor, Place()), given.get(user.unit.name, Place())
     return Place(tensor.base if own.base is None else own.base, own.layout or tensor.layout)
 
@@ -308,7 +309,7 @@ def _stream_tile(user: _User, machine: Machine) -> int:
 
 
 def _size(user: _User, layout: str, machine: Machine) -> int | None:
-    """Bytes of the region of a port, None where that is not known."""
+    """Bytes of the region of a port, None if not known."""
     if layout == "stream":
         return None if user.count is None else user.count * _stream_tile(user, machine)
     if user.tiles is None:
@@ -370,7 +371,7 @@ def _with_bases(
         if base < 0 and rule == "zero":
             base = 0
         elif base < 0 and rule == "packed" and region.known:
-            for first, behind in taken:  # past those that were placed by hand
+            for first, behind in taken:  # after those that were placed by hand
                 if first < end + region.size and end < behind:
                     end = _aligned(behind, align)
             base, end = end, _aligned(end + region.size, align)
@@ -384,7 +385,7 @@ def _with_rest(
     regions: dict[str, Region], groups: Mapping[str, list[_User]], rule: str | int, align: int,
     capacity: int,
 ) -> dict[str, Region]:  # fmt: skip
-    """Regions of a size that only a run knows: even shares of what is left behind all others."""
+    """Regions whose size is known only at run time: equal shares of the space after all others."""
     unknown = [key for key, region in regions.items() if not region.known]
     if not unknown:
         return regions
@@ -424,7 +425,7 @@ def _refuse_overlaps(where: str, regions: list[Region]) -> None:
 
 
 def _access(user: _User, region: Region, machine: Machine, timing: DramTiming) -> PortAccess:
-    """What the port of a user does in its region."""
+    """The accesses of the port of a user in its region."""
     operator = user.unit.operator
     write = isinstance(operator, LinearStore | RandomStore)
     random = isinstance(operator, RandomLoad | RandomStore)
@@ -450,7 +451,7 @@ def _access(user: _User, region: Region, machine: Machine, timing: DramTiming) -
 
 
 def _by_blocks(access: PortAccess, rows: int, cols: int) -> PortAccess:
-    """Of tiles that are numbered block by block, and lie row by row in the tensor."""
+    """The access for tiles that are numbered block by block and lie row by row in the tensor."""
     across = access.columns
     down = max(1, access.extent // (across * rows))
     return access._replace(

@@ -38,7 +38,7 @@ _EMPTY: Final = (0,) * 8
 """A slot that holds nothing yet."""
 
 _FIELDS: Final = ("private", "scratch", "kind", "port", "nin", "nout", "in0", "out0", "par")
-"""Fields of the record of a unit that encoding gives; the others start alike in all units."""
+"""Fields of the record of a unit that encoding sets; the others start equal in all units."""
 
 _MAX_VALUE: Final = (1 << 63) - 1
 _MAX_LEVEL: Final = 1000
@@ -73,7 +73,7 @@ class ImageBuilder:
         return self._selectors.setdefault(key, len(self._selectors))
 
     def add_tokens(self, spec: UnitSpec, tokens: Iterable[Mapping[str, Any]]) -> int:
-        """Append tokens to the arena, side by side; index of the first."""
+        """Append tokens to the arena, next to each other; index of the first."""
         rows = [self._token(spec, token) for token in tokens]
         first = len(self._slots)
         self._slots.extend(rows)
@@ -90,7 +90,7 @@ class ImageBuilder:
         self._scratch += count
 
     def function(self, spec: UnitSpec, record: Mapping[str, Any]) -> tuple[int, EncodedFunction]:
-        """Place of a record of a function among the parameters, and the record."""
+        """The place of the record of a function among the parameters, and the encoded record."""
         known = self._encoded.get(id(record))
         if known is None:
             known = (record, encode_function(spec, record, self.timing.model))
@@ -253,7 +253,7 @@ class ImageBuilder:
         )
 
     def _encode(self, spec: UnitSpec, port: int) -> tuple[int, ...]:
-        """Append what a unit has in the other arrays; the fields of its record."""
+        """Append the data of a unit to the other arrays; returns the fields of its record."""
         layout = layout_of(spec)
         kind = layout.row.kind
         private, scratch = len(self._slots), self._scratch
@@ -315,7 +315,7 @@ class ImageBuilder:
 
     def _channels(self, producers: list[int], consumers: list[int]) -> tuple[np.ndarray, int]:
         specs = self._network.channels
-        # A program has FIFOs of few depths.
+        # A program has FIFOs of only a few different depths.
         for depth in {spec.capacity for spec in specs}:
             self._check_depth(depth)
         channels = np.zeros(len(specs), CHANNEL)
@@ -378,9 +378,9 @@ def machine_globals(values: NDArray[np.void], timing: TimingParams, table: Memor
 def memory_table(
     timing: TimingParams, bundles: list[int], accesses: Sequence[PortAccess] = ()
 ) -> MemoryTable:
-    """The table that the memory model begins with, for ports of these bundle sizes.
+    """The initial table of the memory model, for ports of these bundle sizes.
 
-    ``accesses`` says where those of every port go, for a model with addresses.
+    ``accesses`` gives the addresses of every port, for a model with addresses.
     """
     if timing.memory_model not in memory.MEMORY_MODELS:
         known = ", ".join(memory.MEMORY_MODELS)
@@ -394,7 +394,7 @@ def memory_table(
 
 
 def _accesses(network: Network, units: list[int]) -> tuple[PortAccess, ...]:
-    """Where the accesses of the ports of these units go, for a memory model with addresses."""
+    """The accesses of the ports of these units, for a memory model with addresses."""
     model = memory.MEMORY_MODELS.get(network.timing.memory_model)
     if model is None or not model.addressed:
         return ()

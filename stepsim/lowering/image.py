@@ -17,7 +17,8 @@ __all__ = ["Image"]
 
 @dataclass(frozen=True)
 class Image:
-    """A network laid out for the engine. Runs never write its arrays: they copy what they change.
+    """A network laid out for the engine. Runs never write to its arrays: they copy those they
+    change.
 
     Attributes
     ----------
@@ -27,7 +28,7 @@ class Image:
     tokens : values and forms of the tokens of sources, which all runs of the image share.
     params : all integer parameters, input and output lists, and the selector table.
     scratch_words : private int64 scratch space of all units together.
-    memory_table : words that the memory model begins with, without the cache behind them.
+    memory_table : initial words of the memory model, without the cache after them.
     globals : the one record of scalars.
     memory_model : name of the memory model; its code in ``globals`` depends on what is installed.
     unit_names, unit_ops, channel_names : for results and reports.
@@ -47,14 +48,14 @@ class Image:
     unit_ops: tuple[str, ...]
     channel_names: tuple[str, ...]
     selector_widths: tuple[int, ...]
-    """Flags of every selector; which of them are set stands behind all other parameters."""
+    """Number of flags of every selector; the set flags come after all other parameters."""
     accesses: tuple[PortAccess, ...] = ()
-    """Where the accesses of every port go, for a memory model with addresses."""
+    """The accesses of every port, for a memory model with addresses."""
     beginning: Any = field(default=None, init=False, repr=False, compare=False)
-    """SHA-256 of what comes before the selectors, for images that have it in common."""
+    """SHA-256 of everything before the selectors, shared by images that agree in it."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # A hash that can go on cannot be pickled; it is made anew where it is missing.
+        # A hash object that can be continued cannot be pickled; it is computed again when missing.
         return {**self.__dict__, "beginning": None}
 
     @property
@@ -85,10 +86,10 @@ class Image:
     def begin_digest(self) -> Any:
         """SHA-256 of all but the selectors.
 
-        A memory model counts by name. Its code also depends on the plugins that are installed,
+        A memory model is hashed by name. Its code also depends on the plugins that are installed,
         whether the run uses them or not.
         """
-        # Down to the padding between fields, which numpy need not copy.
+        # Including the padding between fields, which numpy need not copy.
         shared = np.frombuffer(bytearray(self.globals.tobytes()), self.globals.dtype)
         shared["memory_model"] = 0
         digest = hashlib.sha256(self.memory_model.encode())
@@ -96,6 +97,6 @@ class Image:
         for array in (*parts, self.params[: self.selectors_at]):
             digest.update(array.tobytes())
         if self.accesses:
-            # What the table of such a model holds does not follow from the rest.
+            # The contents of the table of such a model do not follow from the rest.
             digest.update(self.memory_table.tobytes())
         return digest

@@ -2,7 +2,7 @@
 
 A network is plain data: units in construction order (which numbers the memory ports) joined by
 channels with explicit capacities. It is the input of the engine's layout step and of the reference
-interpreter in the tests, so both simulate the same thing.
+interpreter in the tests, so both simulate the same network.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class TimingParams:
 
     @property
     def ahead(self) -> int:
-        """Requests that may have been asked for in a run and are not made, or made in a burst."""
+        """Requests by which a run may exceed the steady rate: queued ones, or ones served in a
+        burst."""
         if self.dram is None:
             return 0
         spec, front = self.dram.spec, self.dram.front
@@ -89,5 +90,5 @@ class Network:
     channels: tuple[ChannelSpec, ...]
     timing: TimingParams = TimingParams()
     accesses: Mapping[str, PortAccess] = field(default_factory=dict)
-    """Where the accesses of a unit with a memory port go, by its name; for a memory model with
+    """The accesses of every unit with a memory port, by its name; for a memory model with
     addresses."""

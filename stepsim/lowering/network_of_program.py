@@ -67,7 +67,7 @@ def timing_of(machine: Machine) -> TimingParams:
 
 
 def _rate_of(dram: DramTiming) -> dict[str, int]:
-    """What a DRAM can do at best, as that of channels with a fixed rhythm."""
+    """The peak rate of a DRAM, expressed as channels with a fixed interval."""
     spec, front = dram.spec, dram.front
     words, size = dram_words(spec, 1), front.request_bytes
     reached = {
@@ -78,7 +78,7 @@ def _rate_of(dram: DramTiming) -> dict[str, int]:
     ratio = Fraction(front.clocks, front.cycles)
     busy = max(spec.pseudo_rd_rd, spec.group_rd_rd if spec.bank_groups == 1 else 0)
     accesses = Fraction(len(reached) * spec.pseudo_channels, busy)
-    # A channel has one command in every clock.
+    # A channel takes one command per clock.
     accesses = min(accesses, Fraction(len(reached))) * ratio
     rate = min(accesses / front.parts, Fraction(front.width))
     idle = ceil((1 + spec.bank_act_rd + spec.read_delay) / ratio)
@@ -94,7 +94,7 @@ def dram_timing(machine: Machine) -> DramTiming:
     Raises
     ------
     MachineError
-        Requests are no whole number of accesses of the DRAM.
+        The size of a request is not a multiple of an access of the DRAM.
     """
     hbm, port = machine.hbm, machine.hbm.port or Port()
     assert hbm.dram is not None
@@ -125,15 +125,15 @@ def dram_timing(machine: Machine) -> DramTiming:
 def default_depth(
     program: Program, machine: Machine, fifo_depth: int | None = None
 ) -> tuple[int, str]:
-    """Tokens that FIFOs without a depth of their own hold, and who says so.
+    """The depth of FIFOs that do not state one, in tokens, and where it comes from.
 
-    The first that states one decides: the call (``fifo_depth``), the machine (``fifo.depth``), the
-    program, else the default of machines.
+    The first source that states one decides: the call (``fifo_depth``), the machine
+    (``fifo.depth``), the program, otherwise the default of machines.
 
     Raises
     ------
     ArgError
-        ``fifo_depth`` is no int from 1.
+        ``fifo_depth`` is not an int from 1.
     """
     if fifo_depth is not None:
         return FIFO_DEPTH.checked("fifo_depth", fifo_depth), "call"
@@ -152,7 +152,7 @@ def network_of(
 ) -> Network:
     """Units and channels with their depths: the stream's own, else that of `default_depth`.
 
-    ``places`` are those of tensors, for a machine whose memory has addresses.
+    ``places`` are the places of tensors, for a machine whose memory has addresses.
     """
     default, _ = default_depth(wiring.program, machine, fifo_depth)
     timing = timing_of(machine)
@@ -170,7 +170,7 @@ def network_of(
 
 
 def unit_bandwidth(unit: WiredUnit, machine: Machine) -> int | None:
-    """FLOPs per cycle of a unit that has any, by the machine or else by its program."""
+    """FLOPs per cycle of a unit that has any, by the machine or, failing that, by its program."""
     operator = unit.operator
     if not isinstance(operator, Compute) or "bw" not in unit.params:
         return None
@@ -180,7 +180,7 @@ def unit_bandwidth(unit: WiredUnit, machine: Machine) -> int | None:
 
 
 def _params(unit: WiredUnit, machine: Machine) -> Mapping[str, Any]:
-    """Parameters of a unit on a machine, which may state compute bandwidths of its own."""
+    """Parameters of a unit on a machine, which may override compute bandwidths."""
     bandwidth = unit_bandwidth(unit, machine)
     if bandwidth is None or bandwidth == unit.params["bw"]:
         return unit.params

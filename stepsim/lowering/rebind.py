@@ -1,8 +1,8 @@
-"""Lay a network out once and change only the selectors that come from routing tables.
+"""Lay out a network once and change only the selectors that come from routing tables.
 
-A routing table decides which flags its selectors have set, and nothing else of an image: not the
-units, channels, tokens or sizes. Every token of a routing has a selector of its own, so that
-another table only changes some words of the selector table, always the same ones.
+A routing table decides which flags of its selectors are set, and nothing else in an image: not the
+units, channels, tokens or sizes. Every token of a routing has its own selector, so another table
+changes only some words of the selector table, always the same ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ImageTemplate"]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Selectors that several units send alike: their first number, how many, flags set, width."""
+    """Selectors shared by several units: first number, how many, number of set flags, width."""
 
     first: int
     count: int
@@ -34,17 +34,17 @@ class _Group:
 
 
 class ImageTemplate:
-    """The image of a network whose units ``bound`` send other selectors in every run.
+    """The image of a network whose units ``bound`` send different selectors in every run.
 
     Parameters
     ----------
-    network : laid out as it is; the selectors of its bound units are placeholders, which have as
-        many flags set as those of a run.
-    bound : "SelectGen" units by index, each with a key; those of one key send the same.
+    network : laid out as it is; the selectors of its bound units are placeholders with the same
+        number of set flags as those of a run.
+    bound : "SelectGen" units by index, each with a key; units with the same key send the same.
 
     Attributes
     ----------
-    places : of the parameters that differ from run to run.
+    places : indices of the parameters that differ from run to run.
     """
 
     def __init__(self, network: Network, bound: Mapping[int, Hashable]) -> None:
@@ -72,7 +72,7 @@ class ImageTemplate:
         self._beginning = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A hash that can go on cannot be pickled; it is made anew where it is missing.
+        # A hash object that can be continued cannot be pickled; it is computed again when missing.
         return {**self.__dict__, "_beginning": None}
 
     @property
@@ -81,15 +81,16 @@ class ImageTemplate:
         return self._image
 
     def edited(self, edit: Callable[[Image], Image]) -> ImageTemplate:
-        """The template of the image that ``edit`` makes; units and FIFOs stay in place."""
+        """The template of the image that ``edit`` returns; it must keep units and FIFOs in
+        place."""
         made = copy.copy(self)
         made._image, made._beginning = edit(self._image), None
         return made
 
     def words(self, selectors: Mapping[Hashable, NDArray[np.int64]]) -> NDArray[np.int64]:
-        """What stands at ``places`` with these indices ``[..., tokens, flags set]`` by key.
+        """The words at ``places`` for these indices ``[..., tokens, flags set]`` by key.
 
-        Further dims in front are those of the result; the indices of a token ascend.
+        Leading dims carry over to the result; the indices of a token ascend.
         """
         parts = [selectors[key] for key in self._keys]
         flat = [part.reshape(*part.shape[:-2], -1) for part in parts]
@@ -111,7 +112,7 @@ class ImageTemplate:
 def _with_groups(image: Image, groups: list[_Group]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Parameters with room for the selectors of groups; the places of their indices.
 
-    The table has an entry per selector, and behind them count and indices of each.
+    The table has an entry per selector, followed by the count and indices of each.
     """
     known, at = len(image.selector_widths), image.selectors_at
     fixed, entries, lists = np.split(image.params, [at, at + known])

@@ -1,8 +1,8 @@
-"""Change how fast a laid-out image is, without laying it out anew.
+"""Change the timing of a laid-out image without laying it out again.
 
-What a machine says stands in few places of an image: the globals, the table of the memory model,
+The numbers of a machine are in few places of an image: the globals, the table of the memory model,
 and the store of the initial states of reductions. A compute bandwidth is one parameter of its unit,
-and how many requests a memory port issues per cycle stands in the record of the port.
+and the number of requests that a memory port issues per cycle is in the record of the port.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _STORE: Final = "initial_store"
 def with_timing(image: Image, timing: TimingParams) -> Image:
     """The image of the same network with the timing of another machine.
 
-    The rules of the operators, ``timing.model``, must be those that the image was laid out for:
-    they decide which parameters units have. So must its DRAM, for which the tensors were placed.
+    The rules of the operators, ``timing.model``, must be those of the layout, as they decide which
+    parameters units have. So must the DRAM, for which the tensors were placed.
     """
     bundles = [int(bundle) for bundle in image.ports["bundle"]]
     table = memory_table(timing, bundles, image.accesses)
-    # Down to the padding between fields, which numpy need not copy.
+    # Including the padding between fields, which numpy need not copy.
     values = np.frombuffer(bytearray(image.globals.tobytes()), image.globals.dtype)
     machine_globals(values, timing, table)
     params = image.params
@@ -52,7 +52,7 @@ def with_timing(image: Image, timing: TimingParams) -> Image:
 
 
 def _with_stores(image: Image, onchip: int) -> NDArray[np.int64]:
-    """Parameters in which storing the initial states takes as long as it does at ``onchip``."""
+    """Parameters with the time to store the initial states at ``onchip`` bytes per cycle."""
     params = image.params.copy()
     for code, kind in enumerate(KINDS):
         if _STORE not in kind.parameters:
@@ -61,7 +61,7 @@ def _with_stores(image: Image, onchip: int) -> NDArray[np.int64]:
         at_states, at_tiles, at_store = map(kind.place, ("states", "tiles", _STORE))
         for par in units["par"].tolist():
             states = int(params[par + at_states])
-            # Behind the tiles that the unit makes lie its initial states.
+            # The initial states lie after the tiles that the unit makes.
             first = int(params[par + at_tiles]) + states
             tiles = image.slots[first : first + states]
             size = -(-tiles["rows"].astype(np.int64) * tiles["cols"] * tiles["bits"] // 8)
@@ -70,7 +70,7 @@ def _with_stores(image: Image, onchip: int) -> NDArray[np.int64]:
 
 
 def compute_places(image: Image) -> dict[int, int]:
-    """Place of the compute bandwidth among the parameters, by the numbers of units that have one.
+    """Index of the compute bandwidth in the parameters, by the number of each unit that has one.
 
     A unit whose function has no FLOPs may have a bandwidth of 0.
     """

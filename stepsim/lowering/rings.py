@@ -19,11 +19,11 @@ _FIRST_RING: Final = 16
 
 
 def lay_rings(channels: NDArray[np.void], depths: Sequence[int | None], first: int) -> int:
-    """Write the rings of FIFOs of these depths to their records; the end of the last ring.
+    """Write the rings of FIFOs of these depths to their records; returns the end of the last ring.
 
     ``first`` is the slot in which the first ring begins. None is an unbounded FIFO.
     """
-    # A program has FIFOs of few depths.
+    # A program has FIFOs of only a few different depths.
     rings = {depth: _ring(depth) for depth in set(depths)}
     sizes = np.array([rings[depth] for depth in depths], np.int64)
     ends = first + np.cumsum(sizes)
@@ -42,7 +42,7 @@ def depths_of(image: Image) -> list[int | None]:
 def with_depths(image: Image, depths: Mapping[int, int | None]) -> Image:
     """The image with other depths of some FIFOs, by number; None is unbounded.
 
-    It is, to the byte, what is laid out from a network with these depths: rings come last among the
+    It equals, byte for byte, the image of a network with these depths: rings come last among the
     slots, and nothing else depends on them.
     """
     every = depths_of(image)

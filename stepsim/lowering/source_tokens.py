@@ -1,7 +1,7 @@
-"""Tokens of sources: a value and a form each, where tokens that differ by value alone share a form.
+"""Tokens of sources: a value and a form each; tokens that differ only in value share a form.
 
 A form is the slot of a token without its value: sides, width and kind of the payload, and the stop
-level. Sources have few of them, so that the engine keeps 16 bytes per token.
+level. Sources have few forms, so the engine needs only 16 bytes per token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SourceTokens:
 
     Parameters
     ----------
-    network : says how much room the tokens need.
+    network : determines how much space the tokens need.
     encode : the row of a slot for one token of a unit, its value first.
     slots : rows of slots, to which forms are appended.
     """
@@ -38,7 +38,7 @@ class SourceTokens:
         self, network: Network, encode: Callable[[UnitSpec, Mapping[str, Any]], _Row],
         slots: list[_Row],
     ) -> None:  # fmt: skip
-        # Memory is taken as it is filled; growing would copy what is there.
+        # The operating system commits memory as it is filled; growing would copy it.
         given = [spec.params for spec in network.units]
         lists = [params[name] for params in given for name in _LISTS if name in params]
         room = sum(len(one) for one in lists if isinstance(one, Sequence | np.ndarray))
@@ -57,7 +57,7 @@ class SourceTokens:
         """
         if isinstance(tokens, np.ndarray):
             return self.add_tiles(spec, _columns(spec, tokens), len(tokens))
-        tokens = list(tokens)  # a sequence may make its tokens anew whenever it is asked
+        tokens = list(tokens)  # a sequence may create new token objects on every access
         first, which = _distinct(tokens)
         rows = [self._row(spec, tokens[i], i) for i in first]
         values = np.array([value for value, *_ in rows], np.int64)
@@ -75,7 +75,7 @@ class SourceTokens:
         forms = _forms(columns, form)
         values = columns.get("value", np.zeros(1, np.int64))
         for row in (int(values.argmin()), int(values.argmax())):
-            form(row)  # refuses a value beyond the limits
+            form(row)  # refuses a value out of range
         return self._append(values, forms, count)
 
     def records(self) -> NDArray[np.void]:
@@ -99,7 +99,7 @@ class SourceTokens:
             raise LoweringError(f"{error} (row {row} of the tokens)") from None
 
     def _form(self, row: _Row) -> int:
-        """The slot that holds what a token carries beside its value."""
+        """The slot that holds everything in a token but its value."""
         key = row[1:]
         if key not in self._forms:
             self._forms[key] = len(self._slots)
@@ -108,7 +108,7 @@ class SourceTokens:
 
 
 def _distinct(tokens: Sequence[Any]) -> tuple[list[int], NDArray[np.int64]]:
-    """Where each object of a list stands first, in their order, and which one each entry is."""
+    """The first index of each distinct object of a list, and for each entry which object it is."""
     identities = np.fromiter(map(id, tokens), np.int64, len(tokens))
     _, first, which = np.unique(identities, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -118,7 +118,7 @@ def _distinct(tokens: Sequence[Any]) -> tuple[list[int], NDArray[np.int64]]:
 
 
 def _columns(spec: UnitSpec, tokens: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """The columns of tiles that are given as a structured array.
+    """The columns of tiles given as a structured array.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _columns(spec: UnitSpec, tokens: NDArray[np.void]) -> dict[str, NDArray[Any]
 
 
 def _token(columns: Mapping[str, NDArray[Any]], row: int) -> dict[str, Any]:
-    """One row of the columns as the dict that means the same."""
+    """One row of the columns as an equivalent dict."""
     found = {name: np.asarray(column[row]).item() for name, column in columns.items()}
     token: dict[str, Any] = {"tile": [found[name] for name in _NEEDED]}
     return token | {name: found[name] for name in _OPTIONAL if name in found}
@@ -149,7 +149,7 @@ def _token(columns: Mapping[str, NDArray[Any]], row: int) -> dict[str, Any]:
 def _forms(
     columns: Mapping[str, NDArray[Any]], form: Callable[[int], int]
 ) -> NDArray[np.int64] | int:
-    """The form of every row, where ``form`` gives that of one; asked once for rows that agree."""
+    """The form of every row; ``form`` is called once for each set of equal rows."""
     which: NDArray[np.int64] | None = None
     for name, column in columns.items():
         if name == "value" or bool((column == column[0]).all()):

@@ -95,7 +95,7 @@ ACCUM = {"fn": "Add", "bw": 64, "wb": False, "init": [1, 1], "bpe": 2, "rank": 1
 def test_unknown_function() -> None:
     assert refused(one_unit("Accum", **{**ACCUM, "fn": "Silu"})) == (
         "Accum 'u': unknown function 'Silu'; known are Add, Mul, RetileCol, RetileRow, "
-        "SignalReqAllRead. Any other function is given as its record"
+        "SignalReqAllRead. Any other function must be given as a record"
     )
     text = refused(one_unit("BinaryMap", 2, **{**MAP, "fn": ["Power", False]}))
     assert text.startswith("BinaryMap 'u': unknown function 'Power'; known are Add, ")
@@ -329,8 +329,8 @@ def test_switch_costs(op: str, costs: list[int]) -> None:
             "AccumRowStat", {"finish": MAPS["Mul"]},
             "its last step takes 2 operands, expected the 1 states",
         ),
-        ("AccumBuffer", {"dims": []}, "buffer dims [], expected one or more from 1 on"),
-        ("AccumBuffer", {"dims": [2, 0]}, "buffer dims [2, 0], expected one or more from 1 on"),
+        ("AccumBuffer", {"dims": []}, "buffer dims [], expected at least one, each from 1"),
+        ("AccumBuffer", {"dims": [2, 0]}, "buffer dims [2, 0], expected at least one, each from 1"),
         (
             "SelectorMap", {"fn": "Nor"},
             "unknown function 'Nor'; known are And, IndexToMultiHot, IntegerToMultiHot, "

@@ -58,7 +58,7 @@ def changed(place: tuple[Any, ...], value: Any) -> dict[str, Any]:
         (("cycles",), [1], "a term of cycles is 1, expected [coefficient, [side, ...]]"),
         (("checks",), [[0]], "a check is [0], expected [side, polynomial]"),
         (("same_bits",), [[0]], "an entry of same_bits is [0], expected two operands"),
-        (("adopts",), [[0, [], [], "any"]], "it adopts a state and has none"),
+        (("adopts",), [[0, [], [], "any"]], "it adopts a state but has no states"),
         (("adopts",), [[0, [], [], "never"]],
          "an entry of adopts is [0, [], [], 'never'], expected [state, rows, cols, one of any, "
          "both, rows, cols]"),
@@ -110,11 +110,11 @@ def test_operands_and_inputs() -> None:
 
 def test_nothing_beside_a_record_is_ignored() -> None:
     assert refused("BinaryMap", 2, fn=MAPS["Mul"], stride=2) == (
-        "BinaryMap 'u': stride is for published functions; a record says it itself"
+        "BinaryMap 'u': stride is for published functions; a record states it itself"
     )
     fn = MAP_ACCUMULATIONS["Matmul"]()
     assert refused("BinaryMapAccum", 2, fn=fn, bpe=2, **INIT) == (
-        "BinaryMapAccum 'u': bpe has no effect beside the widths in init"
+        "BinaryMapAccum 'u': bpe has no effect when init has the widths"
     )
 
 

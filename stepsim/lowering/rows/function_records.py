@@ -29,7 +29,7 @@ _LARGEST: Final = (1 << 62) - 1
 
 @dataclass(frozen=True, slots=True)
 class EncodedFunction:
-    """A record as integers, and what its unit needs to know of it."""
+    """A record as integers, and the properties that its unit needs."""
 
     words: tuple[int, ...]
     operands: int
@@ -43,7 +43,7 @@ class _Refusal(Exception):
 
 
 def encode_function(spec: UnitSpec, record: Mapping[str, Any], model: str) -> EncodedFunction:
-    """Check a record and lay it out as :mod:`stepsim.kernels.functions.records` says.
+    """Check a record and lay it out as described in :mod:`stepsim.kernels.functions.records`.
 
     In the model ``step-2026`` a broadcasting accumulation keeps the valid rows of its element, or
     of its state where the element has fewer rows; in ``step-2025`` all rows become valid.
@@ -51,7 +51,7 @@ def encode_function(spec: UnitSpec, record: Mapping[str, Any], model: str) -> En
     Raises
     ------
     LoweringError
-        The record is no such record; the message names the entry.
+        The record is not valid; the message names the entry.
     """
     try:
         return _Encoding(record, model).encoded()
@@ -68,7 +68,7 @@ def _require(holds: bool, problem: str) -> None:
 
 
 def is_int(value: object) -> bool:
-    """Whether it is an int and no bool."""
+    """Whether it is an int but not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -187,7 +187,7 @@ class _Encoding:
             f"an entry of adopts is {entry!r}, expected [state, rows, cols, one of "
             f"{', '.join(known)}]",
         )
-        _require(self.states > 0, "it adopts a state and has none")
+        _require(self.states > 0, "it adopts a state but has no states")
         state = _whole(parts[0], 0, self.states - 1, "a state in adopts")
         words = [state, int(known[parts[3]])]
         for polynomial in parts[1:3]:
@@ -259,7 +259,7 @@ class _Encoding:
         if rule is None:
             return -1
         if isinstance(rule, list | tuple) and len(rule) == 2 and rule[0] == "operand":
-            # Of the members of a tuple that was routed, the tuple says where they lie.
+            # For members of a routed tuple, the tuple records where they are stored.
             _require(
                 self.n - self.states == 1, f"{what} is {rule!r}, but there are several elements"
             )

@@ -1,4 +1,4 @@
-"""Units that apply a function of tiles: one that is published, or one that its record describes."""
+"""Units that apply a function of tiles: a published one, or one described by a record."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _published_address = lru_cache(write_address)
 
 
 def _record_of(spec: UnitSpec, known: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record of a unit's function, which is given or has one of the ``known`` names."""
+    """The record of a unit's function, either given or under one of the ``known`` names."""
     fn = spec.params["fn"]
     if isinstance(fn, Mapping):
         for name in ("result_bpe", "stride"):
             if name in spec.params:
                 raise LoweringError(
-                    f"{spec.op} '{spec.name}': {name} is for published functions; a record says "
+                    f"{spec.op} '{spec.name}': {name} is for published functions; a record states "
                     "it itself"
                 )
         return fn
@@ -50,7 +50,7 @@ def _record_of(spec: UnitSpec, known: Mapping[str, Any]) -> Mapping[str, Any]:
     if name not in fitting:
         raise LoweringError(
             f"{spec.op} '{spec.name}': unknown function {name!r}; known are "
-            f"{', '.join(sorted(fitting))}. Any other function is given as its record"
+            f"{', '.join(sorted(fitting))}. Any other function must be given as a record"
         )
     if name in _PRODUCTS:
         width = spec.params.get("result_bpe")
@@ -74,7 +74,7 @@ _PUBLISHED_MAPS: Final = {**MAPS, _WRITE_ADDRESS: write_address(1)}
 def _function(
     builder: ImageBuilder, spec: UnitSpec, known: Mapping[str, Any], reduces: bool
 ) -> tuple[EncodedFunction, dict[str, int]]:
-    """The function of a unit, and the parameters that all of them have."""
+    """The function of a unit, and the parameters that all such units have."""
     at, function = builder.function(spec, _record_of(spec, known))
     record = f"{spec.op} '{spec.name}': its function"
     if (function.states > 0) is not reduces:
@@ -162,7 +162,7 @@ def _initial(spec: UnitSpec, states: int) -> list[tuple[int, int, float]]:
             )
         if "bpe" in spec.params:
             raise LoweringError(
-                f"{spec.op} '{spec.name}': bpe has no effect beside the widths in init"
+                f"{spec.op} '{spec.name}': bpe has no effect when init has the widths"
             )
     if len(found) != states:
         raise LoweringError(

@@ -113,7 +113,7 @@ def _rank(spec: UnitSpec, least: int) -> int:
 
 
 def _numbers(**names: str) -> Encoder:
-    """Parameters of the kind that are plain numbers, and what they are called in a network."""
+    """Parameters of the kind that are plain numbers, with their names in a network."""
 
     def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
         return {name: int(spec.params[given]) for name, given in names.items()}

@@ -1,4 +1,4 @@
-"""What a row of the registry says of a unit: its kind, and how its parameters are encoded."""
+"""A row of the registry: the kind of a unit, and how its parameters are encoded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Row:
     ----------
     kind : declaration of the step function.
     encode : parameters of the kind by name, a list for a name with a star.
-    inputs : how many inputs, where units of one kind differ.
+    inputs : number of inputs, where it differs between units of one kind.
     """
 
     kind: UnitKind
@@ -43,12 +43,12 @@ class Row:
 
 
 def element_bits(spec: UnitSpec, width: float) -> int:
-    """Bits of an element that is ``width`` bytes wide: networks speak of bytes, the engine of bits.
+    """Bits of an element that is ``width`` bytes wide: networks use bytes, the engine bits.
 
     Raises
     ------
     LoweringError
-        The width is neither whole bytes up to 1024 nor half a byte.
+        The width is neither half a byte nor a whole number of bytes up to 1024.
     """
     if width != 0.5 and not (1 <= width <= 1024 and width == int(width)):
         raise LoweringError(
@@ -58,6 +58,6 @@ def element_bits(spec: UnitSpec, width: float) -> int:
 
 
 def tile_sides(spec: UnitSpec) -> dict[str, int]:
-    """The parameters of a unit that moves tiles of one size."""
+    """The parameters of a unit whose tiles all have one size."""
     rows, cols = spec.params["tile"]
     return {"rows": int(rows), "cols": int(cols)}

@@ -1,6 +1,7 @@
-"""Rows of units that the public simulator has had since 2026, and of those whose rules it changed.
+"""Rows of units that the public simulator has had since 2026, and of those whose rules changed
+then.
 
-Where a rule moves a cycle, the model of the machine chooses between the two.
+Where the rules differ in time, the model of the machine chooses between the two.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _at_least(spec: UnitSpec, name: str, least: int) -> int:
 
 
 def _ports(spec: UnitSpec, side: str, *wanted: int) -> None:
-    """The unit has one of some numbers of inputs or outputs."""
+    """Check that the unit has one of these numbers of inputs or outputs."""
     found = len(getattr(spec, side))
     if found not in wanted:
         raise _fail(spec, f"{found} {side}, expected {' or '.join(map(str, wanted))}")

@@ -45,7 +45,7 @@ def _bypassed(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 def _walk(
     spec: UnitSpec, shape: Sequence[Any], stride: Sequence[Any]
 ) -> tuple[list[int], list[int]]:
-    """Dims and strides of an affine walk, both empty where there is none."""
+    """Dims and strides of an affine walk, both empty if there is no walk."""
     dims, strides = [int(dim) for dim in shape], [int(step) for step in stride]
     if len(dims) != len(strides):
         raise LoweringError(
@@ -61,7 +61,7 @@ def _walk(
 
 
 def _read(spec: UnitSpec) -> dict[str, int | list[int]]:
-    """The read of a buffer: rank is that of the walk, or that of the buffer without one."""
+    """The read of a buffer: the rank is that of the walk, or of the buffer if there is no walk."""
     dims, strides = _walk(spec, spec.params.get("shape", ()), spec.params.get("stride", ()))
     rank = len(dims) if dims else int(spec.params["rank"])
     if rank < 1:

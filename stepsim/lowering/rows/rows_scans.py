@@ -1,4 +1,5 @@
-"""Rows of the registry: further scans and reductions, and maps that make or take selectors."""
+"""Rows of the registry: additional scans and reductions, and maps that produce or consume
+selectors."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def _refuse(spec: UnitSpec, problem: str) -> None:
 
 
 def _of_states(builder: ImageBuilder, spec: UnitSpec) -> dict[str, Any]:
-    """What every unit with states has; its first input alone brings elements."""
+    """The parameters of every unit with states; only its first input carries elements."""
     return dict(_states(builder, replace(spec, inputs=spec.inputs[:1])))
 
 
@@ -38,7 +39,7 @@ def _second(
     first: Mapping[str, Any],
     record: Mapping[str, Any] | None,
 ) -> dict[str, int]:
-    """The second function of a unit, behind the memory of the first."""
+    """The second function of a unit, placed after the memory of the first."""
     if record is None:
         return dict.fromkeys(
             ("second", "second_operands", "second_results", "second_tiles", "second_scratch"), 0
@@ -68,7 +69,7 @@ def _scan(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     if len(spec.outputs) > 2:
         _refuse(spec, f"{len(spec.outputs)} outputs, expected 1 or 2")
     if len(spec.outputs) == 2 and (exclusive or record is not None):
-        _refuse(spec, "two outputs go with neither exclusive nor a second function")
+        _refuse(spec, "two outputs cannot be combined with exclusive or a second function")
     found = _of_states(builder, spec)
     second = _second(builder, spec, found, record)
     least = 1 + found["states"]
@@ -93,15 +94,15 @@ def _row_stat(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
 def _accum_buffer(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     dims = [int(dim) for dim in spec.params["dims"]]
     if not dims or min(dims) < 1:
-        _refuse(spec, f"buffer dims {dims}, expected one or more from 1 on")
+        _refuse(spec, f"buffer dims {dims}, expected at least one, each from 1")
     found = _of_states(builder, spec)
     if found["states"] != 1:
-        _refuse(spec, f"its function has {found['states']} states, a buffer holds one in a place")
+        _refuse(spec, f"its function has {found['states']} states, a buffer holds one per place")
     return {**found, "places": prod(dims), "dim_count": len(dims), "dims": dims}
 
 
 _MOST_SETS: Final = 12
-"""Flags of selectors of which all sets are listed in an image."""
+"""Most flags of selectors of which an image lists all sets."""
 
 _OPERATIONS: Final = {
     "IndexToMultiHot": selectors.FROM_NUMBER,

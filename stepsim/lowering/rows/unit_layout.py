@@ -1,4 +1,4 @@
-"""What all units of one row of the registry have in common, looked up once for a row."""
+"""The properties shared by all units of one row of the registry, computed once per row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MAX_PARAM: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class UnitLayout:
-    """A row of the registry, and what follows from it.
+    """A row of the registry, and the properties derived from it.
 
     Attributes
     ----------
     code : number of the kind.
-    inputs, outputs : how many, None for one or more.
+    inputs, outputs : their number, None for one or more.
     parameters : names in order, and whether each may be negative.
     """
 
@@ -36,7 +36,7 @@ class UnitLayout:
 
     @classmethod
     def of(cls, row: Row) -> UnitLayout:
-        """What follows from a row."""
+        """The layout derived from a row."""
         names = [parameter.removeprefix("*") for parameter in row.kind.parameters]
         signed = tuple((name, name in row.kind.signed) for name in names)
         return cls(row, code_of(row.kind), row.arity("inputs"), row.arity("outputs"), signed)
