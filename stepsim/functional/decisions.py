@@ -12,7 +12,7 @@ __all__ = ["Decisions", "has_free_order", "needs_decisions"]
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a run decided by arrival.
+    """Choices that a run made by order of arrival.
 
     Attributes
     ----------
@@ -27,7 +27,8 @@ class Decisions:
 
 
 def has_free_order(op: EagerMerge | Reassemble) -> bool:
-    """Whether arrival decides anything: one input, or one-hot selectors, leave no choice."""
+    """Whether arrival decides anything: with one input, or one-hot selectors, there is no
+    choice."""
     if isinstance(op, EagerMerge):
         return len(op.inputs) > 1
     kind = op.inputs[-1].type
@@ -36,7 +37,8 @@ def has_free_order(op: EagerMerge | Reassemble) -> bool:
 
 
 def needs_decisions(program: Program) -> bool:
-    """Whether values, or their order, depend on arrival; ArgError for anything but a program."""
+    """Whether values, or their order, depend on arrival; raises ArgError for anything but a
+    program."""
     check_program("evaluate", program)
     merging = (op for op in program.operators if isinstance(op, EagerMerge | Reassemble))
     return any(has_free_order(op) for op in merging)

@@ -38,7 +38,7 @@ from stepsim.graph import (
 __all__ = ["FunctionalResult", "evaluate"]
 
 Shape = tuple[int | tuple[int, ...], ...]
-"""Measured dims, outermost first; a dim with several sizes shows all of them, in stream order."""
+"""Measured dims, outermost first; a dim with several sizes lists all of them, in stream order."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class FunctionalResult:
 
     Attributes
     ----------
-    program : what was evaluated.
+    program : the evaluated program.
     stored : the tensor of every linear store and the updated target of every random store, in the
-        scalar type of the program. The key is the name of the store or target; the label or title
-        of the operator where there is none, or where two would be equal.
+            scalar type of the program. The key is the name of the store or target, or the label or
+            title of the operator if it has no name or two names would be equal.
     printed : the tokens of every ``printer``, by the operator's title.
-    undecided : assumptions on sizes that no stream of this run has.
+    undecided : assumptions about sizes that do not occur in any stream of this run.
     """
 
     program: Program
@@ -73,7 +73,7 @@ class FunctionalResult:
     def array(self, stream: Stream) -> Array:
         """The values of a stream of equal tiles as one array ``[dims..., rows, cols]``.
 
-        Values to compute with are float32, whole numbers uint64.
+        Values are float32, whole numbers uint64.
 
         Raises
         ------
@@ -100,8 +100,8 @@ class FunctionalResult:
             raise EvaluationError(f"array: {stream!r} has tiles of {found}. {hint}")
         if any(tile.valid < tile.rows or tile.width < tile.cols for tile in tiles):
             raise EvaluationError(
-                f"array: {stream!r} has tiles with padding, which is no value. {hint}; `valid` and "
-                "`width` of a tile count its rows and columns that are none"
+                f"array: {stream!r} has tiles with padding, which holds no values. {hint}; `valid` "
+                "and `width` of a tile are its rows and columns without padding"
             )
         return np.stack([tile.data for tile in tiles]).reshape(*dims, *sizes[0])
 
@@ -116,7 +116,7 @@ class FunctionalResult:
         return {key: self.shape(feed.stream) for key, feed in self._feeds.items()}
 
     def contradictions(self) -> list[str]:
-        """Streams whose measured dims or tile sides are not the declared ones."""
+        """Streams whose measured dims or tile sides differ from the declared ones."""
         return contradictions(self.program, _measure(self._feeds), self._symbols)
 
 
@@ -157,8 +157,8 @@ def evaluate(
     bindings : index arrays ``[rows, k]`` for routings that were built from a shape only.
     decisions : orders of arrival recorded by a timing run; needed where eager merges, or
         reassembles of several chunks, leave the order open.
-    scalar : evaluate in this floating point type in place of the program's own; f32 tells rounding
-        from mistakes.
+    scalar : evaluate in this floating-point type instead of the program's own; f32 separates
+        rounding effects from mistakes.
 
     Raises
     ------
@@ -166,9 +166,9 @@ def evaluate(
         ``program``, ``tensors`` or ``decisions`` has another type; bindings are missing or do not
         fit the routings of the program.
     EvaluationError
-        A tensor or decision is missing, an operator cannot go on, or streams do not match.
+        A tensor or decision is missing, an operator cannot proceed, or streams do not match.
     AssumptionError
-        ``assume_equal`` or ``assume_shape`` stated what does not hold.
+        ``assume_equal`` or ``assume_shape`` does not hold in this run.
     """
     check_program("evaluate", program)
     if not program.closed:
@@ -246,7 +246,7 @@ _ROLES = {
 
 
 def _roles(op: Operator) -> tuple[str, ...]:
-    """What the constructor calls the inputs, for messages."""
+    """The names of the inputs in the constructor, for messages."""
     count = len(op.inputs)
     if op.name in _ROLES:
         return _ROLES[op.name][:count]

@@ -1,7 +1,7 @@
 """Values of the functions of ``st.fn`` and ``st.function``, with the rules for padding.
 
-Sides that no result has are reduced: there the padding of an operand is replaced by the number that
-does not count (``Function.padding``). How many rows of a result are valid is a rule of the
+Sides that no result has are reduced: there the padding of an operand is replaced by the neutral
+element (``Function.padding``). The number of valid rows of a result is a rule of the
 function, the same as in the timing model; columns become padding where those of the operands are,
 and where the rows of a transposed operand are.
 """
@@ -34,7 +34,7 @@ def map_tiles(
 
 
 def shown(tile: TileValue, node: Node, dtype: DType) -> TileValue:
-    """A result as it leaves. Sums are kept in float32 and rounded once."""
+    """A result as it is emitted. Sums are kept in float32 and rounded once."""
     if dtype is DType.bool_:
         return TileValue(tile.data.astype(bool), tile.valid, tile.width)
     data = tile.data
@@ -52,7 +52,7 @@ def initial(fn: Function, inits: Sequence[Init]) -> States:
     for init in inits:
         value = fn.start if init.is_empty else init.value
         data = np.full((init.rows, init.cols), value, np.float32)
-        # No product has been added yet, so that none of the columns counts.
+        # No product has been added yet, so no column is valid.
         started = fn.summed is None or fn.shape.broadcast
         states.append(TileValue.of(data) if started else TileValue(data, 0, 0))
     return states
@@ -129,7 +129,7 @@ def _applied(fn: Function, tiles: Sequence[TileValue], node: Node) -> States:
 def _checked(
     fn: Function, tiles: Sequence[TileValue], node: Node
 ) -> tuple[dict[Any, int], list[tuple[int, int]]]:
-    """Sizes by letter and sizes of the results, once the operands are known to fit."""
+    """Sizes by letter and sizes of the results, after checking that the operands fit."""
     if fn.shape.broadcast:
         sides = []
         for axis in ("rows", "cols"):
@@ -197,7 +197,7 @@ def _numbers(found: Any) -> Array:
 
 
 def _without_padding(fn: Function, i: int, tile: TileValue) -> Array:
-    """The scalars of an operand; in sides that are reduced padding does not count."""
+    """The scalars of an operand; padding in reduced sides is neutral."""
     states = fn.shape.states
     if (tile.valid >= tile.rows and tile.width >= tile.cols) or i < states:
         return tile.data
@@ -260,7 +260,7 @@ def _width(
     shape: tuple[int, int],
     bound: dict[Any, int],
 ) -> int:
-    """Columns of a result that are no padding."""
+    """Columns of a result without padding."""
     states, cols = fn.shape.states, shape[1]
     if fn.shape.broadcast:
         if states:
@@ -268,7 +268,7 @@ def _width(
         return min([t.width for t in tiles if t.cols == cols] or [cols])
     side = fn.shape.results[j][1]
     if side.letter is None:
-        # Of tiles side by side only the last one ends in padding.
+        # Of adjacent tiles only the last one ends in padding.
         for letter in reversed(side.variables()):
             if bound[letter]:
                 return cols - (bound[letter] - _extent(fn, letter, tiles, bound[letter]))
@@ -277,7 +277,7 @@ def _width(
 
 
 def _extent(fn: Function, letter: Any, tiles: Sequence[TileValue], size: int) -> int:
-    """How much of a side of operands is no padding: that of elements before that of states."""
+    """The extent of a side of operands without padding; elements take precedence over states."""
     for group in (range(fn.shape.states, fn.arity), range(fn.shape.states)):
         for axis in (1, 0):
             found = [

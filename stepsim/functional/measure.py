@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["Sizes", "collapsed", "regular_dims", "sizes_of"]
 
 Sizes = list[int]
-"""One size for every subtensor that the dim lies in, in stream order."""
+"""One size for every subtensor that contains the dim, in stream order."""
 
 
 def sizes_of(levels: Sequence[int] | NDArray[np.integer], rank: int) -> list[Sizes]:

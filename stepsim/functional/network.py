@@ -1,8 +1,8 @@
 """Operators as coroutines joined by unbounded FIFOs (a Kahn network).
 
-A coroutine runs until it needs a token that is not there yet, and goes on when it is. Evaluation is
-therefore driven by tokens, not by operators, and cycles through feedback work. Every output keeps
-all of its tokens; its readers have a position each, so that copies cost nothing.
+A coroutine runs until it needs a token that is not available yet, and resumes when it is.
+Evaluation is therefore driven by tokens, not by operators, and cycles through feedback work. Every
+output keeps all of its tokens; its readers have a position each, so that copies cost nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Reader:
         self.taken = 0
 
     def head(self) -> Wait[Token | None]:
-        """The next token without taking it; None when the stream has ended."""
+        """The next token, without taking it; None when the stream has ended."""
         while self.taken >= len(self.feed.tokens):
             if self.feed.closed:
                 return None
@@ -86,7 +86,8 @@ Steps = Wait[None]
 
 @dataclass(eq=False)
 class Node:
-    """One operator at work: its inputs, outputs and what it shares with the others (``world``)."""
+    """One running operator: its inputs, its outputs, and the state shared with the others
+    (``world``)."""
 
     operator: Operator
     inputs: Sequence[Reader]
@@ -101,7 +102,7 @@ class Node:
         self.outputs[output].push(Token(payload, level))
 
     def rounded(self, data: Array, output: int = 0) -> Array:
-        """Floating point data in the scalar type of an output, held as float32."""
+        """Floating-point data in the scalar type of an output, held as float32."""
         tile = self.outputs[output].stream.type
         assert isinstance(tile, Tile)
         return rounded(data, self.world.scalar or tile.dtype)
@@ -149,9 +150,9 @@ class Node:
 
 
 def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError]:
-    """Run until nothing can proceed; the failures, first one first.
+    """Run until nothing can proceed; returns the failures, in order.
 
-    An operator that fails leaves its outputs open, the others go on as far as they can.
+    An operator that fails leaves its outputs open; the others continue as far as they can.
     """
     everything = list(nodes)
     ready.extend(everything)
@@ -177,7 +178,7 @@ def run_nodes(nodes: Iterable[Node], ready: deque[Node]) -> list[EvaluationError
 
 
 def _stuck(nodes: Sequence[Node]) -> list[EvaluationError]:
-    """Operators that wait for each other for ever."""
+    """Operators that wait for each other forever."""
     waiting = [n for n in nodes if not n.done and n.waits_for is not None]
     if not waiting:
         return []

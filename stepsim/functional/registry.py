@@ -39,5 +39,5 @@ def evaluator_of(operator: Operator) -> Evaluator:
 
 
 def known_operators() -> frozenset[type[Operator]]:
-    """The operator classes with an evaluator of their own."""
+    """The operator classes with their own evaluator."""
     return frozenset(_EVALUATORS)

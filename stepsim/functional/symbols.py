@@ -1,4 +1,4 @@
-"""Measured values of the symbols of a program, and the check of what its user assumed."""
+"""Measured values of the symbols of a program, and the check of its assumptions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Measure = Callable[[Stream], "tuple[list[Sizes], list[Token]] | None"]
 
 
 class Symbols:
-    """What each symbol stands for: one int, or the sizes of a ragged dim in stream order.
+    """The value of each symbol: one int, or the sizes of a ragged dim in stream order.
 
-    A symbol gets its value from the first of the streams that has it as a dim of its own.
+    A symbol gets its value from the first of the streams in which it is a dim by itself.
     """
 
     def __init__(self, streams: Iterable[Stream], measure: Measure, bindings: Bindings) -> None:
@@ -67,7 +67,7 @@ class Symbols:
 
 
 def streams_of(program: Program) -> list[Stream]:
-    """All streams of a program; outputs come before the shapes that readers were told."""
+    """All streams of a program; outputs come before the shapes declared by readers."""
     streams = [s for op in program.operators for s in op.outputs]
     made = {id(s) for s in streams}
     return streams + [s for op in program.operators for s in op.inputs if id(s) not in made]
@@ -120,7 +120,7 @@ def broken_assumption(
 
 
 def contradictions(program: Program, measure: Measure, symbols: Symbols) -> list[str]:
-    """Outputs whose measured dims or tile sides are not the declared ones."""
+    """Outputs whose measured dims or tile sides differ from the declared ones."""
     found: list[str] = []
     for op in program.operators:
         for stream in op.outputs:

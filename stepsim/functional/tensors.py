@@ -1,7 +1,7 @@
-"""Tensors off chip: what the user gives, cut into tiles, and what the stores write.
+"""Tensors off chip: the user's inputs, cut into tiles, and the results of stores.
 
 Loads see the tensors as they were before the run. A program cannot order a load after a store, so
-anything else would depend on time.
+any other rule would make values depend on time.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Tensors:
     """The tensors of one run.
 
     ``given`` maps an operator, a TensorSpec, the name of a spec or the label of an operator to an
-    array. Without an entry the array that the program was built with counts; the target of a random
-    store starts from zeros. ``scalar`` replaces the floating point types of the program.
+    array. Without an entry, the array that the program was built with is used; the target of a
+    random store starts from zeros. ``scalar`` replaces the floating-point types of the program.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Tensors:
             )
 
     def _names(self, op: _Access) -> tuple[Any, ...]:
-        """Keys that mean the tensor of an operator, most specific first."""
+        """Keys for the tensor of an operator, most specific first."""
         return tuple(k for k in (op, op.tensor, op.tensor.name, op.label) if k is not None)
 
     def _lookup(self, op: _Access) -> Any:
@@ -115,7 +115,7 @@ class Tensors:
                 same = {_identity(op.tensor) for op in self._users if op.tensor == key}
                 if len(same) > 1:
                     raise EvaluationError(
-                        f"tensors: {key} means {len(same)} tensors of the program. Give them "
+                        f"tensors: {key} matches {len(same)} tensors of the program. Give them "
                         "names (spec(..., name=)), or use the load operators as keys"
                     )
             if key not in known:
@@ -131,7 +131,7 @@ class Tensors:
         return _grid(op, self._arrays[_identity(op.tensor)])
 
     def write(self, op: RandomStore, address: int, data: Array, node: Node) -> None:
-        """Note a tile; the last one of an operator stays."""
+        """Record a tile; later tiles of an operator overwrite earlier ones."""
         tiles = self._written.setdefault(_identity(op.tensor), {})
         held = tiles.get(address)
         if held is not None and held[0] is not op and not np.array_equal(held[1], data):
@@ -158,7 +158,8 @@ def _grid(op: _Access, array: Array) -> Grid:
 
 
 def _identity(tensor: TensorSpec) -> Hashable:
-    """Tensors with a name are the same when spec and name agree; others are who they are."""
+    """Tensors with a name are the same when spec and name agree; unnamed ones are only equal to
+    themselves."""
     return tensor if tensor.name is not None else id(tensor)
 
 
@@ -178,11 +179,11 @@ def _checked(op: _Access, given: Any, dtype: DType) -> Array:
 
 
 def assembled(op: LinearStore, tokens: list[Token], scalar: DType | None = None) -> Array:
-    """The tensor that the tiles of a stream make up.
+    """The tensor formed by the tiles of a stream.
 
     A rank-0 stream stacks its tiles: ``[D_0 * rows, cols]``; with more dims the two inner ones form
     a grid: leading dims ``++ [D_1 * rows, D_0 * cols]``. A stream with a ragged dim has no such
-    tensor, whatever sizes a run finds: its tiles are stacked in order. ``blocks`` are put together
+    tensor, whatever the sizes in a run: its tiles are stacked in order. ``blocks`` are put together
     to tiles before.
     """
     stream = op.inputs[0]

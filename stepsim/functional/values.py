@@ -1,6 +1,6 @@
 """What streams carry in a functional run: tiles with values, selections, buffers, tokens.
 
-Values to compute with are held as float32 and rounded to the scalar type of their stream after
+Floating-point values are held as float32 and rounded to the scalar type of their stream after
 every operator; addresses and metadata are exact uint64.
 """
 
@@ -38,9 +38,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TileValue:
-    """A tile: ``data`` is ``[rows, cols]``, of which ``valid`` rows and ``width`` columns count.
+    """A tile: ``data`` is ``[rows, cols]``, of which ``valid`` rows and ``width`` columns are
+    valid.
 
-    What lies beyond is padding. Padding columns hold zeros; padding rows may hold anything. Neither
+    The rest is padding. Padding columns hold zeros; padding rows may hold anything. Neither
     ever contributes to a reduction.
     """
 
@@ -120,11 +121,11 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the operators of one run share.
+    """The state shared by the operators of one run.
 
     Attributes
     ----------
-    scalar : floating point type in place of the program's own; None = the program's.
+    scalar : floating-point type in place of the program's; None = the program's.
     """
 
     tensors: Tensors

@@ -172,7 +172,7 @@ def test_tensors_are_found_by_operator_spec_name_and_label():
     assert [float(stored[f"out{i}"].mean()) for i in range(3)] == [1, 2, 3]
     stored = evaluate(p, {**given, named: 5 * one}).stored
     assert float(stored["out1"].mean()) == 5
-    with pytest.raises(EvaluationError, match="means 2 tensors of the program"):
+    with pytest.raises(EvaluationError, match="matches 2 tensors of the program"):
         evaluate(p, {**given, spec: one})
 
 

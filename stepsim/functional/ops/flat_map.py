@@ -35,13 +35,14 @@ def _retile(params: dict[str, Any], node: Node, token: Token) -> None:
         if by_row:
             piece = TileValue(tile.data[i : i + 1], int(i < tile.valid), tile.width)
         else:
-            # A column is laid out as a row: what is valid of it are the first ``valid`` scalars.
+            # A column is laid out as a row: its first ``valid`` scalars are valid.
             piece = TileValue(tile.data[:, i : i + 1].T, int(i < tile.width), tile.valid)
         node.emit(piece, token.level if i == count - 1 else 0)
 
 
 def _retile_chunks(params: dict[str, Any], node: Node, tile: TileValue, level: int) -> None:
-    """Pieces of several rows or columns; with the filter, up to the one with the last valid row."""
+    """Pieces of several rows or columns; with the filter, only up to the piece with the last valid
+    row."""
     by_row, chunk = params["split_row"], params["chunk"]
     count = tile.rows if by_row else tile.cols
     if count == 0:
@@ -133,7 +134,7 @@ def _emit(params: dict[str, Any], node: Node, token: Token, *lengths: int) -> No
 
 
 def _made(fn: StreamFunction, node: Node, tile: TileValue, lengths: Sequence[int]) -> list[Array]:
-    """What the kernel of a user returns."""
+    """The arrays that the user's kernel returns."""
     assert fn.kernel is not None
     try:
         return [np.asarray(piece) for piece in fn.kernel(tile.data, tile.valid, *lengths)]

@@ -52,7 +52,7 @@ def _reduced(op: Accum | MapAccum, node: Node, *, running: bool) -> Steps:
 
 
 def spread_tiles(tokens: Iterable[Token]) -> list[TileValue]:
-    """The tiles of some tokens, those of tuples one by one."""
+    """The tiles of some tokens, with tuples expanded."""
     return [tile for token in tokens for tile in _members(token.payload)]
 
 

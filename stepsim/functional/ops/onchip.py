@@ -81,4 +81,4 @@ def _by_reference(op: Streamify, node: Node) -> Steps:
         if step.level >= op.ref_rank:
             held = None
     if held is None and op.inputs[0].rank < op.ref_rank:
-        yield from buffers.take()  # one buffer stands for all of an empty reference
+        yield from buffers.take()  # an empty reference consumes one buffer

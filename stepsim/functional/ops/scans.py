@@ -1,4 +1,4 @@
-"""Values of the further scans and reductions, and of maps of selectors."""
+"""Values of the additional scans and reductions, and of maps of selectors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _row_stat(op: RowStat, node: Node) -> Steps:
         with np.errstate(all="ignore"):
             found = rows.sum(axis=1, keepdims=True) / count
             if op.stat == "var":
-                # The mean square less the square of the mean, by squares about the mean.
+                # The variance, computed from squared deviations from the mean.
                 about = np.square(rows - found).sum(axis=1, keepdims=True) / count
                 found = about + (1 - rows.shape[1] / count) * np.square(found)
         made = TileValue(found.astype(np.float32), held[-1].valid, 1)
@@ -100,7 +100,7 @@ def _selectors(op: SelectorMap, node: Node) -> Steps:
 
 
 def _selected(op: SelectorMap, node: Node, payloads: list[Any]) -> Payload:
-    """What a function that makes or takes selectors makes of its operands."""
+    """The result of a function that produces or consumes selectors."""
     width, unit = op.width, op.fn.unit
     if op.fn.width is not None:
         number = payloads[0].value

@@ -39,7 +39,7 @@ def _reshape(op: Reshape, node: Node) -> Steps:
 
 
 def _chunk_outer(op: Reshape, node: Node) -> Steps:
-    """Every chunk-th stop at or above the dim goes up by one."""
+    """Every chunk-th stop at or above the dim is raised by one level."""
     count = 0
     while (token := (yield from node.inputs[0].take())) is not None:
         level = token.level
@@ -73,7 +73,7 @@ def _chunk_innermost(op: Reshape, node: Node) -> Steps:
 
 
 def _send(node: Node, payload: Payload, level: int, *, real: bool = True) -> None:
-    """An element, and whether it is no padding where that is asked for."""
+    """Send an element, and its not-padding flag if the operator has that output."""
     node.emit(payload, level)
     if len(node.outputs) > 1:
         node.emit(TileValue.of(np.array([[real]])), level, 1)
@@ -100,7 +100,7 @@ def _promote(op: Promote, node: Node) -> Steps:
 
 
 def _close_outermost(node: Node) -> Steps:
-    """A new outermost dim: the very last element gets one level more than the rank."""
+    """A new outermost dim: the last element gets one level more than the rank."""
     source = node.inputs[0]
     top = source.feed.stream.rank + 1
     while (token := (yield from source.take())) is not None:
@@ -144,7 +144,7 @@ def _expand(op: ExpandRef, node: Node) -> Steps:
         if step.level >= op.rank:
             held = None
     if held is None and op.inputs[0].rank < op.rank:
-        yield from data.take()  # one element stands for all of an empty reference
+        yield from data.take()  # an empty reference consumes one element
 
 
 @evaluates(Zip)

@@ -1,4 +1,4 @@
-"""Collecting and dealing in a fixed order."""
+"""Collection and distribution in a fixed order."""
 
 from __future__ import annotations
 
