@@ -1,7 +1,7 @@
 """Arrow arrays and tables of columns, made from their memory.
 
-`pyarrow.array` imports pandas to find out whether it was given something of pandas, which takes
-longer than most runs. Arrays that are made of buffers need no such look.
+`pyarrow.array` imports pandas to check whether its argument is a pandas object, which takes longer
+than most runs. Arrays made from buffers avoid this.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["arrow_array", "arrow_table"]
 
 
 def arrow_array(column: NDArray[Any] | Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """One column as an Arrow array; numpy columns of the type itself share their memory with it.
+    """One column as an Arrow array; numpy columns of the same type share their memory with it.
 
     Parameters
     ----------
     column : shape ``[rows]``, texts, Booleans or numbers; a sequence may hold None, which is null.
-    kind : of the array.
+    kind : type of the array.
 
     Raises
     ------
-    AttributeError, TypeError : a value is of another kind.
-    pyarrow.ArrowInvalid : a number cannot be told in the type, or texts have over 2 GiB.
+    AttributeError, TypeError : a value is of another type.
+    pyarrow.ArrowInvalid : a number does not fit the type, or the texts exceed 2 GiB.
     """
     if isinstance(column, np.ndarray):
         return _of_numpy(np.ascontiguousarray(column), kind, None)
@@ -47,7 +47,7 @@ def arrow_array(column: NDArray[Any] | Sequence[Any], kind: pa.DataType) -> pa.A
 
 
 def arrow_table(columns: Mapping[str, NDArray[Any] | Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """A table of the columns of a schema, in its order; of numpy columns without a copy."""
+    """A table of the columns of a schema, in its order; numpy columns are not copied."""
     arrays = [arrow_array(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 

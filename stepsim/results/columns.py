@@ -1,8 +1,8 @@
 """The one dictionary of columns: name, Arrow type, unit and definition of every number.
 
 Every table and JSON object that stepsim writes takes its columns from here; parameters of workloads
-come from their declarations. Quantities that can be counted in several ways are counted as the
-column ``counting`` says, and where there is none, as executed.
+come from their declarations. The column ``counting`` states how quantities that can be counted in
+several ways are counted; without that column they are counted as executed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _MEASURES: Final = (
 )
 
 MEASURES: Final = tuple(name for name, *_ in _MEASURES)
-"""What is measured of a run; a sweep can choose from these."""
+"""Measures of a run; a sweep can choose from these."""
 
 _J: Final = "J"
 
@@ -103,16 +103,16 @@ _OPTIONAL: Final = (
 )
 
 ENERGY: Final = tuple(name for name, *_ in _OPTIONAL[:8])
-"""Measures of runs on machines with a table of energies; others have no such columns."""
+"""Measures of runs on machines with a table of energies; other machines have no such columns."""
 
 ENERGY_OF_UNITS: Final = ENERGY[:5]
-"""Those that the table of units has, too."""
+"""The energies that the table of units has as well."""
 
 SPREAD: Final = tuple(name for name, *_ in _OPTIONAL[8:])
 """Measures of runs with an ensemble."""
 
 EVERY_MEASURE: Final = (*MEASURES, *ENERGY, *SPREAD)
-"""All that can be measured of runs, also of some only."""
+"""All measures of runs, including those that only some runs have."""
 
 COUNTED: Final = frozenset(
     {
@@ -120,7 +120,7 @@ COUNTED: Final = frozenset(
         "compute_utilization", "bandwidth_utilization",
     }
 )  # fmt: skip
-"""Those that depend on how bytes and FLOPs are counted."""
+"""Measures that depend on how bytes and FLOPs are counted."""
 
 _OF_RUNS: Final = (
     # what was run
@@ -213,7 +213,7 @@ _OF_RUNS: Final = (
     ("hdl_cycles", LONG, "cycles", "as simulated from the HDL of the hardware"),
     ("hdl_offchip_bytes", LONG, "bytes", "as simulated from the HDL of the hardware"),
 )
-"""Beside the measures, columns of tables that also have the parameters of a workload."""
+"""Columns besides the measures, of tables that also have the parameters of a workload."""
 
 
 def field(name: str, kind: pa.DataType | str, unit: str, definition: str) -> pa.Field:
@@ -227,7 +227,7 @@ _DECLARED: Final = (*_MEASURES, *_OPTIONAL, *_OF_RUNS, *OF_PARTS)
 
 
 class _Columns(Mapping[str, "pa.Field"]):
-    """Fields that are made when they are asked for, as runs without tables need none."""
+    """Fields that are created on demand, as runs without tables need none."""
 
     def __init__(self) -> None:
         self._declared = {name: rest for name, *rest in _DECLARED}
@@ -249,7 +249,7 @@ class _Columns(Mapping[str, "pa.Field"]):
 
 
 COLUMNS: Final[Mapping[str, pa.Field]] = _Columns()
-"""Field of each name. Whatever is nested stands as JSON text."""
+"""Field of each name. Nested values are stored as JSON text."""
 
 TAKEN: Final = frozenset(name for name, *_ in (*_MEASURES, *_OPTIONAL, *_OF_RUNS))
 """Columns of the tables that also have the parameters of a workload."""
@@ -261,7 +261,7 @@ def schema(
     required: Iterable[str] = (),
     metadata: Mapping[str, str] | None = None,
 ) -> pa.Schema:
-    """The schema of a table; columns are names of the dictionary, or fields of their own.
+    """The schema of a table; columns are names of the dictionary, or separate fields.
 
     Columns that are ``required`` hold no nulls.
     """

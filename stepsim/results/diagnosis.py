@@ -9,7 +9,7 @@ from typing import Any, Final
 __all__ = ["ENDED", "Diagnosis", "Failure", "Wait"]
 
 ENDED: Final = ("ok", "infeasible")
-"""Statuses of runs that came to their end, whose cycles are those of the whole program."""
+"""Statuses of runs that finished: their cycles are those of the entire program."""
 
 _SHOWN_PER_GROUP = 1
 
@@ -65,7 +65,7 @@ class Diagnosis:
     status : "deadlock", "failed" or "limit".
     summary : one sentence.
     failures : failed units, first one first.
-    circular_wait : the waits that block each other, in order; empty when there is none.
+    circular_wait : the waits that block each other, in order; empty if there is no circular wait.
     waits : all blocked units.
     deepen : full FIFOs of the circular wait; deepening one of them may break it.
     """
@@ -78,12 +78,12 @@ class Diagnosis:
     deepen: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """All fields, as plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Diagnosis:
-        """What `to_dict` gave, as read from JSON."""
+        """The inverse of `to_dict`, after reading from JSON."""
         return cls(
             found["status"],
             found["summary"],
@@ -106,7 +106,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def _groups(self) -> list[str]:
-        """The other blocked units, by operator and reason: one example and how many more."""
+        """The other blocked units, by operator and reason: one example and the number of others."""
         shown = {wait.unit for wait in self.circular_wait}
         groups: dict[tuple[str, str], list[Wait]] = {}
         for wait in self.waits:

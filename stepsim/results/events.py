@@ -1,4 +1,5 @@
-"""What happened when in a recorded run: tokens, buffers, off-chip accesses, waits. Times in cycles.
+"""The events of a recorded run over time: tokens, buffers, off-chip accesses, waits. Times in
+cycles.
 
 All arrays are sorted by their owner, a FIFO or a unit, and then by time.
 """
@@ -16,14 +17,14 @@ __all__ = ["ACCESS", "BUFFERED", "WAIT", "Events", "Memory", "records_by"]
 WAIT: Final = np.dtype(
     [
         ("unit", np.int32),
-        ("cause", np.int8),  # place in ``Events.causes``
+        ("cause", np.int8),  # index into ``Events.causes``
         ("fifo", np.int32),  # -1 for none
         ("begin", np.int64),
         ("end", np.int64),
     ],
     align=True,
 )
-"""A wait: the unit's clock stood from ``begin`` and went on at ``end``."""
+"""A wait: the unit's clock stopped at ``begin`` and resumed at ``end``."""
 
 ACCESS: Final = np.dtype(
     [
@@ -49,7 +50,8 @@ BUFFERED: Final = np.dtype(
 
 
 def records_by(owner: str, kind: np.dtype[np.void], **columns: NDArray[Any]) -> NDArray[np.void]:
-    """Records of a kind from their columns, sorted by ``owner``; those of one keep their order."""
+    """Records of a kind from their columns, sorted by ``owner``; records with the same owner keep
+    their order."""
     made = np.zeros(len(columns[owner]), kind)
     for name, column in columns.items():
         made[name] = column
@@ -63,9 +65,9 @@ class Memory:
     Attributes
     ----------
     request_bytes : size of one request.
-    per_cycle : requests that it serves per cycle at most, all channels together; None where every
-        operator has a memory of its own.
-    latency : cycles that an access takes beside those of its requests.
+    per_cycle : most requests that all channels together serve per cycle; None where every
+        operator has its own memory.
+    latency : cycles that an access takes in addition to those of its requests.
     bundle : requests that each unit issues per cycle.
     """
 
@@ -77,22 +79,22 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """What happened when.
+    """The events of a recorded run.
 
     Attributes
     ----------
     cycles : length of the run.
-    units, operators : names, and what they are.
+    units, operators : names of the units, and their operators.
     final_clocks, flops : of every unit.
     fifos : names.
     producers, consumers : unit of every FIFO.
     depths : tokens that each FIFO holds; 0 when it is unbounded.
-    first : place of the first token of each FIFO in the arrays of tokens, and their length.
-    sent : when a token was sent, from which cycle on it takes a slot.
+    first : index of the first token of each FIFO in the arrays of tokens, then their length.
+    sent : when a token was sent; it takes a slot from that cycle on.
     seen : its stamp: when its consumer can see it.
-    freed : when its slot is free again; the length of the run when it is not.
+    freed : when its slot is free again; the length of the run if it never is.
     taken : whether it was received.
-    nbytes : what it carries: rows x columns x element size of a tile, a byte for each flag of a
+    nbytes : its payload: rows x columns x element size of a tile, a byte for each flag of a
         selector, the sum of the members of a tuple; none for a reference to a buffer.
     buffers : records of `BUFFERED`.
     working : bytes of tiles that each unit works on, as the symbolic requirement counts them, at
@@ -128,7 +130,7 @@ class Events:
     causes: tuple[str, ...] = ()
 
     def work(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Unit, begin and end of all work: what is between the waits of a unit."""
+        """Unit, begin and end of all work, which is the time between the waits of a unit."""
         count, unit = len(self.units), self.waits["unit"].astype(np.int64)
         starts = np.searchsorted(unit, np.arange(count))
         owner = np.insert(unit, starts, np.arange(count))
@@ -141,5 +143,5 @@ class Events:
         return owner[there], begin[there], end[there]
 
     def tokens(self, fifo: int) -> slice:
-        """Where the tokens of a FIFO stand, in the order sent."""
+        """The range of the tokens of a FIFO, in the order sent."""
         return slice(int(self.first[fifo]), int(self.first[fifo + 1]))

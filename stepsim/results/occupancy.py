@@ -1,4 +1,4 @@
-"""How full FIFOs and on-chip memory were in a recorded run."""
+"""The occupancy of FIFOs and on-chip memory in a recorded run."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def _occupancy(events: Events, fifo: int) -> tuple[Any, ...]:
     if not len(sent):
         return 0.0, 0, 0.0, 0, full, cycles
     stay = freed - sent
-    # Slots that are freed in a cycle can be taken again in it.
+    # A slot that is freed in a cycle can be taken again in the same cycle.
     left = np.searchsorted(freed, sent, side="right")
     count = np.arange(1, len(sent) + 1)
     total = np.concatenate(([0], np.cumsum(nbytes)))
-    # A token that takes no time, for the run is over, was never there.
+    # A token that occupies no time, because the run is over, does not count.
     there = stay > 0
     before = np.concatenate(([0], freed[:-1]))
     empty = cycles - int(np.maximum(freed - np.maximum(sent, before), 0).sum())
     if 0 < depth <= len(sent):
-        # The last of ``depth`` tokens fills it until the first of them leaves.
+        # The FIFO is full from the last of ``depth`` tokens until the first of them leaves.
         full = int(np.maximum(freed[: len(sent) - depth + 1] - sent[depth - 1 :], 0).sum())
     return (
         float(stay.sum()) / cycles if cycles else 0.0,
@@ -60,7 +60,7 @@ def levels(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Times at which a sum changes, ascending from 0, and its value from each of them on.
 
-    Every amount counts from its begin up to its end, within the length of the run.
+    Every amount counts from its beginning to its end, within the length of the run.
     """
     at = np.minimum(np.concatenate((begin, end)), cycles)
     change = np.concatenate((amount, -amount))
@@ -74,7 +74,7 @@ def levels(
 
 
 def unit_occupancy(events: Events) -> dict[str, Any]:
-    """Columns of every unit; null where a size is known only by a bound that is not known."""
+    """Columns of every unit; null where a size has no known bound."""
     count = len(events.units)
     buffers, held = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for unit in np.unique(events.buffers["unit"]).tolist():

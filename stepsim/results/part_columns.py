@@ -1,6 +1,6 @@
-"""Columns of tables about parts of a run: units, FIFOs, operators, stretches of time.
+"""Columns of tables about parts of a run: units, FIFOs, operators, intervals of time.
 
-They are part of the one dictionary, `stepsim.results.columns`, which has those of whole runs.
+They are part of the dictionary `stepsim.results.columns`, which has those of whole runs.
 """
 
 from __future__ import annotations

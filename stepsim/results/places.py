@@ -1,4 +1,4 @@
-"""Where a unit or FIFO belongs in its program, by its name."""
+"""The place of a unit or FIFO in its program, derived from its name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _NUMBER = re.compile(r"#\d+")
 _LANE = re.compile(r"(?<=\.)\d+(?=[.)>]|$)")
 
 _MOST_ALIKE: Final = 8
-"""Units of one name, without a lane, that are told apart by their numbers."""
+"""Units of one name, without a lane, that are distinguished by their numbers."""
 
 
 class Place(NamedTuple):
-    """Where a unit or FIFO belongs.
+    """The place of a unit or FIFO.
 
     Attributes
     ----------
-    stage : prefix of a layer, as ``moe.expert.*``, or empty.
-    operator : name with ``*`` for the lane and without its number, as ``matmul_up.*``.
-    lane : numbers of the lane, as ``(60,)``; empty for an operator that exists once.
+    stage : prefix of a layer, such as ``moe.expert.*``, or empty.
+    operator : name with ``*`` for the lane and without its number, such as ``matmul_up.*``.
+    lane : numbers of the lane, such as ``(60,)``; empty for an operator that exists once.
     """
 
     stage: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 def place_of(name: str) -> Place:
-    """What the name of a unit or a FIFO says about its place in the program.
+    """The place in the program that the name of a unit or a FIFO implies.
 
     Example
     -------
@@ -50,7 +50,8 @@ def place_of(name: str) -> Place:
 
 
 def operators_of(names: Sequence[str], kinds: Sequence[str]) -> list[tuple[str, str, list[int]]]:
-    """Name, kind and units of each operator. Few that share a name without lanes stay apart."""
+    """Name, kind and units of each operator. A few units that share a name but are not lanes stay
+    separate."""
     found: dict[tuple[str, str], list[int]] = {}
     laned = set()
     for number, (name, kind) in enumerate(zip(names, kinds, strict=True)):

@@ -58,12 +58,12 @@ def events_batches(events: Events) -> Iterator[pa.Table]:
 
 
 def write_events(result: Result, path: str | os.PathLike[str]) -> int:
-    """Write the raw events of a recorded run as Parquet; how many there are.
+    """Write the raw events of a recorded run as Parquet; returns their number.
 
     Raises
     ------
     ArgError : the run was not recorded.
-    OutputError : the file cannot be written; then nothing is left behind.
+    OutputError : the file cannot be written; no partial file remains.
     """
     events = result.recorded("events")
     about = {
@@ -88,7 +88,7 @@ def write_events(result: Result, path: str | os.PathLike[str]) -> int:
 
 
 _ROWS: Final = 200_000
-"""Of a group of rows in a file, about."""
+"""Approximate rows of a row group in a file."""
 
 
 def _named(names: pa.Array, numbers: NDArray[Any]) -> pa.Array:
@@ -96,7 +96,7 @@ def _named(names: pa.Array, numbers: NDArray[Any]) -> pa.Array:
 
 
 def _table(kind: str, names: Any, begin: Any, end: Any, **more: Any) -> pa.Table:
-    """Events of one kind; what they do not have is null."""
+    """Events of one kind; missing fields are null."""
     rows = len(begin)
     columns = {"event": pa.repeat(kind, rows), "name": names, "begin": begin, "end": end, **more}
     return pa.table(

@@ -32,10 +32,10 @@ __all__ = ["Result", "utilization"]
 
 
 def utilization(status: str, amount: float | None, room: float | None) -> float | None:
-    """``amount`` over what the run had ``room`` for.
+    """``amount`` divided by ``room``, the most that was possible in the run.
 
-    None where one of them is not known, where there was no room, and for a run that did not come to
-    its end: bytes are counted when they are asked for and cycles when they have passed.
+    None where one of them is not known, where ``room`` is 0, and for a run that did not finish, as
+    bytes are counted when requested and cycles when they have passed.
     """
     if status not in ENDED or amount is None or not room:
         return None
@@ -49,32 +49,32 @@ class Result:
     Attributes
     ----------
     program : name of the program.
-    status : "ok", "infeasible" (it went well, but the program does not fit the machine, see
-        ``diagnosis``), "deadlock", "failed" (a unit gave up) or "limit" (a limit of the run was
+    status : "ok", "infeasible" (it finished, but the program does not fit the machine, see
+        ``diagnosis``), "deadlock", "failed" (a unit failed) or "limit" (a limit of the run was
         hit).
     cycles : length of the run: the largest final clock of all units, memory included. For a run
-        that is not ok, what was reached.
+        that is not ok, the clock that was reached.
     offchip_bytes : useful off-chip bytes that were moved.
     bus_bytes : bytes on the memory bus, every tile row rounded up to whole requests.
     memory_requests, flops, tokens : totals over all units and FIFOs. Padding rows count.
-    undelivered_tokens : tokens that no one took before the run ended, for example data for which
-        there was no selector.
+    undelivered_tokens : tokens that were not received before the run ended, for example data for
+        which there was no selector.
     engine_steps : unit firings executed, the cost of the run in machine-independent terms.
     wall_seconds : time of the simulation alone.
     tables : units and FIFOs, as the properties ``units`` and ``fifos`` give them.
     peak_bandwidth : off-chip bytes per cycle of the machine.
     peak_bytes : off-chip bytes that the machine can move in a run of this length, ``channels x
-        request_bytes x ceil(cycles / interval)``; None where every operator has a memory of its
-        own.
+        request_bytes x ceil(cycles / interval)``; None where every operator has its
+        own memory.
     provenance : program hash, machine, bindings, versions, plugins, model version and seed; of a
         `Case` also workload, parameters and digest of the cache lengths.
     diagnosis : for a run that is not ok, which unit waited for which, and what failed.
     notes : remarks on this program and machine, a sentence each.
-    events : what happened when, if the run was recorded.
-    rerun : what :meth:`why` runs again; None where that is not known any more.
-    energy : joules by where they go, with the ``total``, where the machine has a table of energies;
+    events : the recorded events; None if the run was not recorded.
+    rerun : the inputs that :meth:`why` runs again; None where they are no longer known.
+    energy : joules by component, with the ``total``, where the machine has a table of energies;
         the table of units then has them by unit.
-    hardware : of a run at the hardware level, its :class:`~stepsim.hardware.HardwareResult`.
+    hardware : for a run at the hardware level, its :class:`~stepsim.hardware.HardwareResult`.
     """
 
     program: str
@@ -115,13 +115,13 @@ class Result:
 
     @property
     def milliseconds(self) -> float | None:
-        """Length of the run in ms; None where its machine states no clock."""
+        """Length of the run in ms; None if the machine has no clock."""
         machine = self.provenance.get("machine") or {}
         return milliseconds(self.cycles, machine.get("clock_ghz"))
 
     @property
     def energy_joules(self) -> float | None:
-        """Energy of the run in J; None where its machine has no table of energies."""
+        """Energy of the run in J; None if the machine has no table of energies."""
         return None if self.energy is None else float(self.energy.total)
 
     @property
@@ -132,9 +132,9 @@ class Result:
 
     @property
     def bandwidth_utilization(self) -> float | None:
-        """Useful off-chip bytes over what the machine can move meanwhile: from 0 to 1.
+        """Useful off-chip bytes over the bytes the machine could move in that time: from 0 to 1.
 
-        None for a run that is empty or not ok, and where every operator has a memory of its own.
+        None for a run that is empty or not ok, and where every operator has its own memory.
         """
         return utilization(self.status, self.offchip_bytes, self.peak_bytes)
 
@@ -142,15 +142,15 @@ class Result:
     def onchip_peak_bytes(self) -> int | None:
         """Most on-chip memory that the operators had in use at any one time.
 
-        Measured, where the `onchip_bytes` of a program is what its operators may need: tiles and
-        buffers count at the sizes of the run, and buffers while they are in use. FIFOs do not
-        count. None for a run that was not recorded, and where an operator holds tiles whose size
-        is known only by a bound without a number.
+        Measured, whereas the `onchip_bytes` of a program is an upper bound: tiles and buffers count
+        with their sizes in the run, and buffers only while they are in use. FIFOs do not count.
+        None for a run that was not recorded, and where an operator holds tiles whose size has no
+        known numeric bound.
         """
         return None if self.events is None else onchip_peak(self.events)
 
     def timeline(self, bins: int = 100) -> pa.Table:
-        """The recorded run over time, as an Arrow table of ``bins`` parts of equal length.
+        """The recorded run over time, as an Arrow table of ``bins`` intervals of equal length.
 
         Off-chip bandwidth, outstanding and queued requests, on-chip memory, FIFOs, and what units
         do; `docs/timeline.md` defines them, as the metadata of the columns do. A run of fewer
@@ -159,12 +159,13 @@ class Result:
         Raises
         ------
         ArgError
-            The run was not recorded, or ``bins`` is no number from 1 to a million.
+            The run was not recorded, or ``bins`` is not a number from 1 to a million.
         """
         return timeline(self.recorded("timeline"), bins)
 
     def recorded(self, what: str) -> Events:
-        """What happened when, for what needs it; ArgError for a run that was not recorded."""
+        """The recorded events that ``what`` needs; raises ArgError for a run that was not
+        recorded."""
         if self.events is None:
             raise ArgError(
                 f"{what}: this run of '{self.program}' was not recorded; "
@@ -188,7 +189,7 @@ class Result:
                 "that of a unit network do not have; use stepsim.why(program, machine)"
             )
         again = self.rerun
-        # The room of explanations stands above this one.
+        # The room of explanations is above this one.
         explain = importlib.import_module("stepsim.explain").explain
         return explain(again.prepared, again.bindings)
 
@@ -245,12 +246,13 @@ class Result:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, table: str = "run") -> Any:
-        """The same tables as :meth:`to_arrow` as pandas DataFrames; ImportError without pandas."""
+        """The tables of :meth:`to_arrow` as pandas DataFrames; raises ImportError without
+        pandas."""
         return self.to_arrow(table).to_pandas()
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What tells this run from others: what was run, and how it ended."""
+        """The identity of this run: its inputs and its outcome."""
         return {
             "provenance": dict(self.provenance),
             "status": self.status,
@@ -259,15 +261,15 @@ class Result:
         }
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
-        """Write the totals to ``path`` and the other tables beside it.
+        """Write the totals to ``path`` and the other tables next to it.
 
-        ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` as neighbors. Every
+        ``run.parquet`` gets ``run.units.parquet`` and ``run.fifos.parquet`` next to it. Every
         file is complete or absent; a timeline and a critical path of an earlier run are removed.
 
         Raises
         ------
         OutputError
-            When the place cannot be written; nothing new is left behind.
+            When the files cannot be written; no new file remains.
         """
         from stepsim.results.writing import write_run_tables
 

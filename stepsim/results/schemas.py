@@ -44,7 +44,7 @@ _RUN: Final = (
 )  # fmt: skip
 
 _ENERGY: Final = tuple(name for name in ENERGY if name != "tokens_per_second")
-"""What the tables of programs have; only workloads state tokens."""
+"""The energy columns of tables of programs; only workloads have tokens."""
 
 _TIMELINE: Final = (
     "bin", "begin", "end", "offchip_bytes_per_cycle", "offchip_share", "outstanding_requests",
@@ -70,7 +70,7 @@ _TABLES: Final = {
     ),
     "FIFOS_SCHEMA": ("fifos", _FIFOS, {"depth", *OF_FIFOS}),
     "RUN_SCHEMA": ("run", _RUN, {"milliseconds", "bandwidth_utilization", "onchip_peak_bytes"}),
-    # Sweeps and batches record no runs.
+    # Sweeps and batches do not record runs.
     "STALLS_SCHEMA": ("units", _STALLS, {"longest_wait", "longest_wait_cycles"}),
     "TIMELINE_SCHEMA": ("timeline", _TIMELINE, {"offchip_share", "onchip_bytes_in_use"}),
     "UNITS_SCHEMA": ("units", _UNITS, {"longest_wait", "longest_wait_cycles", *OF_UNITS}),
@@ -79,7 +79,7 @@ _TABLES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Make a schema when it is first asked for, as runs without tables need none."""
+    """Create a schema on first use, as runs without tables need none."""
     if name not in _TABLES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     table, columns, nullable = _TABLES[name]

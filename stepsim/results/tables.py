@@ -1,4 +1,4 @@
-"""The tables of a run, made from its columns when they are first asked for."""
+"""The tables of a run, made from its columns on first use."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Columns = Mapping[str, Any]
 class Tables:
     """The units and FIFOs of a run as columns by name, and as Arrow tables.
 
-    Most runs are read for their totals alone; they need neither the names of thousands of units
-    nor Arrow.
+    Most runs are read only for their totals; they need neither the names of thousands of units nor
+    Arrow.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Tables:
 
     @cached_property
     def unit_columns(self) -> Columns:
-        """The stall breakdown of every unit, by column; arrays that cannot be written."""
+        """The stall breakdown of every unit, by column; the arrays are read-only."""
         columns = self._units()
         for column in columns.values():
-            # The Arrow table is made of the same memory.
+            # The Arrow table shares this memory.
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
         return columns

@@ -27,11 +27,11 @@ _INPUT: Final = ("token", "closure", "decision")
 
 
 def timeline(events: Events, bins: Any = 100) -> pa.Table:
-    """The run in ``bins`` parts of equal length up to a cycle; in fewer if it has fewer cycles.
+    """The run in ``bins`` intervals, equal to within a cycle; fewer if it has fewer cycles.
 
     Raises
     ------
-    ArgError : ``bins`` is no number of bins.
+    ArgError : ``bins`` is not a valid number of bins.
     """
     from stepsim.results.schemas import TIMELINE_SCHEMA
 
@@ -49,14 +49,14 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
 
 
 def binned_mean(begin: _Times, end: _Times, amount: _Amounts, edges: _Times) -> NDArray[Any]:
-    """Mean of a sum in every bin; amounts count from their begin up to their end."""
+    """Mean of a sum in every bin; amounts count from their beginning to their end."""
     total = _ramp(begin, amount, edges) - _ramp(end, amount, edges)
     found: NDArray[Any] = np.diff(total) / np.diff(edges)
     return found
 
 
 def _ramp(begin: _Times, slope: _Amounts, at: _Times) -> NDArray[Any]:
-    """The sum at some times of lines that rise from zero at their begin."""
+    """The sum, at given times, of lines that rise from zero at their beginning."""
     order = np.argsort(begin, kind="stable")
     begin, slope = begin[order].astype(np.float64), slope[order].astype(np.float64)
     slopes = np.concatenate(([0.0], np.cumsum(slope)))
@@ -67,7 +67,7 @@ def _ramp(begin: _Times, slope: _Amounts, at: _Times) -> NDArray[Any]:
 
 
 def binned_peak(at: _Times, value: _Amounts, edges: _Times) -> NDArray[Any]:
-    """Largest value in every bin of a sum that has each value from its time on."""
+    """Largest value in every bin of a step function that takes each value from its time on."""
     first = np.searchsorted(at, edges[:-1], side="right") - 1
     after = np.searchsorted(at, edges[1:], side="left")
     spans = np.stack((first, after), axis=1).ravel()
@@ -97,7 +97,8 @@ def _memory(events: Events, edges: _Times) -> dict[str, Any]:
 def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
     """Payload per cycle in every bin.
 
-    Requests are served in the order in which they are issued, as many per cycle as the memory can.
+    Requests are served in the order in which they are issued, as many per cycle as the memory can
+    serve.
     """
     accesses, memory = events.accesses, events.memory
     if not len(accesses):
@@ -110,7 +111,7 @@ def bandwidth(events: Events, edges: _Times) -> NDArray[Any]:
     requests, nbytes = (_ramp(begin, rate, times) - _ramp(end, rate, times) for rate in rates)
     served = requests
     if memory.per_cycle is not None:
-        # What has not been served is how far arrivals are ahead of the memory since it last idled.
+        # The backlog is the number of arrivals minus the memory's service since it was last idle.
         ahead = requests - memory.per_cycle * times
         served = requests - (ahead - np.minimum.accumulate(ahead))
     done = np.interp(served, requests, nbytes)

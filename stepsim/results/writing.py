@@ -18,16 +18,17 @@ from stepsim.errors import OutputError
 __all__ = ["NEEDED", "OPTIONAL", "neighbor", "run_of", "write_run_tables", "write_tables"]
 
 NEEDED: Final = ("units", "fifos")
-"""Tables that stand beside every run."""
+"""Tables that are written next to every run."""
 
 OPTIONAL: Final = ("timeline", "path")
-"""Tables that stand beside a run only where it was asked for them."""
+"""Tables that are written next to a run only on request."""
 
 _RUN: Final = b"run"
 
 
 def neighbor(path: Path, label: str) -> Path:
-    """``run.parquet`` with label ``units`` is ``run.units.parquet``; without label it stays."""
+    """``run.parquet`` with label ``units`` is ``run.units.parquet``; without a label it is
+    unchanged."""
     if not label:
         return path
     return path.with_name(f"{path.stem}.{label}{path.suffix or '.parquet'}")
@@ -38,18 +39,19 @@ def write_tables(
     tables: Mapping[str, pa.Table],
     optional: Collection[str] = (),
 ) -> None:
-    """Write every table to its own neighbor of ``path``; all are complete or none is there.
+    """Write every table to its own neighbor of ``path``; either all are complete or none is
+    written.
 
     Parameters
     ----------
-    optional : tables that are not always written: those that are not now are removed, since what
-        is there is of something else.
+    optional : tables that are not always written; those not written now are removed, because an
+        existing file belongs to another run.
 
     Raises
     ------
     OutputError
-        When ``path`` is none or has the ending of another format, or the folder or a file cannot be
-        written, and nothing new is left behind; or an earlier file cannot be removed.
+        When ``path`` is not a path or has the suffix of another format, or the folder or a file
+        cannot be written (then no new file remains), or an earlier file cannot be removed.
     """
     named = isinstance(path, str | os.PathLike) and "\0" not in str(path) and Path(path).name
     if not named:
@@ -77,8 +79,8 @@ def write_run_tables(
 ) -> None:
     """Write the tables of one run, and remove those of `OPTIONAL` that an earlier run left there.
 
-    Each file has the same digest of ``run``, what tells it from other runs, in its metadata: a
-    reader sees by :func:`run_of` that all files are of one run.
+    Each file has the same digest of ``run``, its identity, in its metadata: with :func:`run_of` a
+    reader can check that all files are of one run.
 
     Raises
     ------
@@ -94,6 +96,6 @@ def write_run_tables(
 
 
 def run_of(table: pa.Table) -> bytes | None:
-    """Which run a table is of; None for a file that does not say so."""
+    """The digest of the run that a table belongs to; None for a file without one."""
     found: bytes | None = (table.schema.metadata or {}).get(_RUN)
     return found
