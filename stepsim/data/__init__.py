@@ -1,6 +1,6 @@
-"""Public data sets by name: where they are published, what they must contain, and fetching them.
+"""Public data sets by name: where they are published, their digests, and fetching them.
 
-`locate` turns a name like ``step/qwen-b64`` into the path of a fetched file. Nothing but
+`locate` turns a name like ``step/qwen-b64`` into the path of a fetched file. Only
 `fetch_datasets` uses the network.
 """
 

@@ -1,4 +1,4 @@
-"""A downloader for pooch that takes up again what an earlier one left unfinished."""
+"""A downloader for pooch that resumes an unfinished download."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ _TIMEOUTS: Final = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes."""
 
 _BLOCK: Final = 1 << 13
-"""Bytes read at once; of a connection that breaks off, the last block is lost."""
+"""Bytes read at once; the last block is lost if the connection breaks."""
 
 
 class WrongContent(Exception):
-    """A server returned something other than what was published; the text says what."""
+    """A server returned something other than what was published; the message says what."""
 
 
 class ResumingDownloader:
-    """Downloads one file over HTTP into ``part``, and moves it where pooch wants it when complete.
+    """Downloads one file over HTTP into ``part``, and moves it to the place that pooch expects once
+    complete.
 
-    What ``part`` holds already is not asked for again; a server without byte ranges sends it all
-    again. A connection that was cut is made anew as long as every one brings something. A part
-    with the wrong digest is removed, and where it began with bytes of an earlier download, all is
+    Bytes that ``part`` already holds are not requested again; a server without byte ranges sends
+    everything again. A broken connection is reopened as long as each one makes progress. A part
+    with the wrong digest is removed; if it began with bytes of an earlier download, everything is
     downloaded once more.
 
     Parameters
     ----------
     part : file of the unfinished download.
-    progress : hears how many bytes there are.
+    progress : is called with the number of bytes so far.
     """
 
     def __init__(self, dataset: Dataset, part: Path, progress: Callable[[int], None]) -> None:
@@ -49,8 +50,8 @@ class ResumingDownloader:
         Raises
         ------
         WrongContent : size or digest are not as published.
-        requests.RequestException : the server is not reached, refuses, or breaks off.
-        OSError : the part cannot be written; what is there of it stays.
+        requests.RequestException : the server cannot be reached, refuses, or breaks the connection.
+        OSError : the part cannot be written; the bytes written so far are kept.
         """
         resumed = self._present() > 0
         try:
@@ -81,13 +82,13 @@ class ResumingDownloader:
             raise WrongContent(f"it has only {size:,} bytes")
 
     def _append(self, url: str, start: int) -> None:
-        # Packed by the server, the bytes would not be those of the file.
+        # If the server compressed the data, the bytes would not be those of the file.
         headers = {"Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUTS) as answer:
             if start and answer.status_code == requests.codes.requested_range_not_satisfiable:
-                return  # there is no more of it
+                return  # the file is complete
             answer.raise_for_status()
             continues = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             resumes = answer.status_code == requests.codes.partial_content and continues
@@ -101,6 +102,6 @@ class ResumingDownloader:
                     self._progress(size)
 
     def _present(self) -> int:
-        """Bytes of the part; one that is too long is of something else and counts as none."""
+        """Bytes of the part; 0 if it is too long and thus not of this file."""
         size = self._part.stat().st_size if self._part.exists() else 0
         return size if size <= self._dataset.bytes else 0

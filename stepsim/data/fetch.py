@@ -1,4 +1,4 @@
-"""Fetching data sets: each file arrives complete and with the published digest, or not at all."""
+"""Fetching data sets: each file is stored complete and with the published digest, or not at all."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MIRROR: Final = "STEPSIM_DATA_MIRROR"
 def fetch_datasets(
     chosen: Sequence[Dataset], *, notice: Callable[[str], None] = lambda text: None
 ) -> list[Dataset]:
-    """Fetch what is not in the data folder yet; returns the data sets that were fetched.
+    """Fetch data sets that are not in the data folder yet; returns those that were fetched.
 
-    One process fetches at a time into a folder, others wait. A download that was cut short is
-    taken up again, by the next call too.
+    Only one process at a time fetches into a folder; others wait. An interrupted download is
+    resumed, also by the next call.
 
     Parameters
     ----------
-    notice : hears what is going on.
+    notice : is called with progress messages.
 
     Raises
     ------
-    DataError : a file cannot be had from its server, or is not the published one; the message has
-        its address, its digest and where to put it by hand.
+    DataError : a file cannot be fetched from its server, or is not the published one; the message
+        has its address, its digest and where to put it manually.
     OutputError : the data folder cannot be written.
     """
     if all(map(is_fetched, chosen)):
@@ -77,7 +77,7 @@ def _fetch(dataset: Dataset, doing: str, notice: Callable[[str], None]) -> None:
     except requests.RequestException as error:
         raise _refused(dataset, address, _reason(error)) from error
     except WrongContent as error:
-        reason = f"what it gives is not the published file: {error}"
+        reason = f"the server's file is not the published one: {error}"
         raise _refused(dataset, address, reason) from error
 
 
@@ -121,7 +121,7 @@ def _refused(dataset: Dataset, address: str, reason: str) -> DataError:
 def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (DataError, OutputError):  # OSErrors too, but they say what is wrong already
+    except (DataError, OutputError):  # these are OSErrors as well, but already have a message
         raise
     except OSError as error:
         raise OutputError(
@@ -132,10 +132,10 @@ def _writing(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _alone(folder: Path, notice: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of the folder; it goes with the process, however that ends."""
+    """Hold the lock of the folder; it is released when the process ends, in whatever way."""
     try:
         import fcntl
-    except ImportError:  # not on this platform; downloads at the same time may then fail
+    except ImportError:  # not on this platform; concurrent downloads may then fail
         yield
         return
     with (folder / ".lock").open("w") as file:

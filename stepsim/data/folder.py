@@ -18,7 +18,7 @@ def data_folder() -> Path:
     """Folder of the fetched data sets, which may not exist yet.
 
     It is ``STEPSIM_DATA_DIR``; without that, ``data`` below ``STEPSIM_CACHE_DIR`` or below the
-    user's cache folder, as that of the compiled engine.
+    user's cache folder, like the cache of the compiled engine.
     """
     own = os.environ.get("STEPSIM_DATA_DIR")
     if own:
@@ -38,13 +38,13 @@ def place(dataset: Dataset) -> Path:
 def locate(source: str | os.PathLike[str]) -> Path:
     """The file of a trace that is given as a path or as the name of a data set.
 
-    A path that exists is always meant as one. Names are ``group/name``; anything else is returned
-    as a path, there or not. Data sets are never fetched here.
+    An existing path is always taken as a path. Names are ``group/name``; anything else is returned
+    as a path, whether it exists or not. Data sets are never fetched here.
 
     Raises
     ------
     TraceError : the name has the group of a data set but is not known, or its file is not fetched
-        yet or is not what was published; or no file can have such a path.
+        yet or is not the published one; or the path is not valid for a file.
     """
     path = Path(source)
     name = PurePath(source).as_posix()
@@ -69,7 +69,7 @@ def locate(source: str | os.PathLike[str]) -> Path:
 
 
 def is_fetched(dataset: Dataset) -> bool:
-    """Whether the file is there, with the published content.
+    """Whether the file exists with the published content.
 
     Raises
     ------
@@ -97,6 +97,7 @@ def found_digest(file: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(file: Path, size: int, changed: int) -> str:
-    """The digest of a file in a state: a name is looked up several times in one command."""
+    """The digest of a file of this size and time; cached, as a command looks up a name
+    repeatedly."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

@@ -20,7 +20,7 @@ class Dataset:
     name : group and name, ``step/qwen-b64``.
     about : what it holds, in a few words.
     address : where it is published.
-    file : where it lies below the folder ``traces`` of the data folder, and on a mirror.
+    file : its path below the folder ``traces`` of the data folder, and on a mirror.
     bytes : its size.
     sha256 : its digest, 64 hexadecimal digits.
     source, license : of its group.
@@ -64,7 +64,7 @@ def find(name: str) -> Dataset:
 
     Raises
     ------
-    ArgError : there is none; the message has the nearest name.
+    ArgError : no data set has this name; the message has the nearest name.
     """
     known = datasets()
     if name in known:
@@ -83,7 +83,7 @@ def choose(names: Iterable[str]) -> list[Dataset]:
 
     Raises
     ------
-    ArgError : a name is not known, or none is given.
+    ArgError : a name is not known, or no name is given.
     """
     wanted: set[str] = set()
     for name in names:

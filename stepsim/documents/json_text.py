@@ -1,4 +1,4 @@
-"""JSON as the standard library reads it, with the lines of its values; a key stands once."""
+"""JSON as the standard library reads it, with the lines of its values; keys must be unique."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_json(
 def parse_json(
     text: str, where: str, error: type[StepSimError], *, most_values: int = _MOST_VALUES
 ) -> Document:
-    """As `load_json`, of a text; messages start with ``where``."""
+    """Like `load_json`, for a text; messages start with ``where``."""
     return _Json(text, where, error, most_values).read()
 
 
@@ -57,7 +57,7 @@ class _Json(Reader):
                 "write standard JSON, without comments and trailing commas",
             )
         except RecursionError:
-            # The walk finds the place; what is behind it does not matter.
+            # The walk finds the place; what follows it does not matter.
             self.walk()
             raise
         self.walk()
@@ -79,7 +79,7 @@ class _Json(Reader):
         return self.text.count("\n", 0, start) + 1, start - self.text.rfind("\n", 0, start)
 
     def walk(self) -> None:
-        """Lines of the values of a document, and whether it keeps the limits."""
+        """Record the lines of the values of a document, and check its limits."""
         levels: list[_Level] = []
         for token, text, line, column in self.tokens():
             if token == "close":

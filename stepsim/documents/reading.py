@@ -1,4 +1,4 @@
-"""What the readers of YAML and JSON share: files, places, limits."""
+"""Common parts of the readers of YAML and JSON: files, places, limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepsim.errors import StepSimError
 __all__ = ["MOST_DEEP", "MOST_DIGITS", "Document", "Reader", "read_text", "shortened"]
 
 MOST_DEEP = 40
-"""Lists and mappings inside each other."""
+"""Most levels of nested lists and mappings."""
 MOST_DIGITS = 40
 _SHOWN = 40
 
@@ -51,7 +51,7 @@ def read_text(path: Path, where: str, error: type[StepSimError], most: int) -> s
 
 
 class Reader:
-    """What both readers share: the text, and how errors and limits are reported."""
+    """Base of both readers: the text, and the reporting of errors and limits."""
 
     most_values: int
 
@@ -85,7 +85,7 @@ class Reader:
             )
 
     def check_key(self, keys: dict[str, int], path: str, key: str, line: int, column: int) -> str:
-        """Take down the line of a key that is not there yet; returns its path."""
+        """Record the line of a new key; returns its path."""
         child = f"{path}.{key}" if path else key
         if key in keys:
             self.refuse(

@@ -1,4 +1,4 @@
-"""YAML: keys that are text and stand once, no tags, dates or base 60, aliases within limits."""
+"""YAML: keys that are unique texts, no tags, dates or base 60, aliases within limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["load_yaml", "parse_yaml", "parse_yaml_value"]
 
 _MOST_BYTES = 512 * 1024
 _MOST_VALUES = 20_000
-"""Keys and values together, with what aliases and merges repeat counted every time."""
+"""Most keys and values; those repeated by aliases and merges count every time."""
 
 
 def load_yaml(
@@ -35,13 +35,13 @@ def load_yaml(
     Parameters
     ----------
     path : the file, UTF-8.
-    what : what the file is, as in ``machine file``; every message starts with it and the path.
-    error : class of the error that is raised, whatever is wrong.
+    what : kind of file, such as ``machine file``; every message starts with it and the path.
+    error : class of all errors that are raised.
     cure : sentence on where to look up how such a file is written, added to errors of syntax.
 
     Raises
     ------
-    error : the file is unreadable, too large, not UTF-8 or not YAML; a key is not text or stands
+    error : the file is unreadable, too large, not UTF-8 or not YAML; a key is not text or occurs
         twice; a tag, alias or number is refused.
     """
     where = f"{what} {path}"
@@ -57,7 +57,7 @@ def parse_yaml(
     *,
     most_values: int = _MOST_VALUES,
 ) -> Document:
-    """As `load_yaml`, of a text; messages start with ``where``."""
+    """Like `load_yaml`, for a text; messages start with ``where``."""
     advice = f"Write 'key: value' lines, indented by spaces. {cure}".strip()
     reader = _Yaml(text, where, error, advice)
     reader.most_values = most_values
@@ -65,7 +65,7 @@ def parse_yaml(
 
 
 def parse_yaml_value(text: str, where: str, error: type[StepSimError]) -> Any:
-    """A single YAML value, as in ``key=value`` on a command line; errors as of `load_yaml`."""
+    """A single YAML value, as in ``key=value`` on a command line; errors as in `load_yaml`."""
     return (
         _YamlValue(text, where, error, "Put quotes around it if it is meant as text.").read().data
     )
@@ -103,14 +103,14 @@ class _Yaml(Reader):
                 f"#x{problem.character:04x}. {self.cure}",
             )
         except (ValueError, OverflowError):
-            # PyYAML lets those of impossible escapes and versions through.
+            # PyYAML does not convert errors of invalid escapes and versions.
             self.refuse(1, 1, f"not valid YAML: an escape or a version is impossible. {self.cure}")
         self.values = 0
         data = None if node is None else self.build(node, "", 1)
         return Document(data, self.lines)
 
     def build(self, node: yaml.Node, path: str, depth: int) -> Any:
-        """Data of a node; what an alias stands for is built again at each place."""
+        """Data of a node; the target of an alias is built again at each place."""
         place = node.start_mark.line + 1, node.start_mark.column + 1
         self.count(*place)
         kind = node.tag.removeprefix(_TAG)
@@ -143,7 +143,7 @@ class _Yaml(Reader):
             self.count(*place)
             kind = key.tag.removeprefix(_TAG)
             if kind == "merge":
-                # Lines of what is merged are those of where it stands, as nothing is written here.
+                # Merged keys have the lines of their anchor, as nothing is written here.
                 self.check_key(keys, path, "<<", *place)
                 merged = self.merged(value, path, depth)
             elif kind == "str":
@@ -211,14 +211,14 @@ _TAG = "tag:yaml.org,2002:"
 
 @cache
 def _composer() -> Callable[[str, _Yaml], yaml.SafeLoader]:
-    """Nodes of a document, given up as soon as it is too deep or too long.
+    """Composer of the nodes of a document that stops as soon as it is too deep or too long.
 
     The composer of libyaml is faster, but has neither these limits nor the same messages.
     """
     import yaml
 
     class Composer(yaml.SafeLoader):
-        # Dates are texts here, as in JSON, and "=" is no type of its own.
+        # Dates are texts here, as in JSON, and "=" is not a separate type.
         yaml_implicit_resolvers = {  # noqa: RUF012
             first: [(tag, pattern) for tag, pattern in pairs if tag not in _UNTYPED]
             for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()

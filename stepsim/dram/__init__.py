@@ -1,4 +1,4 @@
-"""DRAMs alone: what becomes of streams of addresses, cycle by cycle; ``st.dram``."""
+"""DRAMs alone: the timing of streams of addresses, cycle by cycle; ``st.dram``."""
 
 from stepsim.deferred import door
 

@@ -1,4 +1,4 @@
-"""Patterns of addresses, in bytes: what streams of requests ask for."""
+"""Patterns of addresses, in bytes, for streams of requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tiles(
     """Tiles of a matrix of ``pitch`` bytes per row, from left to right, then down.
 
     A tile is ``rows`` runs of ``row_bytes``, which are requested every ``step`` bytes; ``across``
-    tiles lie side by side and ``down`` below each other. [down * across * rows * runs]
+    tiles lie next to each other and ``down`` below each other. [down * across * rows * runs]
 
     Raises
     ------
@@ -51,13 +51,13 @@ def tiles(
 def random_blocks(
     count: int, step: int, block: int, footprint: int, seed: int = 1, stream: int = 0, base: int = 0
 ) -> NDArray[np.int64]:
-    """Blocks of ``block`` bytes at random places of ``footprint`` bytes. [count]
+    """Blocks of ``block`` bytes at random places within ``footprint`` bytes. [count]
 
     The place of block ``j`` is :func:`splitmix` of the seed at ``stream * 2**32 + j``.
 
     Raises
     ------
-    ArgError : a block that is not whole steps, or that is larger than the footprint.
+    ArgError : the block is not a multiple of the step, or is larger than the footprint.
     """
     count, step = _COUNT.checked("count", count), _BYTES.checked("step", step)
     if block < step or block % step:

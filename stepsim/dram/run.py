@@ -1,4 +1,5 @@
-"""What became of streams of requests: a stamp of every request, and numbers over all of them."""
+"""The outcome of streams of requests: time stamps of every request, and metrics over all of
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class DramRun:
     stream, address, write : of every request.
     tried, accepted, command, done : first attempt; acceptance; RD or WR, -1 for a read that the
         write queue answered; return of the data, -1 for a write.
-    request_bytes : that a request counts as.
+    request_bytes : bytes that a request counts as.
     counts : commands by kind, and ``forwarded``: reads that the write queue answered.
     """
 
@@ -48,7 +49,7 @@ class DramRun:
         return int(self._complete().max(initial=0))
 
     def metrics(self) -> dict[str, float]:
-        """Numbers over all requests, by name; latencies are from acceptance to return.
+        """Metrics over all requests, by name; latencies are from acceptance to return.
 
         ``bytes_per_cycle_mid60`` is over the middle 60 % of completions, 0 below 50 of them;
         percentiles are nearest ranks; ``row_hit_rate`` is the share of RD and WR without an ACT.
@@ -87,7 +88,7 @@ class DramRun:
         }
 
     def table(self) -> pa.Table:
-        """A row for every request, in Arrow; stamps of what there is none of are null."""
+        """A row for every request, as an Arrow table; missing stamps are null."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {
@@ -99,7 +100,8 @@ class DramRun:
         return pa.table(columns)
 
     def commands(self) -> pa.Table:
-        """A row for every command in the order of issue, in Arrow; of a run with ``log``.
+        """A row for every command in the order of issue, as an Arrow table; needs a run with
+        ``log``.
 
         Columns: clock, channel, command, request (null for a refresh), bank of the channel, row.
         """

@@ -48,7 +48,7 @@ _MOST = {
 
 
 def spec_of(dram: Dram | str) -> DramSpec:
-    """The numbers of a DRAM that the kernels use: of a preset by name, or of a description.
+    """The parameters of a DRAM for the kernels, from a preset by name or from a description.
 
     Raises
     ------
@@ -82,30 +82,31 @@ def simulate(
 ) -> DramRun:
     """Send requests to a DRAM until all of them are complete.
 
-    Requests of a stream go in order; those of different streams compete as the policy says.
+    Requests of a stream go in order; those of different streams compete according to the policy.
 
     Parameters
     ----------
     addresses : bytes, an array of whole numbers [requests]; or an Arrow table with a column
-        ``address`` and, as far as needed, ``write``, ``stream`` and ``earliest``.
+        ``address`` and, where needed, ``write``, ``stream`` and ``earliest``.
     writes : which requests are writes [requests]; None: all are reads.
-    streams : number of the stream of every request, from 0 on; None: one stream.
-    earliest : first cycle in which a request may be sent; None: from cycle 0 on.
+    streams : number of the stream of every request, from 0; None: one stream.
+    earliest : first cycle in which a request may be sent; None: cycle 0.
     spec : name of a preset, or a :class:`stepsim.machine.Dram`.
     policy : ``streams``: all streams send in every cycle; ``picked``: one request per cycle, of the
         next stream in turn, which is held until it is accepted.
     rounds : requests of a stream per cycle, with the policy ``streams``; 0: until one is refused.
     every : cycles from one attempt to the next.
-    outstanding : reads of a stream that may be under way; 0: any number. outstanding_in_all : of
-        all streams.
+    outstanding : reads of a stream that may be under way; 0: any number. outstanding_in_all : the
+        same limit for all streams together.
     gap : cycles after the return of a read in which nothing is sent.
-    request_bytes : what a request counts as, in figures of bandwidth; None: an access of the DRAM.
-    log : commands that are kept, from the first on, for :meth:`DramRun.commands`.
+    request_bytes : bytes that a request counts as in bandwidths; None: an access of the DRAM.
+    log : number of commands to keep, from the first on, for :meth:`DramRun.commands`.
 
     Raises
     ------
-    ArgError : arrays of other lengths, no whole numbers, numbers out of range; an array beside a
-        table that has it as a column; an unknown policy; an option out of range.
+    ArgError : arrays of different lengths, values that are not whole numbers or out of range, an
+        array given in addition to a column of the table, an unknown policy, or an option out of
+        range.
     MachineError : no such preset.
     """
     given = {"writes": writes, "streams": streams, "earliest": earliest}
@@ -132,7 +133,7 @@ def simulate(
     begin = np.searchsorted(stream[order], np.arange(int(stream.max(initial=0)) + 2))
     returns = 64
     if write.any():
-        # Reads that the write queue answers wait for their return in any number.
+        # Any number of reads answered by the write queue may wait for their return.
         reads = np.asarray(locate(dram_words(numbers, 0), address[write == 0]))
         returns = max(returns, int(np.bincount(reads).max(initial=0)))
     words = dram_words(numbers, returns)
@@ -165,7 +166,7 @@ def simulate(
 
 
 def _of_table(table: Any, beside: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a table by the names of arguments, with what is given beside it."""
+    """The columns of a table by the names of arguments, together with the other arguments."""
     if "address" not in table.column_names:
         raise ArgError(
             f"addresses: expected a table with a column 'address', found the columns "
@@ -185,7 +186,7 @@ def _of_table(table: Any, beside: dict[str, Any]) -> dict[str, Any]:
 def _numbers(name: str, values: Any, count: int | None) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.ndim == 1 and not len(array):
-        array = array.astype(np.int64)  # of nothing in particular
+        array = array.astype(np.int64)  # an empty array of any type
     if array.ndim != 1 or array.dtype.kind not in "iub":
         raise ArgError(
             f"{name}: expected an array of one dim of whole numbers, found {array.ndim} dims of "
