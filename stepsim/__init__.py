@@ -1,8 +1,8 @@
 """stepsim: simulate Streaming Tensor Programs on spatial dataflow accelerators.
 
-``import stepsim as st`` gives the graph language (``st.Program``, ``st.linear_load``, ``st.map``,
-..., functions in ``st.fn``), ``st.simulate`` and the results. Everything is imported on first use,
-so that importing the package itself is free.
+``import stepsim as st`` provides the graph language (``st.Program``, ``st.linear_load``,
+``st.map``, ..., functions in ``st.fn``), ``st.simulate`` and the results. Everything is imported on
+first use, so that importing the package itself is free.
 """
 
 from __future__ import annotations

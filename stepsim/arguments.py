@@ -1,4 +1,4 @@
-"""Checks of what users pass: whole numbers in a range, lists of them, switches and names."""
+"""Checks of users' arguments: whole numbers in a range, lists of them, switches and names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 AUTO_DEPTH = "auto"
-"""Said in place of a FIFO depth: a depth for each FIFO, the least bytes in all."""
+"""Given in place of a FIFO depth: a depth for each FIFO, with the fewest bytes in total."""
 
 _PRINTED_BITS = 256
 _PRINTED_LETTERS = 200
@@ -71,7 +71,7 @@ class Range:
     low: int = 1
 
     def holds(self, value: object) -> bool:
-        """True for an int in the range, also of numpy; bools and floats are none."""
+        """True for an int in the range, including numpy integers but not bools or floats."""
         return is_whole(value) and self.low <= int(cast(Integral, value)) <= self.high
 
     def checked(self, what: str, value: object) -> int:
@@ -84,7 +84,7 @@ class Range:
         return int(cast(Integral, value))
 
     def list(self, what: str, values: object) -> tuple[int, ...]:
-        """A sequence of such numbers, also a one-dimensional array; ArgError for another."""
+        """A sequence or one-dimensional array of such numbers; ArgError for anything else."""
         if type(values) is tuple and all(
             type(v) is int and self.low <= v <= self.high for v in values
         ):
@@ -108,7 +108,7 @@ class Range:
         return rows, cols
 
     def refusal(self, what: str, value: object) -> str:
-        """What to say about a value that the range does not hold."""
+        """The message about a value that is not in the range."""
         return (
             f"{what} must be an int from {self.low} to {_limit(self.high)}, found {shown(value)} "
             f"({self.why})"
@@ -116,13 +116,13 @@ class Range:
 
 
 def _is_list(values: object) -> bool:
-    """A sequence that is no text, or a one-dimensional array."""
+    """A sequence that is not text, or a one-dimensional array."""
     flat = isinstance(values, Sequence) and not isinstance(values, str | bytes)
     return flat or getattr(values, "ndim", None) == 1
 
 
 def _limit(number: int) -> str:
-    """A limit in a message: large powers of two, and what lies just below them, as such."""
+    """A limit in a message: large powers of two, and numbers just below them, as powers."""
     for below in (0, 1):
         power = number + below
         if number > 4096 and power & (power - 1) == 0:
@@ -131,12 +131,13 @@ def _limit(number: int) -> str:
 
 
 def is_whole(value: object) -> bool:
-    """An int, also of numpy; bools are none."""
+    """Whether it is an int, including numpy integers but not bools."""
     return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def is_number(value: object) -> bool:
-    """An int or float, also of numpy; bools are none, nor ints beyond the range of floats."""
+    """Whether it is an int or float, also of numpy, but not a bool or an int too large for a
+    float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -147,7 +148,7 @@ def is_number(value: object) -> bool:
 
 
 def is_depth_plan(value: object) -> bool:
-    """Whether what stands for a FIFO depth is text that asks for one for each FIFO, or a file."""
+    """Whether the value of a FIFO depth is a text that asks for one depth per FIFO, or a file."""
     return isinstance(value, str) and (
         value == AUTO_DEPTH or value.lower().endswith((".yaml", ".yml"))
     )
@@ -176,7 +177,7 @@ def flag(what: str, value: object) -> bool:
 
 
 def text_of(what: str, value: object) -> str:
-    """``value`` as a text that files can hold; ArgError for another, or with half a character."""
+    """``value`` as a text that can be encoded as UTF-8; ArgError for anything else."""
     if not isinstance(value, str):
         raise ArgError(f"{what} must be a string, found {shown(value)}")
     if value.isascii():
@@ -198,7 +199,7 @@ def label_of(what: str, value: object) -> str | None:
 
 
 def shown(value: object) -> str:
-    """``repr`` for a message; what is too long to print by its size."""
+    """``repr`` for a message; values too long to print are given by their size."""
     if isinstance(value, int) and value.bit_length() > _PRINTED_BITS:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)

@@ -1,4 +1,4 @@
-"""Write files that are complete or absent: a temporary name beside the target, then a rename."""
+"""Write files that are complete or absent: a temporary file next to the target, then a rename."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
     Raises
     ------
     OutputError
-        When a target cannot be written, or memory ends in the block. Whatever ends the block early,
-        no temporary file stays and files that were there before are untouched.
+        When a target cannot be written, or memory runs out in the block. However the block fails,
+        no temporary file remains and existing files are unchanged.
     """
     first = _followed(Path(targets[0]))
     try:
         with renamed(*targets) as parts:
             yield parts
-    except OutputError:  # an OSError too, but it says what is wrong already
+    except OutputError:  # an OSError as well, but it already has a message
         raise
     except MemoryError as error:
         raise OutputError(
@@ -43,14 +43,14 @@ def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
 
 @contextmanager
 def renamed(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
-    """As `replacing`, for callers with words of their own for what the disk and memory say.
+    """Like `replacing`, for callers with their own messages for errors of disk and memory.
 
     Raises
     ------
     OutputError
         When a target is not a file, or has no name that can be written.
     OSError, MemoryError
-        As they come.
+        Passed on unchanged.
     """
     places = [_followed(Path(target)) for target in targets]
     for place in places:
@@ -61,7 +61,7 @@ def renamed(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
         if exists(place, OutputError) and not place.is_file():
             raise OutputError(f"cannot write {place}: it is a folder or a device; name a file")
     token = os.urandom(6).hex()
-    # Absolute, since Arrow takes the "a:b/c" of a relative path for an address.
+    # Absolute, since Arrow takes a relative path such as "a:b/c" for an address.
     parts = [place.absolute().with_name(f".{place.name}.{token}.tmp") for place in places]
     try:
         yield parts
@@ -74,7 +74,7 @@ def renamed(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:
 
 
 def _is_utf8(path: Path) -> bool:
-    """Whether libraries that take texts can write the path."""
+    """Whether libraries that take paths as text can write the path."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -84,6 +84,6 @@ def _is_utf8(path: Path) -> bool:
 
 def _followed(path: Path) -> Path:
     """The file behind a link, so that the link itself stays."""
-    with suppress(OSError, ValueError):  # what is wrong with the path is told afterwards
+    with suppress(OSError, ValueError):  # errors of the path are reported later
         return path.resolve() if path.is_symlink() else path
     return path

@@ -1,4 +1,4 @@
-"""Building many long-lived objects without looking for garbage among them."""
+"""Building many long-lived objects without garbage collection."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 __all__ = ["rare_collection", "without_collection"]
 
 _MANY: Final = 1_000_000
-"""Objects that are made before garbage is looked for; some hundred megabytes at most."""
+"""Objects created between garbage collections; a few hundred megabytes at most."""
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Python looks for cycles of garbage whenever many objects were made; inside, it does not.
+    """Suspend the search for reference cycles that Python starts whenever many objects were made.
 
-    A program is thousands of objects that stay. To go through them, and through all imported
-    modules, takes longer than to build them, and finds nothing.
+    A program is thousands of objects that stay. Traversing them, and all imported modules, takes
+    longer than building them, and finds nothing.
     """
     enabled = gc.isenabled()
     try:
-        # An interrupt may come between any two statements.
+        # An interrupt may arrive between any two statements.
         gc.disable()
         yield
     finally:
@@ -32,9 +32,9 @@ def without_collection() -> Iterator[None]:
 
 @contextmanager
 def rare_collection() -> Iterator[None]:
-    """Inside, garbage is looked for rarely, and only among what was made inside.
+    """Collect garbage rarely inside, and only among objects created inside.
 
-    For many programs one after the other: each leaves some thousand objects in cycles.
+    For many programs in sequence: each leaves a few thousand objects in cycles.
     """
     before = gc.get_threshold()
     try:

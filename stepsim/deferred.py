@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used, not when they are named."""
+"""Modules that are imported when one of their attributes is first used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _Deferred(ModuleType):
 
 
 def deferred(name: str) -> Any:
-    """A stand-in for a module that takes long to import and that few runs need.
+    """A placeholder for a module that is slow to import and that few runs need.
 
-    Where types are checked, the module itself is imported under ``TYPE_CHECKING``.
+    For type checking, the module itself is imported under ``TYPE_CHECKING``.
     """
     return _Deferred(name)
 
@@ -30,12 +30,13 @@ def deferred(name: str) -> Any:
 def door(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that offers what its stub lists.
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that exports the names listed in
+    its stub.
 
-    ``__init__.pyi`` beside the file of the package is a list of ``from module import name as name``
-    and nothing else: type checkers read it, and so does this. A name imports its module when it is
-    first used. Importing a module of the package sets its name, so that no name of the list may be
-    that of a module.
+    ``__init__.pyi`` next to the file of the package is a list of ``from module import name as
+    name`` and nothing else; both type checkers and this function read it. A name imports its module
+    when first used. Importing a module of the package sets its name, so no name in the list may
+    equal that of a module.
     """
     homes: dict[str, tuple[str, str]] = {}
     stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")

@@ -43,7 +43,7 @@ class DType(enum.Enum):
         Raises
         ------
         ArgError
-            It is none.
+            No such type.
         """
         found = value if isinstance(value, DType) else _BY_NAME.get(str(value))
         if found is None or not found.is_arithmetic:

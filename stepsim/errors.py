@@ -110,7 +110,7 @@ class OutputError(StepSimError, OSError):
 
 
 class ReportError(StepSimError, ValueError):
-    """What a report is to show is missing or is not what a run wrote."""
+    """The input of a report is missing or was not written by a run."""
 
 
 class SweepError(StepSimError, ValueError):
@@ -130,7 +130,7 @@ class UserCodeError(StepSimError, RuntimeError):
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, else ``"."``."""
+    """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, otherwise ``"."``."""
     import difflib
 
     known = list(choices)

@@ -1,4 +1,4 @@
-"""Whether there is something at a path, also at one that can be no name of a file."""
+"""Whether a path exists, also for paths that are not valid file names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["exists"]
 
 
 def exists(path: Path, error: type[StepSimError]) -> bool:
-    """As `Path.exists`, with an error of ours for a path that cannot be looked at.
+    """Like `Path.exists`, with an error of ours for a path that cannot be accessed.
 
     Raises
     ------
-    error : the path is too long, has a null character, or leads through a closed folder.
+    error : the path is too long, has a null character, or leads through an inaccessible folder.
     """
     try:
         path.stat()
@@ -25,6 +25,6 @@ def exists(path: Path, error: type[StepSimError]) -> bool:
         errno = getattr(problem, "errno", None)
         reason = os.strerror(errno) if errno else str(problem)
         raise error(
-            f"{str(path)!a:.200}: cannot be looked at: {reason}; name a file or a folder"
+            f"{str(path)!a:.200}: cannot be accessed: {reason}; name a file or a folder"
         ) from problem
     return True

@@ -1,7 +1,7 @@
-"""Extensions that other packages offer, found through their entry points.
+"""Extensions in other packages, found through their entry points.
 
 A package lists an object under ``[project.entry-points."stepsim.GROUP"]``; every room that can be
-extended asks for its group when it needs it. Nothing is looked up before, so that a start costs
+extended asks for its group when it needs it. Nothing is looked up before that, so start-up costs
 nothing.
 """
 
@@ -30,7 +30,7 @@ GROUPS: Final = (
     "stepsim.trace_formats",
     "stepsim.functions",
 )
-"""Every group that is looked at."""
+"""All groups."""
 
 _log = logging.getLogger("stepsim")
 
@@ -41,7 +41,7 @@ class Plugin:
 
     Attributes
     ----------
-    name, group, value : as the package declares them; ``value`` is ``module:attribute``.
+    name, group, value : as declared by the package; ``value`` is ``module:attribute``.
     package, version : the distribution it comes from.
     loaded : the object, None when it cannot be used.
     error : why it cannot be used, None when it can.
@@ -58,10 +58,10 @@ class Plugin:
 
 @cache
 def found(group: str) -> tuple[Plugin, ...]:
-    """Every plugin of a group, by name; the ones that cannot be loaded carry their error.
+    """Every plugin of a group, by name; plugins that cannot be loaded carry their error.
 
     The entry points are read and loaded on the first call only. Of two plugins with one name, the
-    one whose package comes first in the alphabet is kept.
+    one whose package name comes first alphabetically is kept.
     """
     if group not in GROUPS:
         raise StepSimError(f"there is no group of plugins {group!r}; known are {', '.join(GROUPS)}")
@@ -81,7 +81,7 @@ def found(group: str) -> tuple[Plugin, ...]:
             try:
                 with redirect_stdout(sys.stderr):  # stdout is for results
                     loaded = point.load()
-            except Exception as failure:  # whatever a foreign module does when it is imported
+            except Exception as failure:  # importing a foreign module may raise anything
                 error = f"{type(failure).__name__}: {failure}"
         plugins.append(Plugin(point.name, group, point.value, package, version, loaded, error))
     return tuple(plugins)
@@ -90,8 +90,8 @@ def found(group: str) -> tuple[Plugin, ...]:
 def _may_be_offered(group: str) -> bool:
     """Whether an installed package may name the group among its entry points.
 
-    Said without ``importlib.metadata``, which takes as long to import as a program takes to be
-    built. That is asked wherever packages are found in other ways than in folders.
+    Decided without ``importlib.metadata``, which takes as long to import as a program takes to
+    build. It is used only where packages are installed in other ways than in folders.
     """
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in others):
@@ -102,14 +102,14 @@ def _may_be_offered(group: str) -> bool:
                 return True
         except NotADirectoryError:  # an archive
             return True
-        except OSError:  # there is no such folder
+        except OSError:  # no such folder
             continue
     return False
 
 
 @lru_cache(maxsize=64)
 def _entry_points(folder: Path, changed: int) -> bytes:
-    """What the packages in a folder that was changed at some time offer, unread."""
+    """The raw entry points of the packages in a folder; cached by the time of its last change."""
     texts = []
     for name in os.listdir(folder):  # noqa: PTH208
         if name.lower().endswith((".dist-info", "egg-info")):
@@ -120,7 +120,7 @@ def _entry_points(folder: Path, changed: int) -> bytes:
 
 @cache
 def usable(group: str) -> tuple[Plugin, ...]:
-    """The plugins of a group that could be loaded; the log names the others, once."""
+    """The plugins of a group that could be loaded; the others are logged once."""
     for plugin in found(group):
         if plugin.error is not None:
             _log.warning(
@@ -132,7 +132,7 @@ def usable(group: str) -> tuple[Plugin, ...]:
 
 
 def sources(plugin: Plugin) -> Iterator[tuple[str, Path]]:
-    """Name and path of every source file of the package that a usable plugin is in."""
+    """Name and path of every source file of the package that contains a usable plugin."""
     module = sys.modules[plugin.value.partition(":")[0].strip()]
     root = sys.modules[module.__name__.partition(".")[0]]
     if root.__file__ is None or Path(root.__file__).name != "__init__.py":

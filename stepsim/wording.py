@@ -1,4 +1,4 @@
-"""What is wrong with a document, in sentences: key, expected, found, and advice."""
+"""Problems of a document as sentences: key, expected, found, and advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepsim.errors import did_you_mean
 __all__ = ["STATED", "describe_problems", "expectations"]
 
 STATED = "stated"
-"""Type of a problem whose message is a whole sentence: what was expected, and what was found."""
+"""Type of a problem whose message is a complete sentence with expected and found."""
 
 _Schema = Mapping[str, Any]
 
@@ -20,12 +20,12 @@ def describe_problems(
     schema: Mapping[str, Any],
     lines: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """One sentence for each wrong key, in the order of the lines where these are known.
+    """One sentence for each wrong key, in the order of the lines if these are known.
 
     Parameters
     ----------
-    errors : type, loc, input and msg of each problem, as pydantic has them.
-    schema : JSON Schema of what the document was validated against.
+    errors : type, loc, input and msg of each problem, in the form of pydantic.
+    schema : JSON Schema that the document was validated against.
     lines : 1-based line of every key by its dotted path, as in ``grid.tile[2]``.
     """
     known = lines or {}
@@ -43,7 +43,7 @@ def describe_problems(
 
 
 def expectations(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Dotted path of every value in the sections of a schema, with what is expected there."""
+    """Dotted path of every value in the sections of a schema, with the expectation for it."""
     schemas = _Schemas(schema)
     return dict(schemas.leaves(schemas.root, ""))
 
@@ -56,7 +56,8 @@ class _Schemas:
         self._definitions = self.root.get("$defs", {})
 
     def place(self, location: Sequence[int | str]) -> tuple[str, _Schema, _Schema]:
-        """Path without the arms of unions, and the schemas of the section and of the value."""
+        """The path without the alternatives of unions, and the schemas of the section and of the
+        value."""
         path = ""
         section = node = self.root
         named = False
@@ -93,7 +94,7 @@ class _Schemas:
             return f"missing; expected {want}"
         found = item["input"]
         if not want:
-            # The message of a check that no schema can state.
+            # The message of a check that a schema cannot express.
             return f"{item['msg'][0].lower()}{item['msg'][1:]}, found {_shown(found)}"
         choices = [word for arm in self._arms(leaf) for word in arm.get("enum", ())]
         near = did_you_mean(found, choices) if choices and isinstance(found, str) else ""
@@ -108,7 +109,7 @@ class _Schemas:
                 yield from self.leaves(inner, f"{path}{name}.")
 
     def expected(self, leaf: _Schema) -> str:
-        """``an integer from 1 to 16 (what it is)``; empty where a schema says nothing."""
+        """``an integer from 1 to 16 (description)``; empty where the schema is silent."""
         arms = list(self._arms(leaf))
         sections = any("properties" in arm for arm in arms)
         about = "" if sections or not leaf.get("description") else f" ({leaf['description']})"
@@ -116,7 +117,7 @@ class _Schemas:
         return text and text + about
 
     def _arms(self, node: _Schema) -> Iterator[_Schema]:
-        """The alternatives of a union; else the schema itself."""
+        """The alternatives of a union; otherwise the schema itself."""
         if "$ref" in node:
             yield from self._arms(self._definitions[node["$ref"].rsplit("/", 1)[-1]])
         elif "anyOf" in node:
