@@ -34,7 +34,7 @@ def cpu_seconds(work: Callable[[], Any], turns: int = _TURNS) -> float:
     return best
 
 
-def engine_seconds(prepared: st.Prepared, indices: Any, turns: int = _TURNS) -> float:
+def engine_seconds(prepared: st.simulation.Prepared, indices: Any, turns: int = _TURNS) -> float:
     """CPU time of the engine alone, over the runs that these indices make."""
     words = prepared.words(indices)
 
@@ -102,7 +102,7 @@ def test_two_threads() -> None:
 @pytest.mark.parametrize("tile", [16, 32, "dynamic"])
 def test_layers_of_128_experts(tile: Any) -> None:
     """Qwen3-30B-A3B, 64 tokens: one by one and as a batch, beside the engine."""
-    tables = [st.synthetic_routing(64, 128, 8, seed=seed).experts for seed in range(10)]
+    tables = [st.traces.synthetic_routing(64, 128, 8, seed=seed).experts for seed in range(10)]
     case = make_case("moe", Data.of(routing=tables[0]), model="qwen3-30b-a3b", tile=tile)
     prepared, (routing,) = case.prepared, case.built.program.routings
     indices = {routing: np.stack(tables)}

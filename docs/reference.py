@@ -1,23 +1,25 @@
-"""Sphinx extension: the reference, one page for each public operator, function and class.
+"""Sphinx extension: the reference, a page for each name of ``st`` and for each namespace.
 
-Nothing is listed by hand. The pages follow from the names that :mod:`stepsim.graph` exports and
-from their docstrings, and are written to ``docs/reference`` when the documentation is built.
+Nothing is listed by hand. The pages follow from the names that :mod:`stepsim` and its namespaces
+offer and from their docstrings, and are written to ``docs/reference`` when the documentation is
+built.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import stepsim as st
-from stepsim import graph
 from stepsim.graph import fn
 
 FAMILIES = {
@@ -43,11 +45,20 @@ FAMILIES = {
     "stepsim.graph.ops.routing.routing_table": "Sources and sinks",
     "stepsim.graph.ops.feedback": "Sources and sinks",
     "stepsim.graph.types": "Tensors and element types",
+    "stepsim.dtypes": "Tensors and element types",
     "stepsim.graph.functions.define": "Functions of your own",
     "stepsim.graph.graph_file.reader": "Programs as files and units",
     "stepsim.graph.rewrites.wiring": "Programs as files and units",
+    "stepsim.machine": "Machines and runs",
+    "stepsim.simulation": "Machines and runs",
+    "stepsim.results": "Machines and runs",
+    "stepsim.explain": "What a run depends on",
+    "stepsim.sizing": "What a run depends on",
+    "stepsim.design": "Designs",
+    "stepsim.errors": "Errors and versions",
+    "stepsim._version": "Errors and versions",
 }
-"""Headings of modules, in the order of the index; others use the head of their docstring."""
+"""Headings of modules and rooms, in the order of the index; others use their docstring's head."""
 
 FUNCTION_FAMILIES = {
     "stepsim.graph.ops.flat_map.flat_maps": "Stream functions (st.fn)",
@@ -59,12 +70,20 @@ FUNCTION_FAMILIES = {
 
 SECTIONS = (
     "Shape", "Parameters", "Attributes", "Returns", "Fires", "FLOPs", "Memory", "Raises",
-    "Example",
+    "Example", "Examples", "Notes",
 )  # fmt: skip
 """Sections of a docstring, in their order."""
 
 SETTING = ("import numpy as np", "import stepsim as st")
 """What every example may use without importing it."""
+
+_COLONS = {
+    "Args:": "Parameters",
+    "Attributes:": "Attributes",
+    "Returns:": "Returns",
+    "Raises:": "Raises",
+}
+"""Heads of sections in the other style of docstrings."""
 
 _VALUES = "from stepsim.simulation import run_functional"
 _ENTRY = re.compile(r"^(\S[^:]*?) : (.+)$")
@@ -93,6 +112,16 @@ class Subject:
         return isinstance(self.thing, type)
 
     @property
+    def room(self) -> str:
+        """The namespace that it is in, empty for names of ``st`` itself."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def is_language(self) -> bool:
+        """Part of what programs are written in."""
+        return self.module.__name__.startswith(("stepsim.graph.", "stepsim.dtypes"))
+
+    @property
     def is_operator(self) -> bool:
         """A function that adds operators to a program."""
         name = self.module.__name__
@@ -106,22 +135,25 @@ class Subject:
     @property
     def page(self) -> str:
         """File name without suffix; ``Routing`` and ``routing`` differ on every file system."""
-        return f"class-{self.path.lower()}" if self.is_class else self.path.replace(".", "-")
+        name = self.path.replace(".", "-")
+        return f"class-{name.lower()}" if self.is_class else name
 
     @property
     def family(self) -> str:
         name = self.module.__name__
+        if not self.is_language:
+            return FAMILIES[".".join(name.split(".")[:2])]
         if self.is_class:
-            return FAMILIES[name] if name == "stepsim.graph.types" else "Classes"
-        if "." not in self.path:
+            return FAMILIES.get(name, "Classes of programs")
+        if self.room in ("", "graph"):
             return FAMILIES.get(name) or _head(self.module)
         if name in FUNCTION_FAMILIES:
             return FUNCTION_FAMILIES[name]
-        room = self.path.rpartition(".")[0]
-        return f"{_head(self.module)} (st.{room})"
+        return f"{_head(self.module)} (st.{self.room})"
 
     def doc(self) -> Doc:
-        return parse(documentation(self.thing))
+        name = self.path.rpartition(".")[2]
+        return parse(documentation(self.thing) or constants(self.module).get(name, ""))
 
     def members(self) -> Iterator[tuple[str, Any]]:
         """Public methods and properties of a class, in the order of their definition."""
@@ -146,6 +178,26 @@ def _head(module: ModuleType) -> str:
     return re.split(r": |\.(?: |$)|[(,]", text, maxsplit=1)[0].replace("`", "").strip()
 
 
+def constants(module: ModuleType) -> dict[str, str]:
+    """The texts below the constants of a module."""
+    blocks = [
+        node.body
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Module | ast.If)
+    ]
+    return {
+        ast.unparse(target): str(text.value.value)
+        for body in blocks
+        for assignment, text in pairwise(body)
+        if isinstance(assignment, ast.Assign | ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        for target in (
+            assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
+        )
+    }
+
+
 def documentation(thing: Any) -> str:
     """The docstring of a thing itself, not that of its class."""
     if isinstance(thing, classmethod | staticmethod):
@@ -157,9 +209,25 @@ def documentation(thing: Any) -> str:
     return inspect.cleandoc(text or "")
 
 
+def _underlined(text: str) -> str:
+    """A docstring whose sections are headed ``Args:`` in the style of those with underlines."""
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line in _COLONS:
+            inside = True
+            lines += [_COLONS[line], "-" * len(_COLONS[line])]
+        elif inside and line.startswith("    "):
+            lines.append(re.sub(r"^([^\s:][^:]*): ", r"\1 : ", line[4:]))
+        else:
+            inside = inside and not line
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def parse(text: str) -> Doc:
     """A docstring as summary, meaning and sections."""
-    lines = text.splitlines()
+    lines = _underlined(text).splitlines()
     starts = [
         number
         for number, line in enumerate(lines[1:])
@@ -174,32 +242,43 @@ def parse(text: str) -> Doc:
     return Doc(" ".join(summary.split()), meaning.strip(), sections)
 
 
+@cache
 def subjects() -> list[Subject]:
-    """Everything public of the graph language, families together, in the order of the index."""
-    found = list(_walk(graph, ""))
+    """What has a page of its own, families together, in the order of the index.
+
+    That is every name of ``st``, and what programs are made of in ``st.fn``, ``st.nn`` and
+    ``st.graph``.
+    """
+    found = [
+        Subject(name, thing, _home(name, thing))
+        for name in st.__all__
+        if not isinstance(thing := getattr(st, name), ModuleType)
+    ]
+    known = {id(subject.thing) for subject in found}
+    for path in ("fn", "nn", "graph"):
+        room = getattr(st, path)
+        for name in room.__all__:
+            thing = getattr(room, name)
+            if id(thing) not in known:
+                found.append(Subject(f"{path}.{name}", thing, _home(name, thing)))
     order = {heading: number for number, heading in enumerate(dict.fromkeys(FAMILIES.values()))}
     last = len(order)
 
     def place(subject: Subject) -> tuple[int, str, str, str]:
-        depth = 2 if subject.is_class else int("." in subject.path)
+        if not subject.is_language:
+            return 3 * (last + 1) + order[subject.family], "", subject.family, subject.path
+        depth = 2 if subject.is_class else int(subject.room in ("fn", "nn"))
         known = order.get(subject.family, last) if depth != 1 else last
-        room = subject.path.rpartition(".")[0] if depth == 1 else ""
+        room = subject.room if depth == 1 else ""
         return depth * (last + 1) + known, room, subject.family, subject.path
 
     return sorted(found, key=place)
 
 
-def _walk(room: ModuleType, prefix: str) -> Iterator[Subject]:
-    for name in room.__all__:
-        thing = getattr(room, name)
-        if isinstance(thing, ModuleType):
-            yield from _walk(thing, f"{name}.")
-        else:
-            yield Subject(prefix + name, thing, _home(thing))
-
-
-def _home(thing: Any) -> ModuleType:
+def _home(name: str, thing: Any) -> ModuleType:
     """The module that defines a thing."""
+    if name in st._version.__all__:
+        return st._version
     module = getattr(thing, "__module__", None)
     if isinstance(thing, type) or inspect.isroutine(thing):
         return sys.modules[str(module)]
@@ -281,7 +360,7 @@ def _body(doc: Doc, heading: str) -> Iterator[str]:
         if title in ("Parameters", "Attributes", "Raises", "Returns"):
             yield _entries(text)
         else:
-            yield example_source(text) if title == "Example" else text
+            yield example_source(text) if title.startswith("Example") else text
 
 
 def _indented(parts: Iterator[str]) -> str:
@@ -313,11 +392,79 @@ def page_of(subject: Subject) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _member(owner: str, name: str, member: Any) -> str:
+@dataclass(frozen=True)
+class Namespace:
+    """A room whose names users reach through ``st``."""
+
+    name: str
+    room: ModuleType
+
+    @property
+    def page(self) -> str:
+        return f"room-{self.name}"
+
+    @property
+    def summary(self) -> str:
+        return parse(documentation(self.room)).summary
+
+    def things(self) -> Iterator[tuple[str, Any, str]]:
+        """Name, thing and docstring of all that the namespace offers."""
+        for name in self.room.__all__:
+            thing = getattr(self.room, name)
+            yield name, thing, documentation(thing) or self._below(name, thing)
+
+    def _below(self, name: str, thing: Any) -> str:
+        """The text below the constant of this name, in the module that has it."""
+        for key, module in sorted(sys.modules.items()):
+            if key.startswith(self.room.__name__) and vars(module).get(name) is thing:
+                text = constants(module).get(name)
+                if text:
+                    return text
+        return ""
+
+
+def namespaces() -> list[Namespace]:
+    """Those of ``st``, in alphabetical order."""
+    return [
+        Namespace(name, room)
+        for name in st.__all__
+        if isinstance(room := getattr(st, name), ModuleType)
+    ]
+
+
+def page_of_namespace(space: Namespace) -> str:
+    """The page of a namespace as reStructuredText: what it is for, and all its names."""
+    heading = f"st.{space.name}"
+    doc = parse(documentation(space.room))
+    parts = [f"{heading}\n{'=' * len(heading)}", ".. py:currentmodule:: stepsim", doc.summary]
+    parts += [doc.meaning] if doc.meaning else []
+    pages = {id(subject.thing): subject for subject in subjects()}
+    for title, thing, text in space.things():
+        parts.append(f"{title}\n{'-' * len(title)}")
+        own = pages.get(id(thing))
+        if own is not None:
+            parts.append(f":doc:`st.{own.path} <{own.page}>`: {own.doc().summary}")
+            continue
+        path = f"{space.name}.{title}"
+        kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "data"
+        about = parse(text)
+        body = _indented(iter((about.summary, *_body(about, ""))))
+        head = f".. py:{kind}:: {signature(path, thing)}\n   :no-index:"
+        parts.append(f"{head}\n\n{body}")
+        if isinstance(thing, type) and issubclass(thing, Exception):
+            continue
+        for name, member in Subject(path, thing, space.room).members():
+            parts.append(_member(path, name, member, index=False))
+    return "\n\n".join(parts) + "\n"
+
+
+def _member(owner: str, name: str, member: Any, *, index: bool = True) -> str:
     doc = parse(documentation(member))
     bound = not isinstance(member, staticmethod)
     kind = "property" if isinstance(member, property) else "method"
     head = f".. py:{kind}:: {owner}.{signature(name, member, method=bound)}"
+    if not index:
+        head += "\n   :no-index:"  # names of other namespaces would make its links ambiguous
     operator = getattr(member, "operator", None)
     if operator is not None:
         (subject,) = (s for s in subjects_by_thing(operator))
@@ -338,8 +485,9 @@ def index_page() -> str:
     title = "Reference"
     parts = [
         f"{title}\n{'=' * len(title)}",
-        "Everything that a program is made of: operators, functions for tiles (``st.fn``), layers "
-        "(``st.nn``) and the classes behind them. The text is that of the docstrings, so "
+        "Everything in ``st``: what programs are made of, with functions for tiles (``st.fn``) and "
+        "layers (``st.nn``), what is done with programs, and, at the end, the namespaces that have "
+        "the rest. The text is that of the docstrings, so "
         "``help(st.map)`` and ``help(st.fn.matmul)`` say the same. Shapes are written outermost "
         "dim first, and dim 0 is the innermost. Arguments that many operators share, such as "
         "``write_back`` and ``par_dispatch``, are explained :doc:`on a page of their own "
@@ -356,6 +504,15 @@ def index_page() -> str:
         parts.append(f"{heading}\n{'-' * len(heading)}")
         parts.append(f".. toctree::\n   :hidden:\n\n{pages}")
         parts.append(f".. list-table::\n   :widths: 30 70\n\n{rows}")
+    heading = "Namespaces"
+    pages = "\n".join(f"   {space.page}" for space in namespaces())
+    rows = "\n".join(
+        f"   * - :doc:`st.{space.name} <{space.page}>`\n     - {space.summary}"
+        for space in namespaces()
+    )
+    parts.append(f"{heading}\n{'-' * len(heading)}")
+    parts.append(f".. toctree::\n   :hidden:\n\n{pages}")
+    parts.append(f".. list-table::\n   :widths: 30 70\n\n{rows}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -371,6 +528,7 @@ def takers(argument: str) -> list[Subject]:
 def write_pages(folder: Path) -> None:
     """All pages; files that say the same already stay as they are, others of before go."""
     pages = {f"{subject.page}.rst": page_of(subject) for subject in subjects()}
+    pages |= {f"{space.page}.rst": page_of_namespace(space) for space in namespaces()}
     pages["index.rst"] = index_page()
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.rst"):

@@ -1,74 +1,33 @@
-from stepsim import dram as dram, hardware as hardware, itensor as itensor
+from stepsim import (
+    data as data,
+    design as design,
+    dram as dram,
+    ensembles as ensembles,
+    errors as errors,
+    explain as explain,
+    functional as functional,
+    graph as graph,
+    hardware as hardware,
+    itensor as itensor,
+    machine as machine,
+    report as report,
+    results as results,
+    simulation as simulation,
+    sizing as sizing,
+    sweep as sweep,
+    trace_io as traces,
+    workloads as workloads,
+)
 from stepsim._version import MODEL_VERSION as MODEL_VERSION, __version__ as __version__
-from stepsim.design import (
-    Compiled as Compiled,
-    Plan as Plan,
-    compile as compile,
-    request as request,
-)
-from stepsim.ensembles import Ensemble as Ensemble
-from stepsim.errors import (
-    ArgError as ArgError,
-    AssumptionError as AssumptionError,
-    BaselineError as BaselineError,
-    CompileError as CompileError,
-    DataError as DataError,
-    DimError as DimError,
-    DTypeError as DTypeError,
-    EvaluationError as EvaluationError,
-    GraphError as GraphError,
-    GraphFileError as GraphFileError,
-    ITensorError as ITensorError,
-    KindError as KindError,
-    LoweringError as LoweringError,
-    MachineError as MachineError,
-    OutputError as OutputError,
-    RankError as RankError,
-    ReportError as ReportError,
-    StepError as StepError,
-    StepSimError as StepSimError,
-    SweepError as SweepError,
-    TraceError as TraceError,
-    UserCodeError as UserCodeError,
-    WorkerError as WorkerError,
-    WorkloadError as WorkloadError,
-    did_you_mean as did_you_mean,
-)
-from stepsim.explain import (
-    CriticalPath as CriticalPath,
-    WhatIf as WhatIf,
-    Why as Why,
-    critical_path as critical_path,
-    what_if as what_if,
-    why as why,
-)
-from stepsim.functional import FunctionalResult as FunctionalResult
+from stepsim.design import compile as compile
+from stepsim.errors import StepSimError as StepSimError
+from stepsim.explain import what_if as what_if, why as why
 from stepsim.graph import (
-    Ack as Ack,
-    Assumption as Assumption,
-    BoundMetrics as BoundMetrics,
-    Buffer as Buffer,
-    Dim as Dim,
     DType as DType,
-    Feedback as Feedback,
     Function as Function,
-    IndexSelector as IndexSelector,
-    Init as Init,
-    Kind as Kind,
-    Metrics as Metrics,
-    MultiHot as MultiHot,
-    Operator as Operator,
-    OperatorMetrics as OperatorMetrics,
     Program as Program,
-    Routing as Routing,
     Stream as Stream,
-    StreamFunction as StreamFunction,
-    TensorSpec as TensorSpec,
     Tile as Tile,
-    TupleType as TupleType,
-    WiredFifo as WiredFifo,
-    WiredUnit as WiredUnit,
-    Wiring as Wiring,
     accum as accum,
     accum_buffer as accum_buffer,
     broadcast as broadcast,
@@ -113,46 +72,17 @@ from stepsim.graph import (
     take_last as take_last,
     unsqueeze as unsqueeze,
     unzip as unzip,
-    wire as wire,
     zip as zip,
 )
-from stepsim.machine import (
-    Machine as Machine,
-    list_machines as list_machines,
-    load_machine as load_machine,
-)
-from stepsim.report import TimelineFile as TimelineFile, write_perfetto as write_perfetto
-from stepsim.results import Result as Result, write_events as write_events
+from stepsim.machine import Machine as Machine, load_machine as load_machine
+from stepsim.results import Result as Result
 from stepsim.simulation import (
-    Case as Case,
     Limits as Limits,
-    Prepared as Prepared,
-    Progress as Progress,
     Variant as Variant,
     ensemble as ensemble,
-    make_case as make_case,
     prepare as prepare,
     run_functional as run_functional,
     simulate as simulate,
     simulate_many as simulate_many,
 )
-from stepsim.sizing import (
-    DeadlockFix as DeadlockFix,
-    FifoSizes as FifoSizes,
-    fix_deadlock as fix_deadlock,
-    size_fifos as size_fifos,
-)
-from stepsim.trace_io import read_routing as read_routing, synthetic_routing as synthetic_routing
-from stepsim.workloads import (
-    KV_LENGTHS as KV_LENGTHS,
-    ROUTING as ROUTING,
-    Attention as Attention,
-    Built as Built,
-    Data as Data,
-    Decoder as Decoder,
-    Model as Model,
-    Moe as Moe,
-    Param as Param,
-    Swiglu as Swiglu,
-    Workload as Workload,
-)
+from stepsim.sizing import fix_deadlock as fix_deadlock, size_fifos as size_fifos

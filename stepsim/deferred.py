@@ -36,21 +36,21 @@ def door(
     ``__init__.pyi`` next to the file of the package is a list of ``from module import name as
     name`` and nothing else; both type checkers and this function read it. A name imports its module
     when first used. Importing a module of the package sets its name, so no name in the list may
-    equal that of a module.
+    equal that of a module. Names below the line ``# for other rooms`` can be imported like the
+    others, but users do not see them: ``dir()`` and ``__all__`` leave them out.
     """
-    homes: dict[str, tuple[str, str]] = {}
     stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
-    for statement in ("\n" + stub).split("\nfrom ")[1:]:
-        module, _, names = statement.partition(" import ")
-        for pair in names.strip("() \n").split(","):
-            name, _, offered = pair.partition(" as ")
-            if offered:
-                homes[offered.strip()] = module, name.strip()
+    public, _, internal = stub.partition("# isort: split\n# for other rooms\n")
+    homes = _listed(public)
     offers = sorted(homes)
+    homes |= _listed(internal)
 
     def lookup(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            nearest = import_module("stepsim.errors").did_you_mean(name, offers)
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}{nearest.removesuffix('.')}"
+            )
         module, inner = homes[name]
         if module == package:
             value: Any = import_module(f"{package}.{inner}")
@@ -60,3 +60,15 @@ def door(
         return value
 
     return lookup, lambda: list(offers), offers
+
+
+def _listed(stub: str) -> dict[str, tuple[str, str]]:
+    """The offered names of ``from module import name as offered``, with module and name."""
+    homes = {}
+    for statement in ("\n" + stub).split("\nfrom ")[1:]:
+        module, _, names = statement.partition(" import ")
+        for pair in names.strip("() \n").split(","):
+            name, _, offered = pair.partition(" as ")
+            if offered:
+                homes[offered.strip()] = module, name.strip()
+    return homes

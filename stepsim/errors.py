@@ -29,7 +29,6 @@ __all__ = [
     "UserCodeError",
     "WorkerError",
     "WorkloadError",
-    "did_you_mean",
 ]
 
 

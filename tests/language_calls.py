@@ -45,7 +45,7 @@ def deep() -> st.Stream:
     return tiles(4, 2)
 
 
-def table() -> st.Routing:
+def table() -> st.graph.Routing:
     return st.routing([[0, 1]] * 4, 4)
 
 
@@ -263,7 +263,7 @@ LANGUAGE: Table = {
         },
     ),
     "Init": lambda: (
-        st.Init,
+        st.graph.Init,
         {"kind": "zero", "rows": 1, "cols": 8, "dtype": None, "value": None},
     ),
     "function of a lambda": lambda: (
@@ -271,11 +271,11 @@ LANGUAGE: Table = {
         {"flops": lambda m, n: 2 * m * n},
     ),
     "StreamFunction": lambda: (
-        lambda **kw: st.flat_map(x(), st.StreamFunction(**kw)),
+        lambda **kw: st.flat_map(x(), st.graph.StreamFunction(**kw)),
         {"name": "f", "unit_kind": "RetileStreamify", "params": UNPACK, "kernel": None},
     ),
     "StreamFunction of the name of a parameter": lambda: (
-        lambda key, value: st.StreamFunction("f", "ExpertAddrGen", (("n", value), (key, 0))),
+        lambda key, value: st.graph.StreamFunction("f", "ExpertAddrGen", (("n", value), (key, 0))),
         {"key": "base", "value": 1},
     ),
     "flat_map of a function": lambda: (lambda fn: st.flat_map(x(), fn), {"fn": fn.emit([1])}),
@@ -319,19 +319,22 @@ LANGUAGE: Table = {
     "fn.unpack_cols": lambda: (fn.unpack_cols, {"chunk": 2}),
     "fn.unpack_rows": lambda: (fn.unpack_rows, {"drop_padding": False, "chunk": 2}),
     "fn.zero": lambda: (fn.zero, {"shape": (1, 8), "dtype": None}),
-    "Dim": lambda: (st.Dim, {"expr": 4, "kind": Kind.SR}),
-    "Dim.of": lambda: (st.Dim.of, {"value": 4}),
-    "Dim.ceil_div": lambda: (st.Dim(4).ceil_div, {"chunk": 2}),
-    "Dim *": lambda: (lambda other: st.Dim(4) * other, {"other": 2}),
-    "Dim +": lambda: (lambda other: st.Dim(4) + other, {"other": 2}),
+    "Dim": lambda: (st.graph.Dim, {"expr": 4, "kind": Kind.SR}),
+    "Dim.of": lambda: (st.graph.Dim.of, {"value": 4}),
+    "Dim.ceil_div": lambda: (st.graph.Dim(4).ceil_div, {"chunk": 2}),
+    "Dim *": lambda: (lambda other: st.graph.Dim(4) * other, {"other": 2}),
+    "Dim +": lambda: (lambda other: st.graph.Dim(4) + other, {"other": 2}),
     "DType": lambda: (st.Tile.of, {"dtype": "bf16", "rows": 4, "cols": 8}),
-    "Tile": lambda: (st.Tile, {"dtype": st.DType.bf16, "rows": st.Dim(4), "cols": st.Dim(8)}),
-    "MultiHot": lambda: (st.MultiHot, {"width": 4, "hot": 1}),
-    "IndexSelector": lambda: (st.IndexSelector, {"width": 4, "active": 1}),
-    "Buffer": lambda: (st.Buffer, {"tile": x().type, "dims": (st.Dim(2),)}),
-    "TupleType": lambda: (st.TupleType, {"parts": (x().type, x().type)}),
+    "Tile": lambda: (
+        st.Tile,
+        {"dtype": st.DType.bf16, "rows": st.graph.Dim(4), "cols": st.graph.Dim(8)},
+    ),
+    "MultiHot": lambda: (st.graph.MultiHot, {"width": 4, "hot": 1}),
+    "IndexSelector": lambda: (st.graph.IndexSelector, {"width": 4, "active": 1}),
+    "Buffer": lambda: (st.graph.Buffer, {"tile": x().type, "dims": (st.graph.Dim(2),)}),
+    "TupleType": lambda: (st.graph.TupleType, {"parts": (x().type, x().type)}),
     "TensorSpec": lambda: (
-        st.TensorSpec,
+        st.graph.TensorSpec,
         {"shape": (4, 8), "dtype": st.DType.bf16, "name": "w", "data": None},
     ),
     "Program": lambda: (

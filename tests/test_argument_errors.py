@@ -39,7 +39,7 @@ def ready() -> st.Program:
     return program
 
 
-def routed() -> tuple[st.Program, st.Routing]:
+def routed() -> tuple[st.Program, st.graph.Routing]:
     with st.Program("routed") as program:
         routing = st.routing(st.spec(4, 2), 4)
         routing.multihot().consume()
@@ -75,22 +75,24 @@ RUNS: Table = {
     ),
     "Result.to_arrow": lambda: (st.simulate(ready()).to_arrow, {"table": "run"}),
     "bindings": lambda: (bound, {"indices": [[0, 1]] * 4}),
-    "list_machines": lambda: (st.list_machines, {}),
+    "list_machines": lambda: (st.machine.list_machines, {}),
     "load_machine": lambda: (st.load_machine, {"machine": "sda-1024", "overrides": {}}),
     "load_machine with a change": lambda: (
         lambda value: st.load_machine("sda-1024", {"fifo.depth": value}),
         {"value": 4},
     ),
     "make_case": lambda: (
-        lambda workload, **kw: st.make_case(workload, **(MOE | kw)),
+        lambda workload, **kw: st.simulation.make_case(workload, **(MOE | kw)),
         {"workload": "moe", "data": None, "machine": None, "config": None, "counting": None},
     ),
     "make_case of a parameter": lambda: (
-        lambda **kw: st.make_case("moe", st.Data.of(routing=[[0, 1]] * 4), **(MOE | kw)),
+        lambda **kw: st.simulation.make_case(
+            "moe", st.workloads.Data.of(routing=[[0, 1]] * 4), **(MOE | kw)
+        ),
         {"model": "qwen3-30b-a3b", "tile": 8, "compute_bw": 8, "regions": 2},
     ),
-    "Data.of": lambda: (st.Data.of, {"routing": [[0, 1]], "kv_lengths": [4], "rows": 1}),
-    "Data.of rows": lambda: (st.Data.of, {"rows": 1, "whole": 2}),
+    "Data.of": lambda: (st.workloads.Data.of, {"routing": [[0, 1]], "kv_lengths": [4], "rows": 1}),
+    "Data.of rows": lambda: (st.workloads.Data.of, {"rows": 1, "whole": 2}),
     "Machine": lambda: (
         st.Machine,
         {
@@ -115,7 +117,7 @@ RUNS: Table = {
         {"program": ready(), "machine": "sda-1024", "fifo_depth": 2},
     ),
     "read_routing": lambda: (
-        st.read_routing,
+        st.traces.read_routing,
         {
             "source": np.array([[0, 1], [1, 2]]),
             "experts": 4,
@@ -141,7 +143,7 @@ RUNS: Table = {
         },
     ),
     "synthetic_routing": lambda: (
-        st.synthetic_routing,
+        st.traces.synthetic_routing,
         {
             "tokens": 4,
             "experts": 4,
@@ -153,7 +155,7 @@ RUNS: Table = {
             "model": "m",
         },
     ),
-    "wire": lambda: (st.wire, {"program": ready(), "bindings": None}),
+    "wire": lambda: (st.graph.wire, {"program": ready(), "bindings": None}),
 }
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import stepsim as st
-from stepsim import graph
 from stepsim.lowering.rows.registry import REGISTRY
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -31,7 +30,7 @@ _PLACES = (
 
 OPERATORS = {
     name: thing
-    for name in graph.__all__
+    for name in st.__all__
     if inspect.isfunction(thing := getattr(st, name)) and thing.__module__.startswith(_PLACES)
 }
 """Public functions that add operators to a program."""

@@ -213,9 +213,9 @@ def test_workloads_page(
     page: Any = importlib.import_module("gemm_class")
     assert page.row["cycles"] == page.result.cycles
     assert page.done.status == "ok"
-    assert page.Gemm(m=2048, tile=32).build(st.Data()).program.name == "gemm"
+    assert page.Gemm(m=2048, tile=32).build(st.workloads.Data()).program.name == "gemm"
     with pytest.raises(ArgError, match="tile: expected a divisor of m = 2048, found 33"):
-        page.Gemm(m=2048, tile=33).build(st.Data())
+        page.Gemm(m=2048, tile=33).build(st.workloads.Data())
 
 
 def test_tutorial(

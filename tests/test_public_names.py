@@ -4,17 +4,58 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import stepsim as st
-from stepsim import errors, graph, simulation
+from stepsim import simulation
+from stepsim.other_names import MOVED, NAMESPACES
+
+MOST_NAMES = 90
+"""What a user can look through; what is used less often belongs to a namespace."""
 
 
-@pytest.mark.parametrize("name", [*st.__all__, *graph.__all__, *errors.__all__])
+@pytest.mark.parametrize("name", st.__all__)
 def test_every_public_name_exists_and_is_listed(name: str) -> None:
     assert getattr(st, name) is not None
     assert name in dir(st)
+
+
+def test_the_face_is_small() -> None:
+    assert len(dir(st)) <= MOST_NAMES, "put what is rarely used into a namespace of stepsim"
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_name_that_moved_says_where_it_is(name: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(st, name)
+    now = f"st.{MOVED[name]}.{name}"
+    assert str(error.value) == f"module 'stepsim' has no attribute {name!r}; st.{name} is now {now}"
+    assert getattr(getattr(st, MOVED[name]), name) is not None
+
+
+def test_namespaces_are_the_modules_of_the_face() -> None:
+    modules = {name for name in st.__all__ if isinstance(getattr(st, name), ModuleType)}
+    assert set(NAMESPACES) == modules
+    assert set(MOVED.values()) <= modules
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_a_namespace_shows_what_users_need_and_gives_other_rooms_theirs(name: str) -> None:
+    room = getattr(st, name)
+    assert room.__doc__
+    for offered in room.__all__:
+        assert getattr(room, offered) is not None
+        assert not offered.startswith("_")
+
+
+def test_names_for_other_rooms_are_not_shown() -> None:
+    from stepsim.machine import Section
+
+    assert st.machine.Section is Section
+    assert "Section" not in dir(st.machine)
+    assert "Machine" in dir(st.machine)
 
 
 @pytest.mark.parametrize("name", st.nn.__all__)
@@ -29,7 +70,7 @@ def test_values_are_reached_without_a_submodule() -> None:
         x = st.linear_load(st.spec(2, 2, name="x", dtype="f32"), (1, 2))
         st.linear_store(x, "y")
     values = st.run_functional(program, {"x": [[1.0, 2.0], [3.0, 4.0]]})
-    assert isinstance(values, st.FunctionalResult)
+    assert isinstance(values, st.functional.FunctionalResult)
     assert values.stored["y"].tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
@@ -58,7 +99,9 @@ def test_the_import_itself_loads_nothing_heavy() -> None:
         (st.nn, "qqqqqq", "there is no layer st.nn.qqqqqq"),
         (st, "linear_loads", "no attribute 'linear_loads'; did you mean 'linear_load'?"),
         (st, "matmul", "module 'stepsim' has no attribute 'matmul'; there is st.fn.matmul"),
+        (st, "run_sweep", "no attribute 'run_sweep'; there is st.sweep.run_sweep"),
         (st, "qqqqqq", "module 'stepsim' has no attribute 'qqqqqq'"),
+        (st.sweep, "run_sweeps", "no attribute 'run_sweeps'; did you mean 'run_sweep'?"),
     ],
 )
 def test_unknown_names_get_the_nearest(room: object, name: str, hint: str) -> None:

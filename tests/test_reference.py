@@ -36,11 +36,19 @@ def _generator() -> ModuleType:
 
 reference = _generator()
 SUBJECTS = {subject.path: subject for subject in reference.subjects()}
+INDEX = reference.index_page()
 OTHERS = [
     path
     for path, subject in SUBJECTS.items()
-    if not (subject.is_class or subject.is_operator or path.startswith("fn."))
+    if subject.is_language
+    and not (subject.is_class or subject.is_operator or path.startswith("fn."))
 ]
+BEYOND = [
+    path
+    for path, subject in SUBJECTS.items()
+    if inspect.isfunction(subject.thing) and not subject.is_language
+]
+"""What is done with programs."""
 OPERATORS = [path for path, subject in SUBJECTS.items() if subject.is_operator]
 FUNCTIONS = [path for path in SUBJECTS if path.startswith("fn.")]
 MEMBERS = {
@@ -84,7 +92,7 @@ def _undocumented(thing: Any, doc: Any) -> list[str]:
         {first.name} if first is not None and first.annotation == "Stream" else set()
     )
     text = doc.sections.get("Parameters", "")
-    entries = re.findall(r"^(\S[^:\n]*?) : ", text, flags=re.MULTILINE)
+    entries = re.findall(r"^(\S[^:\n]*?)(?: : |\n    )", text, flags=re.MULTILINE)
     named = {name.strip("* ") for entry in entries for name in entry.split(",")}
     return [
         f"argument {name}" for name in sorted(set(known) ^ named) if name not in free & set(known)
@@ -141,6 +149,14 @@ def test_any_other_function_says_all_about_itself(path: str) -> None:
     run_example(path, doc.sections["Example"])
 
 
+@pytest.mark.parametrize("path", BEYOND)
+def test_what_is_done_with_programs_says_all_about_itself(path: str) -> None:
+    subject = SUBJECTS[path]
+    doc = subject.doc()
+    wrong = _missing(doc, ("Raises",)) + _undocumented(subject.thing, doc)
+    assert not wrong, f"docstring of st.{path}: {', '.join(wrong)}"
+
+
 @pytest.mark.parametrize("path", FUNCTIONS)
 def test_a_function_says_all_about_itself(path: str) -> None:
     subject = SUBJECTS[path]
@@ -191,15 +207,32 @@ def test_every_operator_of_one_stream_says_all_as_a_method() -> None:
         assert "Example\n" in pydoc.plain(pydoc.render_doc(method)), name
 
 
+@pytest.mark.parametrize("name", st.__all__)
+def test_every_name_of_st_is_in_the_reference(name: str) -> None:
+    """Under a heading of the index, with a page of its own."""
+    lines = INDEX.splitlines()
+    (row,) = (number for number, line in enumerate(lines) if f":doc:`st.{name} <" in line)
+    headings = [n for n, line in enumerate(lines) if re.fullmatch(r"-{3,}", line)]
+    assert headings[0] < row
+    assert lines[row + 1].removeprefix("     - ").endswith("."), "it has no summary"
+
+
+@pytest.mark.parametrize("space", reference.namespaces(), ids=lambda space: str(space.name))
+def test_every_name_of_a_namespace_is_on_its_page(space: Any) -> None:
+    page = reference.page_of_namespace(space)
+    for name, _, text in space.things():
+        assert f"\n{name}\n{'-' * len(name)}\n" in page
+        assert text, f"st.{space.name}.{name} has no docstring"
+
+
 def test_the_index_names_every_page() -> None:
-    index = reference.index_page()
     for subject in SUBJECTS.values():
-        assert f"   {subject.page}\n" in index
+        assert f"   {subject.page}\n" in INDEX
     order = [
         "Off-chip memory operators", "On-chip memory operators", "Routing and merging operators",
         "Higher-order operators", "Shape operators", "Sources and sinks",
     ]  # fmt: skip
-    places = [index.index(f"\n{heading}\n") for heading in order]
+    places = [INDEX.index(f"\n{heading}\n") for heading in order]
     assert places == sorted(places)
 
 

@@ -3,11 +3,10 @@ from stepsim.data.folder import (
     data_folder as data_folder,
     is_fetched as is_fetched,
     locate as locate,
-    place as place,
 )
-from stepsim.data.registry import (
-    Dataset as Dataset,
-    choose as choose,
-    datasets as datasets,
-    in_known_group as in_known_group,
-)
+from stepsim.data.registry import Dataset as Dataset, choose as choose, datasets as datasets
+
+# isort: split
+# for other rooms
+from stepsim.data.folder import place as place
+from stepsim.data.registry import in_known_group as in_known_group

@@ -6,7 +6,6 @@ from stepsim.design.dataflow.graph import (
     Port as Port,
 )
 from stepsim.design.dataflow.kernels import kernels_of as kernels_of
-from stepsim.design.dataflow.untyped import Untyped as Untyped
 from stepsim.design.operators.building.builder import GraphBuilder as GraphBuilder
 from stepsim.design.operators.building.recorder import Ref as Ref
 from stepsim.design.operators.graph import (
@@ -20,7 +19,6 @@ from stepsim.design.operators.graph import (
     Tiling as Tiling,
 )
 from stepsim.design.operators.models.blocks import (
-    Phase as Phase,
     RepeatedBlock as RepeatedBlock,
     block as block,
     moe_block as moe_block,
@@ -38,14 +36,7 @@ from stepsim.design.operators.routed_costs import (
     routed_flops as routed_flops,
     routed_parameters as routed_parameters,
 )
-from stepsim.design.passes.fusion.fusion import (
-    FusionEdge as FusionEdge,
-    FusionGraph as FusionGraph,
-    best_groups as best_groups,
-    greedy_groups as greedy_groups,
-)
 from stepsim.design.passes.fusion.grouping import (
-    border_dmas as border_dmas,
     fuse_kernels as fuse_kernels,
     share_converters as share_converters,
 )
@@ -55,29 +46,11 @@ from stepsim.design.passes.graph_passes import (
     fuse_elementwise as fuse_elementwise,
 )
 from stepsim.design.passes.loops.streaming import stream_tokens as stream_tokens
-from stepsim.design.passes.loops.tiling import (
-    permute as permute,
-    thin_tiles as thin_tiles,
-    tile as tile,
-    unroll as unroll,
-)
-from stepsim.design.passes.loops.unrolling import Unrollable as Unrollable, heap_skip as heap_skip
-from stepsim.design.passes.memory.dies import (
-    Stream as Stream,
-    Task as Task,
-    crossings as crossings,
-    imbalance as imbalance,
-    partition as partition,
-)
-from stepsim.design.passes.memory.dma import pack as pack, widen as widen
+from stepsim.design.passes.loops.tiling import permute as permute, tile as tile, unroll as unroll
+from stepsim.design.passes.memory.dma import widen as widen
 from stepsim.design.passes.memory.fifos import (
     fold_buffers as fold_buffers,
     vectorize_fifos as vectorize_fifos,
-)
-from stepsim.design.passes.memory.memory_kinds import (
-    Buffer as Buffer,
-    allocate as allocate,
-    kinds_of as kinds_of,
 )
 from stepsim.design.passes.memory.placement import (
     buffers_of as buffers_of,
@@ -85,10 +58,7 @@ from stepsim.design.passes.memory.placement import (
     place_on_dies as place_on_dies,
 )
 from stepsim.design.passes.memory.single_buffers import single_buffers as single_buffers
-from stepsim.design.passes.pipeline import DEFAULT_UNROLL as DEFAULT_UNROLL
 from stepsim.design.plan.compiled import Compiled as Compiled
-from stepsim.design.plan.files import graph_files as graph_files
-from stepsim.design.plan.folder_workload import of_plan as of_plan
 from stepsim.design.plan.model_times import request as request
 from stepsim.design.plan.plans import Plan as Plan
 from stepsim.design.plan.requests import (
@@ -96,21 +66,9 @@ from stepsim.design.plan.requests import (
     joules_per_token as joules_per_token,
     request_times as request_times,
 )
-from stepsim.design.plan.summary import (
-    converter_rows as converter_rows,
-    fifo_rows as fifo_rows,
-    group_rows as group_rows,
-    kernel_rows as kernel_rows,
-    memory_rows as memory_rows,
-    order_text as order_text,
-    tile_text as tile_text,
-    times_text as times_text,
-)
 from stepsim.design.programs.group_program import GroupProgram as GroupProgram
 from stepsim.design.programs.program import program_of as program_of, programs_of as programs_of
-from stepsim.design.programs.streams import converted as converted
 from stepsim.design.search.compiling import compile as compile
-from stepsim.design.search.ordering import OrderChoice as OrderChoice
 from stepsim.design.search.routed import (
     CompiledExperts as CompiledExperts,
     compile_over_traces as compile_over_traces,
@@ -124,3 +82,45 @@ from stepsim.design.workload import (
     CompiledModel as CompiledModel,
     CompiledWorkload as CompiledWorkload,
 )
+
+# isort: split
+# for other rooms
+from stepsim.design.dataflow.untyped import Untyped as Untyped
+from stepsim.design.operators.models.blocks import Phase as Phase
+from stepsim.design.passes.fusion.fusion import (
+    FusionEdge as FusionEdge,
+    FusionGraph as FusionGraph,
+    best_groups as best_groups,
+    greedy_groups as greedy_groups,
+)
+from stepsim.design.passes.fusion.grouping import border_dmas as border_dmas
+from stepsim.design.passes.loops.tiling import thin_tiles as thin_tiles
+from stepsim.design.passes.loops.unrolling import Unrollable as Unrollable, heap_skip as heap_skip
+from stepsim.design.passes.memory.dies import (
+    Stream as Stream,
+    Task as Task,
+    crossings as crossings,
+    imbalance as imbalance,
+    partition as partition,
+)
+from stepsim.design.passes.memory.dma import pack as pack
+from stepsim.design.passes.memory.memory_kinds import (
+    Buffer as Buffer,
+    allocate as allocate,
+    kinds_of as kinds_of,
+)
+from stepsim.design.passes.pipeline import DEFAULT_UNROLL as DEFAULT_UNROLL
+from stepsim.design.plan.files import graph_files as graph_files
+from stepsim.design.plan.folder_workload import of_plan as of_plan
+from stepsim.design.plan.summary import (
+    converter_rows as converter_rows,
+    fifo_rows as fifo_rows,
+    group_rows as group_rows,
+    kernel_rows as kernel_rows,
+    memory_rows as memory_rows,
+    order_text as order_text,
+    tile_text as tile_text,
+    times_text as times_text,
+)
+from stepsim.design.programs.streams import converted as converted
+from stepsim.design.search.ordering import OrderChoice as OrderChoice

@@ -1,8 +1,7 @@
-from stepsim.ensembles.disturbances import (
-    Bounds as Bounds,
-    Disturbance as Disturbance,
-    checked_bounds as checked_bounds,
-    draw_one as draw_one,
-)
+from stepsim.ensembles.disturbances import Bounds as Bounds, Disturbance as Disturbance
 from stepsim.ensembles.ensemble import Ensemble as Ensemble, overlap as overlap
+
+# isort: split
+# for other rooms
+from stepsim.ensembles.disturbances import checked_bounds as checked_bounds, draw_one as draw_one
 from stepsim.ensembles.members import Ending as Ending, disturbed_runs as disturbed_runs

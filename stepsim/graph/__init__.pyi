@@ -1,9 +1,43 @@
+from stepsim.graph.accumulation import Init as Init
+from stepsim.graph.functions.function import Function as Function
+from stepsim.graph.metrics import (
+    BoundMetrics as BoundMetrics,
+    Metrics as Metrics,
+    OperatorMetrics as OperatorMetrics,
+)
+from stepsim.graph.operator import Operator as Operator
+from stepsim.graph.ops.feedback import Feedback as Feedback
+from stepsim.graph.ops.flat_map.flat_maps import StreamFunction as StreamFunction
+from stepsim.graph.ops.routing.routing_table import Routing as Routing
+from stepsim.graph.programs.equalities import Assumption as Assumption
+from stepsim.graph.programs.program import Program as Program
+from stepsim.graph.rewrites.wiring import (
+    WiredFifo as WiredFifo,
+    WiredUnit as WiredUnit,
+    Wiring as Wiring,
+    wire as wire,
+)
+from stepsim.graph.sizes.dims import Dim as Dim, Kind as Kind
+from stepsim.graph.stream import Stream as Stream
+from stepsim.graph.types import (
+    Ack as Ack,
+    Buffer as Buffer,
+    DType as DType,
+    IndexSelector as IndexSelector,
+    MultiHot as MultiHot,
+    TensorSpec as TensorSpec,
+    Tile as Tile,
+    TupleType as TupleType,
+)
+
+# isort: split
+# for other rooms
 from stepsim.graph import fn as fn, nn as nn
 from stepsim.graph.accounting import Accounting as Accounting
-from stepsim.graph.accumulation import Init as Init, neg_infinity as neg_infinity, zero as zero
+from stepsim.graph.accumulation import neg_infinity as neg_infinity, zero as zero
 from stepsim.graph.fn import offered_functions as offered_functions
 from stepsim.graph.functions import function as function
-from stepsim.graph.functions.function import Function as Function, Rule as Rule
+from stepsim.graph.functions.function import Rule as Rule
 from stepsim.graph.functions.matrices import rotary as rotary
 from stepsim.graph.functions.piece_size import (
     PIECE_WORDS as PIECE_WORDS,
@@ -14,9 +48,6 @@ from stepsim.graph.functions.polynomial import Polynomial as Polynomial
 from stepsim.graph.graph_file import load_graph as load_graph
 from stepsim.graph.graph_file.side_arrays import Missing as Missing
 from stepsim.graph.metrics import (
-    BoundMetrics as BoundMetrics,
-    Metrics as Metrics,
-    OperatorMetrics as OperatorMetrics,
     allocated_compute as allocated_compute,
     allocates_compute as allocates_compute,
     measured_bytes as measured_bytes,
@@ -28,17 +59,9 @@ from stepsim.graph.nn.experts import (
 )
 from stepsim.graph.nn.layer import Layer as Layer
 from stepsim.graph.nn.routing import picked_scores as picked_scores
-from stepsim.graph.operator import Bindings as Bindings, Operator as Operator
-from stepsim.graph.ops.feedback import (
-    Feedback as Feedback,
-    FeedbackSource as FeedbackSource,
-    feedback as feedback,
-)
-from stepsim.graph.ops.flat_map.flat_maps import (
-    FlatMap as FlatMap,
-    StreamFunction as StreamFunction,
-    flat_map as flat_map,
-)
+from stepsim.graph.operator import Bindings as Bindings
+from stepsim.graph.ops.feedback import FeedbackSource as FeedbackSource, feedback as feedback
+from stepsim.graph.ops.flat_map.flat_maps import FlatMap as FlatMap, flat_map as flat_map
 from stepsim.graph.ops.flat_map.numbers import Counter as Counter, counter as counter
 from stepsim.graph.ops.higher_order.compute import Compute as Compute
 from stepsim.graph.ops.higher_order.group_results import (
@@ -101,7 +124,6 @@ from stepsim.graph.ops.routing.partitioning import (
     partition as partition,
 )
 from stepsim.graph.ops.routing.routing_table import (
-    Routing as Routing,
     RoutingSource as RoutingSource,
     check_bindings as check_bindings,
     check_indices as check_indices,
@@ -154,11 +176,10 @@ from stepsim.graph.ops.sources import (
 )
 from stepsim.graph.programs.binding import number_of as number_of, substitution as substitution
 from stepsim.graph.programs.draw import listing as listing
-from stepsim.graph.programs.equalities import Assumption as Assumption
 from stepsim.graph.programs.fingerprint import fingerprint as fingerprint
 from stepsim.graph.programs.keeping import MOST_KEPT as MOST_KEPT
 from stepsim.graph.programs.many_bindings import check_many_bindings as check_many_bindings
-from stepsim.graph.programs.program import Program as Program, check_program as check_program
+from stepsim.graph.programs.program import check_program as check_program
 from stepsim.graph.programs.source_line import (
     user_frame as user_frame,
     without_source_lines as without_source_lines,
@@ -178,14 +199,9 @@ from stepsim.graph.rewrites.broadcast import (
 from stepsim.graph.rewrites.downtile.blocks import Refusal as Refusal, Sides as Sides
 from stepsim.graph.rewrites.downtile.compute import ELEMENTWISE as ELEMENTWISE
 from stepsim.graph.rewrites.wiring import (
-    WiredFifo as WiredFifo,
-    WiredUnit as WiredUnit,
-    Wiring as Wiring,
     construction_order as construction_order,
     unit_name as unit_name,
-    wire as wire,
 )
-from stepsim.graph.sizes.dims import Dim as Dim, Kind as Kind
 from stepsim.graph.sizes.formula import Formula as Formula
 from stepsim.graph.sizes.formulas import fold_sum as fold_sum
 from stepsim.graph.sizes.levels import stop_levels as stop_levels
@@ -197,17 +213,4 @@ from stepsim.graph.sizes.limits import (
     PAR_DISPATCH as PAR_DISPATCH,
 )
 from stepsim.graph.sizes.sizes import Size as Size
-from stepsim.graph.stream import Stream as Stream
-from stepsim.graph.types import (
-    Ack as Ack,
-    Buffer as Buffer,
-    DType as DType,
-    ElementType as ElementType,
-    IndexSelector as IndexSelector,
-    MultiHot as MultiHot,
-    TensorSpec as TensorSpec,
-    Tile as Tile,
-    TupleType as TupleType,
-    dtype_of as dtype_of,
-    spec as spec,
-)
+from stepsim.graph.types import ElementType as ElementType, dtype_of as dtype_of, spec as spec

@@ -1,4 +1,4 @@
-from stepsim.hardware.ensembles import DISTURBANCES as DISTURBANCES, ensemble as ensemble
+from stepsim.hardware.ensembles import ensemble as ensemble
 from stepsim.hardware.from_program import network_of as network_of
 from stepsim.hardware.loading import (
     choose_machine as choose_machine,
@@ -13,6 +13,11 @@ from stepsim.hardware.result import (
     HardwareResult as HardwareResult,
     UnitCounts as UnitCounts,
 )
-from stepsim.hardware.simulation import measures as measures, simulate as simulate
+from stepsim.hardware.simulation import simulate as simulate
 from stepsim.hardware.swiglu_layer import swiglu as swiglu
 from stepsim.hardware.units import Fifo as Fifo, Unit as Unit, reference as reference
+
+# isort: split
+# for other rooms
+from stepsim.hardware.ensembles import DISTURBANCES as DISTURBANCES
+from stepsim.hardware.simulation import measures as measures

@@ -1,25 +1,33 @@
 from stepsim.machine.compute import Compute as Compute
 from stepsim.machine.costs import Costs as Costs
 from stepsim.machine.device import Device as Device
-from stepsim.machine.dram import MOST_CHANNELS as MOST_CHANNELS, Dram as Dram
+from stepsim.machine.dram import Dram as Dram
 from stepsim.machine.energy import Energy as Energy
 from stepsim.machine.loading import (
-    Family as Family,
     known_keys as known_keys,
     list_machines as list_machines,
-    load_description as load_description,
     load_machine as load_machine,
-    machine_columns as machine_columns,
     parse_overrides as parse_overrides,
 )
 from stepsim.machine.memory_path import Addresses as Addresses, Port as Port
 from stepsim.machine.model import (
-    DEFAULT_FIFO_DEPTH as DEFAULT_FIFO_DEPTH,
     Fifo as Fifo,
     Hbm as Hbm,
     Machine as Machine,
     OnChip as OnChip,
     machine_json_schema as machine_json_schema,
+)
+
+# isort: split
+# for other rooms
+from stepsim.machine.dram import MOST_CHANNELS as MOST_CHANNELS
+from stepsim.machine.loading import (
+    Family as Family,
+    load_description as load_description,
+    machine_columns as machine_columns,
+)
+from stepsim.machine.model import (
+    DEFAULT_FIFO_DEPTH as DEFAULT_FIFO_DEPTH,
     milliseconds as milliseconds,
 )
 from stepsim.machine.section import (

@@ -1,3 +1,16 @@
+from stepsim.report.designs import (
+    DesignLook as DesignLook,
+    DesignPoint as DesignPoint,
+    draw_designs as draw_designs,
+)
+from stepsim.report.html import SweepTables as SweepTables, write_page as write_page
+from stepsim.report.html.reading import RunTables as RunTables, read_run as read_run
+from stepsim.report.perfetto import TimelineFile as TimelineFile, write_perfetto as write_perfetto
+from stepsim.report.tilings import TilingPoint as TilingPoint, draw_tilings as draw_tilings
+from stepsim.report.traces import draw_requests as draw_requests, draw_routing as draw_routing
+
+# isort: split
+# for other rooms
 from stepsim.report.busiest import (
     BusyUnit as BusyUnit,
     busiest_resource as busiest_resource,
@@ -12,22 +25,8 @@ from stepsim.report.comparison import (
     stall_rows as stall_rows,
     text_table as text_table,
 )
-from stepsim.report.designs import (
-    DesignLook as DesignLook,
-    DesignPoint as DesignPoint,
-    draw_designs as draw_designs,
-)
-from stepsim.report.html import (
-    SweepTables as SweepTables,
-    require_plotly as require_plotly,
-    write_page as write_page,
-)
-from stepsim.report.html.reading import RunTables as RunTables, read_run as read_run
-from stepsim.report.perfetto import (
-    TimelineFile as TimelineFile,
-    fifos_of as fifos_of,
-    write_perfetto as write_perfetto,
-)
+from stepsim.report.html import require_plotly as require_plotly
+from stepsim.report.perfetto import fifos_of as fifos_of
 from stepsim.report.run_file import write_run as write_run
 from stepsim.report.saving import (
     check_picture as check_picture,
@@ -40,6 +39,4 @@ from stepsim.report.tables import (
     run_table as run_table,
     units_table as units_table,
 )
-from stepsim.report.tilings import TilingPoint as TilingPoint, draw_tilings as draw_tilings
 from stepsim.report.trace_file import require_perfetto as require_perfetto
-from stepsim.report.traces import draw_requests as draw_requests, draw_routing as draw_routing

@@ -1,25 +1,31 @@
+from stepsim.results.columns import COLUMNS as COLUMNS, SCHEMA_VERSION as SCHEMA_VERSION
+from stepsim.results.diagnosis import Diagnosis as Diagnosis, Failure as Failure, Wait as Wait
+from stepsim.results.raw_events import write_events as write_events
+from stepsim.results.result import Result as Result
+from stepsim.results.schemas import (
+    FIFOS_SCHEMA as FIFOS_SCHEMA,
+    RUN_SCHEMA as RUN_SCHEMA,
+    STALLS_SCHEMA as STALLS_SCHEMA,
+    UNITS_SCHEMA as UNITS_SCHEMA,
+)
+
+# isort: split
+# for other rooms
 from stepsim.results import schemas as schemas
 from stepsim.results.arrays import arrow_table as arrow_table
 from stepsim.results.columns import (
-    COLUMNS as COLUMNS,
     COUNTED as COUNTED,
     COUNTINGS as COUNTINGS,
     ENERGY as ENERGY,
     ENERGY_OF_UNITS as ENERGY_OF_UNITS,
     EVERY_MEASURE as EVERY_MEASURE,
     MEASURES as MEASURES,
-    SCHEMA_VERSION as SCHEMA_VERSION,
     SPREAD as SPREAD,
     TAKEN as TAKEN,
     field as field,
     schema as schema,
 )
-from stepsim.results.diagnosis import (
-    ENDED as ENDED,
-    Diagnosis as Diagnosis,
-    Failure as Failure,
-    Wait as Wait,
-)
+from stepsim.results.diagnosis import ENDED as ENDED
 from stepsim.results.events import (
     ACCESS as ACCESS,
     BUFFERED as BUFFERED,
@@ -39,15 +45,8 @@ from stepsim.results.places import (
     operators_of as operators_of,
     place_of as place_of,
 )
-from stepsim.results.raw_events import write_events as write_events
-from stepsim.results.result import Result as Result, utilization as utilization
-from stepsim.results.schemas import (
-    ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA,
-    FIFOS_SCHEMA as FIFOS_SCHEMA,
-    RUN_SCHEMA as RUN_SCHEMA,
-    STALLS_SCHEMA as STALLS_SCHEMA,
-    UNITS_SCHEMA as UNITS_SCHEMA,
-)
+from stepsim.results.result import utilization as utilization
+from stepsim.results.schemas import ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA
 from stepsim.results.tables import Tables as Tables
 from stepsim.results.writing import (
     NEEDED as NEEDED,

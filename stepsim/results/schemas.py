@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     ENERGY_STALLS_SCHEMA: pa.Schema
     ENERGY_UNITS_SCHEMA: pa.Schema
     FIFOS_SCHEMA: pa.Schema
+    """Columns of the FIFOs of a run."""
+
     RUN_SCHEMA: pa.Schema
+    """Columns of the totals of a run."""
+
     STALLS_SCHEMA: pa.Schema
+    """Columns of the stall breakdown of the units of a run."""
+
     TIMELINE_SCHEMA: pa.Schema
     UNITS_SCHEMA: pa.Schema
+    """Columns of the units of a run: the stall breakdown and what they hold."""
+
 
 __all__ = [
     "ENERGY_RUN_SCHEMA", "ENERGY_STALLS_SCHEMA", "ENERGY_UNITS_SCHEMA", "FIFOS_SCHEMA",

@@ -1,8 +1,18 @@
-from stepsim.simulation.cases.case import (
-    Case as Case,
-    make_case as make_case,
-    usual_machine as usual_machine,
-)
+from stepsim.simulation.cases.case import Case as Case, make_case as make_case
+from stepsim.simulation.ensembles.runs import ensemble as ensemble
+from stepsim.simulation.many.runs import simulate_many as simulate_many
+from stepsim.simulation.many.variants import Variant as Variant
+from stepsim.simulation.outcome.totals import Totals as Totals
+from stepsim.simulation.programs.prepared import Prepared as Prepared
+from stepsim.simulation.programs.simulate import prepare as prepare, simulate as simulate
+from stepsim.simulation.programs.values import run_functional as run_functional
+from stepsim.simulation.running.limits import Limits as Limits
+from stepsim.simulation.running.progress import Progress as Progress
+from stepsim.simulation.running.warm_up import warm_up as warm_up
+
+# isort: split
+# for other rooms
+from stepsim.simulation.cases.case import usual_machine as usual_machine
 from stepsim.simulation.cases.columns import (
     counting_of as counting_of,
     describe as describe,
@@ -10,20 +20,14 @@ from stepsim.simulation.cases.columns import (
     routing_load as routing_load,
 )
 from stepsim.simulation.ensembles.disturbances import DISTURBANCES as DISTURBANCES
-from stepsim.simulation.ensembles.runs import (
-    ensemble as ensemble,
-    ensemble_of as ensemble_of,
-)
-from stepsim.simulation.many.runs import simulate_many as simulate_many
+from stepsim.simulation.ensembles.runs import ensemble_of as ensemble_of
 from stepsim.simulation.many.tables import run_units as run_units
 from stepsim.simulation.many.variants import (
-    Variant as Variant,
     checked_variants as checked_variants,
     variant_runs as variant_runs,
 )
 from stepsim.simulation.outcome.tables import MEMORY_TAIL as MEMORY_TAIL, last_unit as last_unit
 from stepsim.simulation.outcome.token_bytes import largest_tokens as largest_tokens
-from stepsim.simulation.outcome.totals import Totals as Totals
 from stepsim.simulation.outcome.verdict import excess_of as excess_of
 from stepsim.simulation.programs.changes import (
     depth_of as depth_of,
@@ -34,38 +38,27 @@ from stepsim.simulation.programs.fifo_file import (
     machine_hash as machine_hash,
     write_depths as write_depths,
 )
-from stepsim.simulation.programs.prepared import (
-    FifoDepth as FifoDepth,
-    Prepared as Prepared,
-)
+from stepsim.simulation.programs.prepared import FifoDepth as FifoDepth
 from stepsim.simulation.programs.simulate import (
     as_prepared as as_prepared,
     kept_prepared as kept_prepared,
-    prepare as prepare,
-    simulate as simulate,
     simulate_network as simulate_network,
 )
-from stepsim.simulation.programs.values import run_functional as run_functional
 from stepsim.simulation.recording.record import (
     Cause as Cause,
     Record as Record,
     record_of as record_of,
 )
-from stepsim.simulation.running.batches import (
-    ManyRuns as ManyRuns,
-    run_all as run_all,
-)
+from stepsim.simulation.running.batches import ManyRuns as ManyRuns, run_all as run_all
 from stepsim.simulation.running.depth_runs import DepthRuns as DepthRuns, run_depths as run_depths
 from stepsim.simulation.running.image_run import ImageRun as ImageRun, run_image as run_image
-from stepsim.simulation.running.limits import Limits as Limits, check_limits as check_limits
+from stepsim.simulation.running.limits import check_limits as check_limits
 from stepsim.simulation.running.lone_access import (
     access_parts as access_parts,
     lone_access as lone_access,
 )
-from stepsim.simulation.running.progress import Progress as Progress
 from stepsim.simulation.running.warm_up import (
     engine_in_use as engine_in_use,
     ensure_compiled as ensure_compiled,
-    warm_up as warm_up,
     warm_up_recorded as warm_up_recorded,
 )

@@ -47,7 +47,7 @@ def size_fifos(
     Parameters
     ----------
     program : closed ``with`` block of operators; or a prepared program, which has its machine, and
-        FIFOs of which :meth:`Prepared.changed <stepsim.Prepared.changed>` has set keep their depth.
+        FIFOs whose depth :meth:`~stepsim.simulation.Prepared.changed` has set keep it.
     machine : a :class:`~stepsim.machine.Machine`, or the name or file of one; "sda-1024" if None.
     slowdown : how much longer than with unbounded FIFOs a run may take, as a fraction.
     bindings : index arrays ``[rows, k]`` by routing; or a list of such, and then the depths are

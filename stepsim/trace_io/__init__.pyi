@@ -1,7 +1,4 @@
-from stepsim.trace_io.detection import (
-    detect_trace_format as detect_trace_format,
-    is_routing_table as is_routing_table,
-)
+from stepsim.trace_io.detection import detect_trace_format as detect_trace_format
 from stepsim.trace_io.formats import (
     Content as Content,
     Format as Format,
@@ -15,18 +12,8 @@ from stepsim.trace_io.importing import (
     load_requests as load_requests,
     summarize_routing as summarize_routing,
 )
-from stepsim.trace_io.options import TRACE_OPTIONS as TRACE_OPTIONS, check_options as check_options
-from stepsim.trace_io.requests.kv import (
-    KvFile as KvFile,
-    open_kv_lengths as open_kv_lengths,
-    read_kv_lengths as read_kv_lengths,
-)
-from stepsim.trace_io.requests.replaying import (
-    DecodeStep as DecodeStep,
-    replay as replay,
-    replay_rows as replay_rows,
-    replay_schema as replay_schema,
-)
+from stepsim.trace_io.requests.kv import read_kv_lengths as read_kv_lengths
+from stepsim.trace_io.requests.replaying import DecodeStep as DecodeStep, replay as replay
 from stepsim.trace_io.requests.synthetic_kv import synthetic_kv_lengths as synthetic_kv_lengths
 from stepsim.trace_io.requests.trace import (
     RequestTrace as RequestTrace,
@@ -34,31 +21,20 @@ from stepsim.trace_io.requests.trace import (
 )
 from stepsim.trace_io.requests.windows import (
     Window as Window,
-    disjoint as disjoint,
     nearest_windows as nearest_windows,
     select_windows as select_windows,
     window_at as window_at,
-    window_stdevs as window_stdevs,
 )
-from stepsim.trace_io.routing.origin import read_origin as read_origin
-from stepsim.trace_io.routing.parts import RoutingPart as RoutingPart, check_window as check_window
 from stepsim.trace_io.routing.reading import (
     read_routing as read_routing,
     read_routing_batches as read_routing_batches,
-    routing_parts as routing_parts,
 )
 from stepsim.trace_io.routing.stats import (
     LayerLoad as LayerLoad,
     routing_statistics as routing_statistics,
 )
-from stepsim.trace_io.routing.summary import (
-    RoutingCounter as RoutingCounter,
-    RoutingSummary as RoutingSummary,
-)
-from stepsim.trace_io.routing.synthetic import (
-    MOST_ENTRIES as MOST_ENTRIES,
-    synthetic_routing as synthetic_routing,
-)
+from stepsim.trace_io.routing.summary import RoutingSummary as RoutingSummary
+from stepsim.trace_io.routing.synthetic import synthetic_routing as synthetic_routing
 from stepsim.trace_io.routing.table import (
     RoutingTable as RoutingTable,
     write_routing as write_routing,
@@ -70,4 +46,20 @@ from stepsim.trace_io.schema import (
     requests_schema as requests_schema,
     routing_schema as routing_schema,
 )
+
+# isort: split
+# for other rooms
+from stepsim.trace_io.detection import is_routing_table as is_routing_table
+from stepsim.trace_io.options import TRACE_OPTIONS as TRACE_OPTIONS, check_options as check_options
+from stepsim.trace_io.requests.kv import KvFile as KvFile, open_kv_lengths as open_kv_lengths
+from stepsim.trace_io.requests.replaying import (
+    replay_rows as replay_rows,
+    replay_schema as replay_schema,
+)
+from stepsim.trace_io.requests.windows import disjoint as disjoint, window_stdevs as window_stdevs
+from stepsim.trace_io.routing.origin import read_origin as read_origin
+from stepsim.trace_io.routing.parts import RoutingPart as RoutingPart, check_window as check_window
+from stepsim.trace_io.routing.reading import routing_parts as routing_parts
+from stepsim.trace_io.routing.summary import RoutingCounter as RoutingCounter
+from stepsim.trace_io.routing.synthetic import MOST_ENTRIES as MOST_ENTRIES
 from stepsim.trace_io.writer import ParquetStream as ParquetStream

@@ -1,7 +1,6 @@
 from stepsim.workloads.attention import Attention as Attention
 from stepsim.workloads.decoder import Decoder as Decoder
 from stepsim.workloads.loading import (
-    Source as Source,
     find_workload as find_workload,
     workload_names as workload_names,
 )
@@ -11,12 +10,20 @@ from stepsim.workloads.parameters import (
     KV_LENGTHS as KV_LENGTHS,
     ROUTING as ROUTING,
     Built as Built,
-    Counted as Counted,
     Data as Data,
-    Field as Field,
-    Input as Input,
     Param as Param,
     ParameterError as ParameterError,
+)
+from stepsim.workloads.swiglu import Swiglu as Swiglu
+from stepsim.workloads.workload import Workload as Workload
+
+# isort: split
+# for other rooms
+from stepsim.workloads.loading import Source as Source
+from stepsim.workloads.parameters import (
+    Counted as Counted,
+    Field as Field,
+    Input as Input,
     fields_of as fields_of,
 )
 from stepsim.workloads.plans import PLAN as PLAN, plan_file as plan_file
@@ -26,11 +33,6 @@ from stepsim.workloads.resolving import (
     parameter_problems as parameter_problems,
     resolve as resolve,
 )
-from stepsim.workloads.swiglu import Swiglu as Swiglu
 from stepsim.workloads.user_files import read_module as read_module, user_code as user_code
 from stepsim.workloads.values import split_target as split_target
-from stepsim.workloads.workload import (
-    Workload as Workload,
-    data_of as data_of,
-    machine_of as machine_of,
-)
+from stepsim.workloads.workload import data_of as data_of, machine_of as machine_of

@@ -50,7 +50,7 @@ def of_function(function: Callable[..., Any], name: str, where: str) -> type[Wor
     """The workload of a function; its arguments are the parameters.
 
     An argument has an annotation, or a default that tells its type. One annotated with an `Input`,
-    as in ``Annotated[np.ndarray, st.ROUTING]``, gets the trace.
+    as in ``Annotated[np.ndarray, st.workloads.ROUTING]``, gets the trace.
 
     Raises
     ------

@@ -168,7 +168,10 @@ class Input:
 
 
 ROUTING = Input("routing", "expert ids [tokens, k]")
+"""The input of a workload that takes a routing table, ``data.routing``."""
+
 KV_LENGTHS = Input("kv_lengths", "cached tokens of each request [requests]")
+"""The input of a workload that takes the lengths of KV caches, ``data.kv_lengths``."""
 
 
 @dataclass(frozen=True, eq=False)

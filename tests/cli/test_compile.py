@@ -43,7 +43,7 @@ def test_a_folder_has_all_files(folder: Path) -> None:
         "program.py",
     }
     dot = (folder / "graph.dot").read_text()
-    plan = st.Plan.load(folder / "plan.yaml")
+    plan = st.design.Plan.load(folder / "plan.yaml")
     assert dot.count("shape=box") == len(plan.graph.kernels)
     assert "fillcolor=gold" in dot
     pragmas = [x for x in (folder / "fifo_depths.h").read_text().splitlines() if x[:1] == "#"]
@@ -63,7 +63,7 @@ def test_tables_say_what_was_decided(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_plan_runs_as_it_was_simulated(cli: Cli, folder: Path) -> None:
-    plan = st.Plan.load(folder / "plan.yaml")
+    plan = st.design.Plan.load(folder / "plan.yaml")
     found = json.loads(cli("run", str(folder), "--json").out)
     assert (found["cycles"], found["machine"]) == (plan.simulated, "u55c")
     again = cli("run", str(folder), "--fifo-depth", str(folder / "fifo_depths.yaml"), "--json")
@@ -95,13 +95,13 @@ def test_sweeps_take_plans_and_designs(cli: Cli, folder: Path, tmp_path: Path) -
         outcome = cli("sweep", str(spec), "--out", str(out))
         assert outcome.code == 0, outcome.err
     found = cli("best", str(tmp_path / "out-plan"), "--json").out
-    assert str(st.Plan.load(folder / "plan.yaml").simulated) in found
+    assert str(st.design.Plan.load(folder / "plan.yaml").simulated) in found
 
 
 def test_groups_run_one_after_another(cli: Cli, tmp_path: Path) -> None:
     where = str(tmp_path / "groups")
     assert cli("compile", *SMALL, "--budget", "600B", "--out", where).code == 0
-    plan = st.Plan.load(tmp_path / "groups" / "plan.yaml")
+    plan = st.design.Plan.load(tmp_path / "groups" / "plan.yaml")
     out = cli("run", where).out
     assert len(plan.groups) > 2
     told = f"all {len(plan.groups)} groups, one after another: {plan.simulated:,} cycles"
@@ -168,7 +168,7 @@ def test_experts_are_sized_over_traces_and_run_with_others(cli: Cli, tmp_path: P
     made = cli("compile", *EXPERTS, "--routing", trace, "--out", folder)
     assert made.code == 0, made.err
     assert "no other one deadlocks" in made.out
-    plan = st.Plan.load(tmp_path / "experts" / "plan.yaml")
+    plan = st.design.Plan.load(tmp_path / "experts" / "plan.yaml")
     found = [
         json.loads(cli("run", folder, "--routing", trace, *batch, "--json").out)["cycles"]
         for batch in (("--batch", "8"), ("--batch", "8", "--window", "1"))
@@ -204,7 +204,7 @@ def test_a_design_that_does_not_fit_gets_smaller_and_says_so(cli: Cli, tmp_path:
     assert outcome.code == 0, outcome.err
     assert "tile 16, unroll 2048: group 0 needs" in outcome.out
     assert "\nfits: budget " in outcome.out
-    plan = st.Plan.load(tmp_path / "plan" / "plan.yaml")
+    plan = st.design.Plan.load(tmp_path / "plan" / "plan.yaml")
     assert len(plan.groups) > 1
     assert all((one.memory_bytes or 0) <= 150_000 for one in plan.groups)
     assert plan.status == "ok"
@@ -213,7 +213,7 @@ def test_a_design_that_does_not_fit_gets_smaller_and_says_so(cli: Cli, tmp_path:
     assert none.code == 1
     assert "infeasible: group 0 needs" in none.err
     assert "of FIFOs" in none.err
-    assert st.Plan.load(tmp_path / "none" / "plan.yaml").status == "infeasible"
+    assert st.design.Plan.load(tmp_path / "none" / "plan.yaml").status == "infeasible"
 
 
 def test_pages_are_made_of_runs_of_a_plan(cli: Cli, folder: Path, tmp_path: Path) -> None:
@@ -243,4 +243,6 @@ def test_a_plan_is_tuned(cli: Cli, folder: Path, tmp_path: Path) -> None:
     )
     outcome = cli("tune", str(spec), "--out", str(tmp_path / "out"))
     assert outcome.code == 0, outcome.err
-    assert f"{st.Plan.load(folder / 'plan.yaml').simulated:,}" in outcome.out.replace("\u202f", ",")
+    assert f"{st.design.Plan.load(folder / 'plan.yaml').simulated:,}" in outcome.out.replace(
+        "\u202f", ","
+    )

@@ -308,7 +308,9 @@ def test_a_file_name_that_is_no_text_cannot_be_written(cli: Cli) -> None:
 
 def test_a_function_is_not_inspected_without_its_trace(cli: Cli) -> None:
     annotated = "import numpy as np\nfrom typing import Annotated\n"
-    text = GEMM.replace("m: int = 64", "ids: Annotated[np.ndarray, st.ROUTING], m: int = 64")
+    text = GEMM.replace(
+        "m: int = 64", "ids: Annotated[np.ndarray, st.workloads.ROUTING], m: int = 64"
+    )
     Path("own.py").write_text(annotated + text)
     outcome = cli("inspect", "own.py")
     assert (outcome.code, outcome.out) == (2, "")

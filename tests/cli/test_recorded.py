@@ -51,7 +51,7 @@ def test_what_an_earlier_run_left_goes(feed, tmp_path: Path) -> None:
 def test_the_path_of_a_run_that_stopped_elsewhere_is_left_out(
     feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(prepared: st.Prepared, **how: Any) -> CriticalPath:
+    def stopped(prepared: st.simulation.Prepared, **how: Any) -> CriticalPath:
         """As if the limit of wall time stopped the run, which takes longer when it is recorded."""
         return critical_path(prepared, bindings=how["bindings"], limits=st.Limits(max_cycles=100))
 

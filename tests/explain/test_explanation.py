@@ -71,7 +71,7 @@ def test_a_result_explains_itself() -> None:
 
 def test_a_result_that_cannot_be_run_again_says_so() -> None:
     stored = pickle.loads(pickle.dumps(st.simulate(skewed_experts())))
-    with pytest.raises(st.ArgError, match="needs the program"):
+    with pytest.raises(st.errors.ArgError, match="needs the program"):
         stored.why()
 
 

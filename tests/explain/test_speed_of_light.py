@@ -28,7 +28,7 @@ _FREE_MEMORY = {"hbm.channels": 1024, "hbm.interval": 1, "hbm.latency": 0, "hbm.
 _FREE_ONCHIP = {"onchip.bytes_per_cycle": 1 << 20}
 
 
-def _bounds(prepared: st.Prepared) -> dict[str, Resource]:
+def _bounds(prepared: st.simulation.Prepared) -> dict[str, Resource]:
     return {one.kind: one for one in speed_of_light(prepared).resources}
 
 

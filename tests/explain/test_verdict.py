@@ -61,13 +61,13 @@ def test_a_program_without_work_has_nothing_to_do() -> None:
 def test_paths_refuse_what_they_cannot_tell() -> None:
     path = critical_path(parallel_loads())
     for lines in (1.5, -3, 0, "x"):
-        with pytest.raises(st.ArgError, match="max_lines must be an int from 1"):
+        with pytest.raises(st.errors.ArgError, match="max_lines must be an int from 1"):
             path.folded(cast(Any, lines))
     for by in ("nope", 3, [], ["operator", "operator"], ["cause", "begin"]):
-        with pytest.raises(st.ArgError, match="by must be a list"):
+        with pytest.raises(st.errors.ArgError, match="by must be a list"):
             path.totals(cast(Any, by))
     assert path.totals("cause").num_rows > 1
-    with pytest.raises(st.ArgError, match="has its machine and depths already"):
+    with pytest.raises(st.errors.ArgError, match="has its machine and depths already"):
         critical_path(st.prepare(parallel_loads()), "sda-2026")
 
 

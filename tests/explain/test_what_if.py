@@ -29,7 +29,10 @@ PRICES = {
 
 
 def assert_reruns(
-    found: WhatIf, prepared: st.Prepared, bindings: Any = None, limits: st.Limits | None = None
+    found: WhatIf,
+    prepared: st.simulation.Prepared,
+    bindings: Any = None,
+    limits: st.Limits | None = None,
 ) -> None:
     """Every row is the run of the program with the change made, by itself."""
     base = prepared.run(bindings, limits=limits)
@@ -70,7 +73,7 @@ def test_rows_of_programs_with_a_known_answer_are_reruns(case: KnownAnswer) -> N
         assert_reruns(what_if(prepared), prepared)
 
 
-def small_moe() -> tuple[st.Prepared, Any]:
+def small_moe() -> tuple[st.simulation.Prepared, Any]:
     program, routing = two_experts()
     return st.prepare(program), {routing: np.zeros((10, 1), int)}
 

@@ -204,7 +204,7 @@ def _measure(g: Grown, program: Any) -> None:
     values = {symbol: g.script.maybe(g.small(0, 3)) for symbol in symbols if rng.random() < 0.9}
     values |= {key: g.script.maybe(value) for key, value in [*g.routings, *g.lengths]}
     if rng.random() < 0.2:
-        values[rng.choice(["x", st.Dim(3), g.any()])] = g.script.maybe(1)
+        values[rng.choice(["x", st.graph.Dim(3), g.any()])] = g.script.maybe(1)
     quantity = rng.choice(["off_chip_traffic", "on_chip_memory", "flops"])
     actions = [
         lambda: call("metrics.bind", metrics.bind, values),
@@ -216,7 +216,7 @@ def _measure(g: Grown, program: Any) -> None:
         lambda: g.script.exactly("metrics.allocated_compute", lambda: metrics.allocated_compute),
     ]
     made = rng.choice(actions)()
-    if isinstance(made, st.BoundMetrics):
+    if isinstance(made, st.graph.BoundMetrics):
         assert repr(made)
         call("bound.value", made.value, rng.choice(g.streams).shape[0] if g.streams else 1)
 
@@ -253,19 +253,21 @@ def _more(g: Grown, program: Any) -> None:
     """Functions that take neither a program nor a stream."""
     call, rng = g.script.call, g.rng
     actions = [
-        lambda: call("st.wire", st.wire, program, _bindings(g)),
+        lambda: call("st.graph.wire", st.graph.wire, program, _bindings(g)),
         lambda: call("st.spec", st.spec, 2, 3, dtype="f32", name="w").size_bytes,
         lambda: _machine_class(g),
         lambda: _synthetic(g),
         lambda: _routing(g),
         lambda: call("st.Tile.of", st.Tile.of, "f32", 2, 3).elements(),
-        lambda: call("st.Dim.of", st.Dim.of, 3),
+        lambda: call("st.graph.Dim.of", st.graph.Dim.of, 3),
         lambda: call("st.routing", st.routing, [[0]], 1),
         lambda: call("st.load_machine", st.load_machine, "sda-1024").summary(),
         lambda: call("program.set_depth", program.set_depth, g.any(), 3),
         lambda: call("program.rewrite", program.rewrite, lambda p: None),
         lambda: g.script.exactly("program.__enter__", program.__enter__),
-        lambda: call("st.Data.of", st.Data.of, routing=[[0, 1]], kv_lengths=[3], rows=1),
+        lambda: call(
+            "st.workloads.Data.of", st.workloads.Data.of, routing=[[0, 1]], kv_lengths=[3], rows=1
+        ),
     ]
     rng.choice(actions)()
 
@@ -303,9 +305,9 @@ def _synthetic(g: Grown) -> None:
     if rng.random() < 0.4:
         options |= {"layer": g.small(), "step": g.small(), "model": "m"}
     table = g.script.call(
-        "st.synthetic_routing", st.synthetic_routing, g.small(), experts, 1, **options
+        "st.traces.synthetic_routing", st.traces.synthetic_routing, g.small(), experts, 1, **options
     )
-    again = g.script.exactly("st.read_routing", st.read_routing, table)
+    again = g.script.exactly("st.traces.read_routing", st.traces.read_routing, table)
     assert (again.experts == table.experts).all(), "a table that is read again is another"
 
 
@@ -330,6 +332,8 @@ def _routing(g: Grown) -> None:
     for key, value in choices.items():
         if rng.random() < 0.25:
             options[key] = value
-    table = g.script.call("st.read_routing", st.read_routing, rng.choice(forms), **options)
+    table = g.script.call(
+        "st.traces.read_routing", st.traces.read_routing, rng.choice(forms), **options
+    )
     assert repr(table)
     assert len(table.experts)

@@ -215,17 +215,17 @@ def _case(rng: random.Random) -> str:
     return "accepted"
 
 
-def few_requests() -> st.Data:
+def few_requests() -> st.workloads.Data:
     """Data that small cases take."""
     rows = range(10)
-    return st.Data.of(
+    return st.workloads.Data.of(
         routing=[[row % 4, (row + 1) % 4] for row in rows],
         kv_lengths=[3 + 17 * row for row in rows],
     )
 
 
-def built_of(name: str, given: Mapping[str, Any], data: st.Data) -> Any:
+def built_of(name: str, given: Mapping[str, Any], data: st.workloads.Data) -> Any:
     """What a case makes of its parameters: fingerprint of the program, and what is bound to it."""
-    built = st.make_case(name, data, **given).built
+    built = st.simulation.make_case(name, data, **given).built
     bindings = [np.asarray(one).tolist() for one in built.bindings(data).values()]
     return built.program.fingerprint(), bindings

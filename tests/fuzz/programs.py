@@ -127,7 +127,7 @@ def selectors(g: Grown) -> None:
     indices = np.array([g.rng.sample(range(experts), k) for _ in range(rows)])
     given = indices if g.rng.random() < 0.5 else st.spec(rows, k)
     table = g.script.call("st.routing", st.routing, given, experts)
-    if isinstance(table, st.Routing):
+    if isinstance(table, st.graph.Routing):
         g.routings.append((table, indices))
         kind = g.rng.choice(["multihot", "onehot"])
         g.make(f"routing.{kind}", getattr(table, kind), label=None)
@@ -141,7 +141,7 @@ def route(g: Grown) -> None:
     x = g.any()
     selectors(g)
     which = g.rng.choice(
-        [s for s in g.streams if isinstance(s.type, (st.MultiHot, st.IndexSelector))]
+        [s for s in g.streams if isinstance(s.type, (st.graph.MultiHot, st.graph.IndexSelector))]
     )
     options: dict[str, Any] = {"write_back": g.rng.random() < 0.2}
     if g.rng.random() < 0.3:
@@ -309,7 +309,7 @@ def dims(g: Grown) -> None:
     program = g.any().program
     made = g.script.call("program.dim", program.dim, g.rng.choice(["d", "m"]))
     g.script.call("Dim.ceil_div", made.ceil_div, g.small())
-    g.script.call("Dim.of", st.Dim.of, g.rng.choice([made, 3]))
+    g.script.call("Dim.of", st.graph.Dim.of, g.rng.choice([made, 3]))
     g.script.call("program.ragged", program.ragged, "r", static=g.rng.random() < 0.5)
 
 

@@ -39,8 +39,8 @@ def test_every_parameter_counts(name: str, which: str) -> None:
     data, base = ignored.few_requests(), BASES[name]
     if which == "variant":  # it gives values of models that were published
         base = {"model": "qwen3-30b-a3b", "tile": 8}
-        given = st.Decoder.of(**base, strategy="dynamic").values()
-        assert st.Decoder.of(**base, variant="dynamic").values() != given
+        given = st.workloads.Decoder.of(**base, strategy="dynamic").values()
+        assert st.workloads.Decoder.of(**base, variant="dynamic").values() != given
         return
     if which == "strategy":  # only one of them has blocks
         base = {key: value for key, value in base.items() if key != "block"}

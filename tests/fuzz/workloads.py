@@ -54,7 +54,9 @@ def _model(s: Script) -> Any:
             ]
         )
         made = s.call(kind.__name__, kind, "tiny", model_dim=width, **more)
-        return s.call("Model.of", st.Model.of, made) if rng.random() < 0.5 else s.maybe(made)
+        return (
+            s.call("Model.of", st.workloads.Model.of, made) if rng.random() < 0.5 else s.maybe(made)
+        )
     given = {"name": "tiny", "model_dim": width, "experts": moe, "attention": heads}
     if rng.random() < 0.3:
         del given["experts"]
@@ -71,7 +73,7 @@ def _model(s: Script) -> Any:
     if s.dirt and rng.random() < 0.1:
         spoilt[rng.choice(["layers", "hiden", "source", "absent"])] = s.maybe(1)
     if form == "class":
-        return s.exactly("st.Model.parse", st.Model.parse, s.maybe(spoilt))
+        return s.exactly("st.workloads.Model.parse", st.workloads.Model.parse, s.maybe(spoilt))
     return s.maybe(spoilt)
 
 
@@ -90,10 +92,14 @@ def _data(s: Script, experts: int, k: int) -> Any:
         options["rows"] = rows
     if rng.random() < 0.2:
         options["whole"] = rows + rng.randint(0, 5)
-    make = st.Data if s.dirt and rng.random() < 0.2 else st.Data.of
-    if make is st.Data:
+    make = st.workloads.Data if s.dirt and rng.random() < 0.2 else st.workloads.Data.of
+    if make is st.workloads.Data:
         options["rows"] = rows
-    return s.call("st.Data" if make is st.Data else "st.Data.of", make, **options)
+    return s.call(
+        "st.workloads.Data" if make is st.workloads.Data else "st.workloads.Data.of",
+        make,
+        **options,
+    )
 
 
 TINY: dict[str, Any] = {
@@ -139,7 +145,12 @@ _NEEDED = {
     "swiglu": ("tile", "tile_inter", "batch", "hidden", "intermediate"),
 }  # fmt: skip
 
-_CLASSES = {"moe": st.Moe, "attention": st.Attention, "decoder": st.Decoder, "swiglu": st.Swiglu}
+_CLASSES = {
+    "moe": st.workloads.Moe,
+    "attention": st.workloads.Attention,
+    "decoder": st.workloads.Decoder,
+    "swiglu": st.workloads.Swiglu,
+}
 
 
 def _parameters(s: Script, name: str, experts: int, active: int) -> dict[str, Any]:
@@ -177,7 +188,14 @@ def _by_name(s: Script) -> None:
     if rng.random() < 0.4:
         options["counting"] = s.maybe(rng.choice(["executed", "published", "paper", None]))
     given = _parameters(s, name, experts, active)
-    case = s.exactly("st.make_case", st.make_case, s.maybe(name), s.maybe(data), **options, **given)
+    case = s.exactly(
+        "st.simulation.make_case",
+        st.simulation.make_case,
+        s.maybe(name),
+        s.maybe(data),
+        **options,
+        **given,
+    )
     _use(s, case, data)
 
 
@@ -194,7 +212,7 @@ def _use(s: Script, case: Any, data: Any) -> None:
         check_export(result)
     if s.dirt:
         other = s.maybe(_data(s, 2, 1))
-        if isinstance(other, st.Data):
+        if isinstance(other, st.workloads.Data):
             s.exactly("case.result", case.result, other, limits=_limits())
         return
     check_same(result, s.exactly("case.result", case.result, data, limits=_limits()))
@@ -233,7 +251,7 @@ def _by_class(s: Script) -> None:
     if max(wide) > 1024:
         return
     built = s.exactly("workload.build", made.build, s.maybe(data))
-    if not isinstance(data, st.Data) or data.rows > 16:
+    if not isinstance(data, st.workloads.Data) or data.rows > 16:
         return
     bindings = s.exactly("built.bindings", built.bindings, data)
     result = s.exactly(
@@ -243,22 +261,22 @@ def _by_class(s: Script) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gated(st.Workload):
+class Gated(st.workloads.Workload):
     """A workload of a user's own."""
 
     name: ClassVar = "fuzzed-gated"
 
-    rows: Annotated[int, st.Param("rows", "rows")] = 4
-    depth: Annotated[int | None, st.Param(machine="fifo.depth")] = None
-    share: Annotated[float, st.Param("a share", least=0, most=1)] = 0.5
+    rows: Annotated[int, st.workloads.Param("rows", "rows")] = 4
+    depth: Annotated[int | None, st.workloads.Param(machine="fifo.depth")] = None
+    share: Annotated[float, st.workloads.Param("a share", least=0, most=1)] = 0.5
     word: Literal["a", "b"] = "a"
     flagged: bool = False
 
-    def build(self, data: st.Data) -> st.Built:
+    def build(self, data: st.workloads.Data) -> st.workloads.Built:
         with st.Program(compute_bw=8) as program:
             x = st.linear_load(st.spec(self.rows, 4), (1, 4))
             x.map(st.fn.silu).consume()
-        return st.Built(program)
+        return st.workloads.Built(program)
 
 
 def _own(s: Script) -> None:
@@ -279,7 +297,7 @@ def _own(s: Script) -> None:
 def _built(s: Script, made: Any) -> None:
     s.exactly("workload.columns", made.columns)
     s.exactly("workload.values", made.values)
-    built = s.exactly("workload.build", made.build, st.Data.of(rows=2))
+    built = s.exactly("workload.build", made.build, st.workloads.Data.of(rows=2))
     if made.values().get("rows", 1) <= 1024:
         check_result(s.exactly("st.simulate", st.simulate, built.program, limits=_limits()))
 
@@ -293,7 +311,7 @@ def _declared(s: Script) -> Any:
         "of_model": len, "otherwise": "z", "text": True,
     }  # fmt: skip
     chosen = {key: s.maybe(value) for key, value in options.items() if rng.random() < 0.2}
-    param = s.exactly("st.Param", st.Param, **chosen)
+    param = s.exactly("st.workloads.Param", st.workloads.Param, **chosen)
     default = s.maybe(rng.choice([1, 2.5, "a", None, True]))
     try:
         made = type(
@@ -308,10 +326,12 @@ def _declared(s: Script) -> Any:
 
 def _described(s: Script) -> None:
     """Models and their texts."""
-    model = s.exactly("st.Model.parse", st.Model.parse, _model(s))
+    model = s.exactly("st.workloads.Model.parse", st.workloads.Model.parse, _model(s))
     assert repr(model)
     assert str(model) is not None
-    again = s.exactly("st.Model.parse", st.Model.parse, s.exactly("to_dict", model.to_dict))
+    again = s.exactly(
+        "st.workloads.Model.parse", st.workloads.Model.parse, s.exactly("to_dict", model.to_dict)
+    )
     assert again == model, "a model read from its own dimensions is another"
     for part in ("moe", "attention", "feed_forward", "expert_layers"):
         try:

@@ -160,7 +160,7 @@ def test_valid_rows_in_all_must_fit() -> None:
 def test_values_that_are_no_numbers_are_named(values: Any, message: str) -> None:
     with st.Program(compute_bw=8) as p:
         row().map(st.function("f", "m n -> m n", values=values)).consume()
-    with pytest.raises(st.EvaluationError, match=f"values of f {message}"):
+    with pytest.raises(st.errors.EvaluationError, match=f"values of f {message}"):
         evaluate(p)
 
 

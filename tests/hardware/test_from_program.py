@@ -78,7 +78,7 @@ def test_programs_take_the_recorded_cycles(row):
     assert found == tuple(int(row[name]) for name in names)
 
 
-def f32(*shape: int) -> st.TensorSpec:
+def f32(*shape: int) -> st.graph.TensorSpec:
     return st.spec(*shape, dtype="f32")
 
 

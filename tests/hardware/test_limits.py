@@ -31,7 +31,7 @@ def _loaded(dims: list[int], **port: Any) -> Network:
     ],
 )
 def test_streams_that_cannot_be_loaded(network: Network, overrides: Any, words: str) -> None:
-    with pytest.raises(st.GraphError, match=re.escape(words)):
+    with pytest.raises(st.errors.GraphError, match=re.escape(words)):
         st.hardware.simulate(network, load_machine("hdl", overrides))
 
 
@@ -46,7 +46,7 @@ def test_readers_of_any_length_end() -> None:
 def test_messages_of_all_fifos_have_a_limit() -> None:
     network = Network()
     network.sink(network.map("m", network.source("s", [0]), latency=1 << 40))
-    with pytest.raises(st.GraphError, match=re.escape("the largest is 'm.out'")):
+    with pytest.raises(st.errors.GraphError, match=re.escape("the largest is 'm.out'")):
         st.hardware.simulate(network)
 
 

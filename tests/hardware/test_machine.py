@@ -35,12 +35,12 @@ def test_the_default_is_the_hdl() -> None:
     ],
 )
 def test_wrong_values_are_refused(key: str, value: object, words: str) -> None:
-    with pytest.raises(st.MachineError, match=words):
+    with pytest.raises(st.errors.MachineError, match=words):
         load_machine("hdl", {key: value})
 
 
 def test_unknown_machines_are_named() -> None:
-    with pytest.raises(st.MachineError, match="hdl, hdl-fair"):
+    with pytest.raises(st.errors.MachineError, match="hdl, hdl-fair"):
         load_machine("hdk")
 
 

@@ -11,19 +11,23 @@ import stepsim as st
 from stepsim.hardware import Machine, Network
 
 _REFUSED: dict[str, tuple[Callable[[Network], object], type[Exception], str]] = {
-    "unknown": (lambda n: n.map("m", "sorce"), st.GraphError, "did you mean 'source'"),
+    "unknown": (lambda n: n.map("m", "sorce"), st.errors.GraphError, "did you mean 'source'"),
     "twice read": (
         lambda n: [n.printer("p", "source"), n.printer("q", "source")],
-        st.GraphError,
+        st.errors.GraphError,
         "put a fork",
     ),
-    "twice named": (lambda n: [n.fork("f", "source"), n.source("f.1", [0])], st.GraphError, "f.1"),
-    "port": (lambda n: [n.reader("r", [1], port=0), n.reader("s", [1], port=0)], st.GraphError,
-             "port 0 is taken"),
-    "no dims": (lambda n: n.reader("r", []), st.ArgError, "one size or more"),
-    "rank": (lambda n: n.inner_sum("s", "source", 0), st.ArgError, "rank"),
-    "no input": (lambda n: n.map("m"), st.ArgError, "one input or more"),
-    "times": (lambda n: n.source("x", [0, 1], times=[3]), st.ArgError, "each of 2 messages"),
+    "twice named": (
+        lambda n: [n.fork("f", "source"), n.source("f.1", [0])], st.errors.GraphError, "f.1",
+    ),
+    "port": (
+        lambda n: [n.reader("r", [1], port=0), n.reader("s", [1], port=0)], st.errors.GraphError,
+        "port 0 is taken",
+    ),
+    "no dims": (lambda n: n.reader("r", []), st.errors.ArgError, "one size or more"),
+    "rank": (lambda n: n.inner_sum("s", "source", 0), st.errors.ArgError, "rank"),
+    "no input": (lambda n: n.map("m"), st.errors.ArgError, "one input or more"),
+    "times": (lambda n: n.source("x", [0, 1], times=[3]), st.errors.ArgError, "each of 2 messages"),
 }  # fmt: skip
 
 
@@ -39,14 +43,14 @@ def test_wrong_units_are_refused(what: str) -> None:
 def test_a_fifo_that_nothing_takes_from_is_named() -> None:
     network = Network()
     network.source("alone", [0])
-    with pytest.raises(st.GraphError, match="nothing takes from FIFO 'alone'"):
+    with pytest.raises(st.errors.GraphError, match="nothing takes from FIFO 'alone'"):
         st.hardware.simulate(network)
 
 
 def test_gaps_of_ports_are_named() -> None:
     network = Network()
     network.printer("p", network.reader("r", [2], port=1))
-    with pytest.raises(st.GraphError, match="gaps"):
+    with pytest.raises(st.errors.GraphError, match="gaps"):
         st.hardware.simulate(network)
 
 
@@ -58,7 +62,7 @@ def test_gaps_of_ports_are_named() -> None:
     ],
 )
 def test_sizes_of_the_layer_are_refused(sizes: tuple[int, ...], words: str) -> None:
-    with pytest.raises(st.ArgError, match=re.escape(words)):
+    with pytest.raises(st.errors.ArgError, match=re.escape(words)):
         st.hardware.swiglu(*sizes)  # type: ignore[arg-type]
 
 

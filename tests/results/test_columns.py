@@ -15,9 +15,9 @@ def test_a_name_is_declared_once() -> None:
 
 def test_columns_of_units_and_fifos_are_free_for_parameters() -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Named(st.Workload):
+    class Named(st.workloads.Workload):
         name = "named"
-        depth: Annotated[int, st.Param("tokens of the queue")] = 2
+        depth: Annotated[int, st.workloads.Param("tokens of the queue")] = 2
 
     assert "depth" in columns.COLUMNS
     assert "depth" in parameter_columns(Named)

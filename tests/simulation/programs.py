@@ -28,7 +28,7 @@ def centered(depth: int = 2) -> st.Program:
     return program
 
 
-def uneven() -> tuple[st.Program, st.Routing, st.Routing]:
+def uneven() -> tuple[st.Program, st.graph.Routing, st.graph.Routing]:
     """Adds the rows that two routings send to their first target."""
     with st.Program("uneven", compute_bw=1024) as program:
         parts = []

@@ -48,19 +48,19 @@ def test_the_depth_of_a_stream_comes_first() -> None:
 
 
 def test_a_given_depth_of_a_workload_is_not_that_of_the_machine() -> None:
-    data = st.Data.of(routing=[list(range(8))] * 4)
+    data = st.workloads.Data.of(routing=[list(range(8))] * 4)
     machine = st.load_machine("sda-1024", {"fifo.depth": 64})
     common: dict[str, Any] = {"model": "qwen3-30b-a3b", "tile": 4, "machine": machine}
-    given = st.make_case("moe", data, fifo_depth=3, **common)
+    given = st.simulation.make_case("moe", data, fifo_depth=3, **common)
     assert stated(given, data) == (3, "call")
-    assert stated(st.make_case("moe", data, **common), data) == (64, "machine")
+    assert stated(st.simulation.make_case("moe", data, **common), data) == (64, "machine")
     common["machine"] = "sda-1024"
-    assert stated(st.make_case("moe", data, **common), data) == (2, "program")
-    given = st.make_case("moe", data, fifo_depth=2, **common)
+    assert stated(st.simulation.make_case("moe", data, **common), data) == (2, "program")
+    given = st.simulation.make_case("moe", data, fifo_depth=2, **common)
     assert stated(given, data) == (2, "call")
 
 
-def stated(case: Any, data: st.Data) -> tuple[int, str]:
+def stated(case: Any, data: st.workloads.Data) -> tuple[int, str]:
     """The depth of a run, and who stated it."""
     found = case.result(data, limits=st.Limits(max_steps=1)).provenance
     return found["fifo_depth"], found["fifo_depth_from"]
@@ -93,9 +93,9 @@ def test_memories_of_their_own_have_no_peak() -> None:
 
 @pytest.mark.parametrize("counting", ["executed", "published", "paper"])
 def test_a_case_on_memories_of_their_own_has_no_peak(counting: str) -> None:
-    data = st.Data.of(kv_lengths=[3])
+    data = st.workloads.Data.of(kv_lengths=[3])
     machine = st.load_machine("sda-1024", {"hbm.model": "uncontended", "hbm.interval": 100_000})
-    case = st.make_case(
+    case = st.simulation.make_case(
         "attention", data, model="qwen3-30b-a3b-step", machine=machine, counting=counting
     )
     found = case.measures(case.run(data), data)

@@ -28,7 +28,7 @@ ENTRANCES: dict[str, Callable[[st.Program, Any], object]] = {
 }
 
 
-def routed() -> tuple[st.Program, st.Routing]:
+def routed() -> tuple[st.Program, st.graph.Routing]:
     """Four rows, each to one of two experts."""
     with st.Program("routed", compute_bw=1) as program:
         table = st.routing(st.spec(4, 1), experts=2)
@@ -40,7 +40,7 @@ OF = "<Routing 'routing': 4 rows, top 1 of 2, unbound>"
 ROWS = [[0], [1], [1], [0]]
 
 # What is bound, given the routing of the program, and what is said of it.
-BAD: list[tuple[Callable[[st.Routing], Any], str]] = [
+BAD: list[tuple[Callable[[st.graph.Routing], Any], str]] = [
     (lambda r: None, f"routing#0 'route': {OF} has no indices. Pass bindings={{routing: array of "
                      "shape (4, 1)}"),
     (lambda r: {}, f"routing#0 'route': {OF} has no indices"),
@@ -69,7 +69,7 @@ BAD: list[tuple[Callable[[st.Routing], Any], str]] = [
 @pytest.mark.parametrize(("bound", "message"), BAD, ids=[str(i) for i in range(len(BAD))])
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_every_entrance_says_the_same(
-    entrance: str, bound: Callable[[st.Routing], Any], message: str
+    entrance: str, bound: Callable[[st.graph.Routing], Any], message: str
 ) -> None:
     program, table = routed()
     with pytest.raises(ArgError, match=f"^{re.escape(message)}"):

@@ -126,7 +126,7 @@ def test_other_dispatch_widths_give_the_image_of_that_program(
     ],
 )
 def test_wrong_dispatch_widths_are_refused(given: Any, message: str) -> None:
-    with pytest.raises(st.ArgError, match=message):
+    with pytest.raises(st.errors.ArgError, match=message):
         st.prepare(add_one()).changed(par_dispatch=given)
 
 

@@ -103,13 +103,13 @@ def routing(rows: int = 24) -> np.ndarray[Any, Any]:
 
 
 @pytest.fixture(scope="module", params=[4, "dynamic"])
-def layer(request: pytest.FixtureRequest) -> tuple[Any, st.Data]:
-    data = st.Data.of(routing=routing())
+def layer(request: pytest.FixtureRequest) -> tuple[Any, st.workloads.Data]:
+    data = st.workloads.Data.of(routing=routing())
     machine = target(**CLOCK)
     return make_case("moe", data, model="mixtral-8x7b", tile=request.param, machine=machine), data
 
 
-def test_energy_adds_up_over_units_to_the_last_digit(layer: tuple[Any, st.Data]) -> None:
+def test_energy_adds_up_over_units_to_the_last_digit(layer: tuple[Any, st.workloads.Data]) -> None:
     case, data = layer
     result = case.result(data)
     assert exact_total(result) == result.energy.total > 0
@@ -123,7 +123,9 @@ def test_energy_adds_up_over_units_to_the_last_digit(layer: tuple[Any, st.Data])
     assert result.to_arrow()["energy_joules"].to_pylist() == [measured["energy_joules"]]
 
 
-def test_sizes_that_the_run_decides_are_those_of_its_tokens(layer: tuple[Any, st.Data]) -> None:
+def test_sizes_that_the_run_decides_are_those_of_its_tokens(
+    layer: tuple[Any, st.workloads.Data],
+) -> None:
     """FIFO energy is the payload of all tokens of a run that kept every one of them."""
     case, data = layer
     done = case.prepared.execute(case.bound(data), keep_tokens=True)

@@ -72,10 +72,10 @@ def test_sizes_that_are_none(program: st.Program, size: Any) -> None:
     bound = program.metrics().bind()
     with pytest.raises(ArgError, match="expected a dim or an expression"):
         bound.value(size)
-    assert bound.value(st.Dim(3)) == bound.value(3) == bound.value(sympy.Integer(3)) == 3
+    assert bound.value(st.graph.Dim(3)) == bound.value(3) == bound.value(sympy.Integer(3)) == 3
 
 
-@pytest.mark.parametrize("arguments", [3, None, "x", [[]], [1], [st.Dim(3)], {1: 2}])
+@pytest.mark.parametrize("arguments", [3, None, "x", [[]], [1], [st.graph.Dim(3)], {1: 2}])
 def test_arguments_that_are_no_symbols(program: st.Program, arguments: Any) -> None:
     with pytest.raises(ArgError, match="expected a list of symbols"):
         program.metrics().lambdify("flops", arguments)

@@ -144,7 +144,7 @@ def test_indices_that_are_changed_in_place_count() -> None:
 def test_a_wrong_depth_is_refused_though_its_equal_was_run() -> None:
     program, table = _program()
     st.simulate(program, bindings={table: _to(0)}, fifo_depth=1)
-    with pytest.raises(st.ArgError, match="fifo_depth"):
+    with pytest.raises(st.errors.ArgError, match="fifo_depth"):
         st.simulate(program, bindings={table: _to(0)}, fifo_depth=True)
 
 

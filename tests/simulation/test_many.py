@@ -44,7 +44,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def two_experts(rows: int = 10, capacity: int | None = None) -> tuple[st.Program, st.Routing]:
+def two_experts(rows: int = 10, capacity: int | None = None) -> tuple[st.Program, st.graph.Routing]:
     with st.Program("two_experts", compute_bw=1024, fifo_depth=capacity) as program:
         routing = st.routing(st.spec(rows, 1), experts=2)
         tokens = st.linear_load(st.spec(rows, 64), tile=(1, 64))
@@ -115,7 +115,7 @@ def test_machines_of_one_name_are_told_apart_by_their_index() -> None:
 @profile(60, 2000)
 @given(drawn_programs(), hs.data())
 def test_drawn_programs(program: st.Program, data: Any) -> None:
-    def indices(table: st.Routing) -> Any:
+    def indices(table: st.graph.Routing) -> Any:
         row = hs.permutations(range(table.experts)).map(lambda order: order[: table.k])
         return data.draw(hs.lists(row, min_size=table.rows, max_size=table.rows))
 
@@ -305,7 +305,7 @@ def test_runs_that_need_more_room_and_runs_after_them() -> None:
     assert set(table["status"].to_pylist()) == {"ok"}
 
 
-def buffered() -> tuple[st.Program, st.Routing]:
+def buffered() -> tuple[st.Program, st.graph.Routing]:
     """The second target is buffered as a whole before any of it is read."""
     with st.Program("buffered", compute_bw=64) as program:
         routing = st.routing(st.spec(3000, 1), experts=2)

@@ -63,7 +63,7 @@ layer = dict(model="qwen3-30b-a3b", machine="sda-1024")
 
 
 def run(name, data, **given):
-    case = st.make_case(name, data, **given)
+    case = st.simulation.make_case(name, data, **given)
     found = case.measures(case.run(data), data)
     assert found["cycles"] > 0 and found["flops"] > 0, (name, found)
     case.built.program.fingerprint()
@@ -72,21 +72,21 @@ def run(name, data, **given):
 KINDS = {
     "moe": """
 for tile in (32, "dynamic"):
-    run("moe", st.Data.of(routing=routing), tile=tile, **layer)
-run("moe", st.Data.of(routing=routing), tile=16, regions=4, **layer)
-run("moe", st.Data.of(routing=routing), tile=32, counting="published", **layer)
+    run("moe", st.workloads.Data.of(routing=routing), tile=tile, **layer)
+run("moe", st.workloads.Data.of(routing=routing), tile=16, regions=4, **layer)
+run("moe", st.workloads.Data.of(routing=routing), tile=32, counting="published", **layer)
 """,
     "attention": """
 for strategy in ("coarse", "interleaved", "dynamic"):
-    run("attention", st.Data.of(kv_lengths=lengths), strategy=strategy, **layer)
+    run("attention", st.workloads.Data.of(kv_lengths=lengths), strategy=strategy, **layer)
 """,
     "decoder": """
-data = st.Data.of(routing=routing[:16], kv_lengths=lengths)
+data = st.workloads.Data.of(routing=routing[:16], kv_lengths=lengths)
 run("decoder", data, tile="dynamic", strategy="dynamic", **layer)
 """,
     "swiglu": """
 sizes = dict(tile=16, tile_inter=32, batch=64, hidden=128, intermediate=256)
-run("swiglu", st.Data.of(), machine="sda-1024", **sizes)
+run("swiglu", st.workloads.Data.of(), machine="sda-1024", **sizes)
 """,
 }
 

@@ -150,7 +150,7 @@ def wrong_behind_a_rejoin() -> tuple[st.Program, dict[Any, Any]]:
     return program, {table: np.array([[0], [0], [0], [1]])}
 
 
-def unbounded(prepared: st.Prepared) -> st.Prepared:
+def unbounded(prepared: st.simulation.Prepared) -> st.simulation.Prepared:
     return prepared.changed(fifo_depths={fifo.name: None for fifo in prepared.wiring.fifos})
 
 

@@ -121,7 +121,9 @@ def test_what_no_depth_helps_is_said_with_the_reason() -> None:
     prepared = st.prepare(program, fifo_depth={BYPASS: 2})
     from stepsim.sizing.sizing import sized
 
-    with pytest.raises(st.EvaluationError, match=r"unbounded the run ends with status deadlock: "):
+    with pytest.raises(
+        st.errors.EvaluationError, match=r"unbounded the run ends with status deadlock: "
+    ):
         sized(prepared)
 
 
@@ -137,7 +139,7 @@ def test_what_no_depth_helps_is_said_with_the_reason() -> None:
     ],
 )
 def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(st.ArgError, match=message):
+    with pytest.raises(st.errors.ArgError, match=message):
         st.size_fifos(center(), **arguments)
 
 
@@ -162,7 +164,9 @@ def test_null_is_unbounded_and_what_is_not_named_keeps_its_depth(tmp_path: Path)
 def test_a_file_for_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "depths.yaml"
     st.size_fifos(center()).save(path)
-    with pytest.raises(st.ArgError, match=r"line 5: the depths are for program 'center' with"):
+    with pytest.raises(
+        st.errors.ArgError, match=r"line 5: the depths are for program 'center' with"
+    ):
         st.simulate(center(5), fifo_depth=path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if "program_hash:" not in line))
@@ -184,13 +188,13 @@ def test_a_file_for_another_program_is_refused(tmp_path: Path) -> None:
 def test_files_that_are_wrong(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "depths.yaml"
     path.write_text(text)
-    with pytest.raises(st.ArgError, match=message) as refused:
+    with pytest.raises(st.errors.ArgError, match=message) as refused:
         st.simulate(center(), fifo_depth=path)
     assert str(path) in str(refused.value)
 
 
 def test_a_file_that_is_not_there_and_the_word_of_the_command_line(tmp_path: Path) -> None:
-    with pytest.raises(st.ArgError, match="cannot be read"):
+    with pytest.raises(st.errors.ArgError, match="cannot be read"):
         st.simulate(center(), fifo_depth=tmp_path / "none.yaml")
-    with pytest.raises(st.ArgError, match=r"st\.size_fifos"):
+    with pytest.raises(st.errors.ArgError, match=r"st\.size_fifos"):
         st.simulate(center(), fifo_depth="auto")

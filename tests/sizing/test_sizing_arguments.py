@@ -38,7 +38,9 @@ def test_a_fix_that_a_limit_hides_is_not_denied() -> None:
 
 
 def test_sizing_does_not_say_that_nothing_helps_where_a_limit_ended_it() -> None:
-    with pytest.raises(st.EvaluationError, match=r"not decided .* max_cycles.*; raise this limit"):
+    with pytest.raises(
+        st.errors.EvaluationError, match=r"not decided .* max_cycles.*; raise this limit"
+    ):
         st.size_fifos(centered(2), limits=st.Limits(max_cycles=100))
 
 
@@ -78,7 +80,7 @@ def test_depths_for_another_machine_are_noted(tmp_path: Path) -> None:
 def test_a_program_without_fifos_has_nothing_to_size() -> None:
     with st.Program("empty") as program:
         pass
-    with pytest.raises(st.ArgError, match="has no FIFOs"):
+    with pytest.raises(st.errors.ArgError, match="has no FIFOs"):
         st.size_fifos(program)
 
 
@@ -92,9 +94,9 @@ def test_a_program_without_fifos_has_nothing_to_size() -> None:
         (lambda sizes: sizes.prepared.run_depths([None]), "must be a mapping from names"),
     ],
 )
-def test_lists_that_are_none(asked: Callable[[st.FifoSizes], Any], message: str) -> None:
+def test_lists_that_are_none(asked: Callable[[st.sizing.FifoSizes], Any], message: str) -> None:
     sizes = st.size_fifos(centered(2))
-    with pytest.raises(st.ArgError, match=message):
+    with pytest.raises(st.errors.ArgError, match=message):
         asked(sizes)
 
 
@@ -129,10 +131,10 @@ def test_what_is_no_depth_is_refused_everywhere(given: Any) -> None:
         lambda: st.prepare(program).changed(fifo_depth=given),
     ]
     for call in calls:
-        with pytest.raises(st.ArgError, match="fifo_depth"):
+        with pytest.raises(st.errors.ArgError, match="fifo_depth"):
             call()
 
 
 def test_one_depth_for_all_has_no_effect_on_sizes() -> None:
-    with pytest.raises(st.ArgError, match="has no effect where they are sized"):
+    with pytest.raises(st.errors.ArgError, match="has no effect where they are sized"):
         st.size_fifos(centered(2), fifo_depth=4)

@@ -58,9 +58,13 @@ def test_runs_have_energies_and_the_spread_of_their_ensemble(folder: Path) -> No
 
 def test_the_spread_is_that_of_an_ensemble(folder: Path) -> None:
     row = read_runs(folder, ["tile", *SPREAD]).to_pylist()[0]
-    routing = st.synthetic_routing(tokens=8, experts=8, k=2, layer=0, step=0, seed=1, skew=1.0)
-    data = st.Data.of(routing=routing.experts)
-    case = st.make_case("moe", data, model="mixtral-8x7b", tile=4, machine="sda-1024-energy")
+    routing = st.traces.synthetic_routing(
+        tokens=8, experts=8, k=2, layer=0, step=0, seed=1, skew=1.0
+    )
+    data = st.workloads.Data.of(routing=routing.experts)
+    case = st.simulation.make_case(
+        "moe", data, model="mixtral-8x7b", tile=4, machine="sda-1024-energy"
+    )
     found = st.ensemble(case.prepared, runs=4, bindings=case.bound(data))
     assert {name: row[name] for name in SPREAD} == found.columns()
 

@@ -40,8 +40,8 @@ def gemm(m: int = 64, k: int = 64, n: int = 64, *, tile: int) -> st.Program:
 
 
 def turned(
-    lengths: Annotated[np.ndarray, st.KV_LENGTHS],
-    routing: Annotated[np.ndarray, st.ROUTING],
+    lengths: Annotated[np.ndarray, st.workloads.KV_LENGTHS],
+    routing: Annotated[np.ndarray, st.workloads.ROUTING],
     width: int = 16,
 ) -> st.Program:
     return loads(routing, lengths, width)
@@ -54,8 +54,8 @@ def fragile(tile: int = 16) -> st.Program:
 
 
 def loads(
-    routing: Annotated[np.ndarray, st.ROUTING],
-    lengths: Annotated[np.ndarray, st.KV_LENGTHS],
+    routing: Annotated[np.ndarray, st.workloads.ROUTING],
+    lengths: Annotated[np.ndarray, st.workloads.KV_LENGTHS],
     width: int = 16,
 ) -> st.Program:
     """As many rows as the busiest expert has, and as the longest request."""
@@ -203,7 +203,7 @@ def test_batches_on_which_a_function_raises_are_misfits(folder: Path) -> None:
         FILE
         + """
 
-def picky(lengths: Annotated[np.ndarray, st.KV_LENGTHS], most: int = 4) -> st.Program:
+def picky(lengths: Annotated[np.ndarray, st.workloads.KV_LENGTHS], most: int = 4) -> st.Program:
     if lengths.max() > most:
         raise ValueError("too long")
     return gemm(tile=16)
@@ -330,20 +330,20 @@ class Nameless(Tile):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classed(st.Workload):
+class Classed(st.workloads.Workload):
     tile: Tile
     other: Tile = Tile(8)
 
     def build(self, data):
-        return st.Built(gemm(tile=self.tile.rows))
+        return st.workloads.Built(gemm(tile=self.tile.rows))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bare(st.Workload):
+class Bare(st.workloads.Workload):
     tile: Nameless
 
     def build(self, data):
-        return st.Built(gemm(tile=self.tile.rows))
+        return st.workloads.Built(gemm(tile=self.tile.rows))
 """
 )
 
@@ -389,10 +389,10 @@ from typing import Annotated, ClassVar
 import stepsim as st
 
 @dataclass(frozen=True, kw_only=True)
-class Late(st.Workload):
+class Late(st.workloads.Workload):
     """Knows its experts from a neighbor that it imports when it is asked."""
-    inputs: ClassVar = (st.ROUTING,)
-    rows: Annotated[int, st.Param("rows of a tile")] = 4
+    inputs: ClassVar = (st.workloads.ROUTING,)
+    rows: Annotated[int, st.workloads.Param("rows of a tile")] = 4
 
     @classmethod
     def routing_shape(cls, given):
@@ -402,7 +402,7 @@ class Late(st.Workload):
     def build(self, data):
         with st.Program("late", compute_bw=64) as program:
             st.linear_store(st.linear_load(st.spec(self.rows, 4), tile=(self.rows, 4)))
-        return st.Built(program)
+        return st.workloads.Built(program)
 '''
 
 

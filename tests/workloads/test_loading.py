@@ -59,7 +59,7 @@ from typing import Annotated
 import numpy as np
 import stepsim as st
 
-def routed(*, ids: Annotated[np.ndarray, st.ROUTING], width: int = 8) -> st.Program:
+def routed(*, ids: Annotated[np.ndarray, st.workloads.ROUTING], width: int = 8) -> st.Program:
     with st.Program("routed", compute_bw=64) as program:
         table = st.routing(ids, experts=2)
         x = st.linear_load(st.spec(len(ids), width), (1, width)).flatten(0, 1)

@@ -25,14 +25,15 @@ def program(rows=64):
     return made
 
 @dataclass(frozen=True, kw_only=True)
-class Rows(st.Workload):
+class Rows(st.workloads.Workload):
     m: int = 1
 """
-BUILD = CLASS + "    def build(self, data):\n        return st.Built(program())\n"
-ROUTED = "Annotated[np.ndarray, st.ROUTING]"
+BUILD = CLASS + "    def build(self, data):\n        return st.workloads.Built(program())\n"
+ROUTED = "Annotated[np.ndarray, st.workloads.ROUTING]"
 FUNCTION = CLASS.partition("@dataclass")[0] + "def f({}) -> st.Program:\n    return program()\n"
 PARAMETERS = (
-    CLASS + "    def build(self, data):\n        return st.Built(program(), parameters={})\n"
+    CLASS
+    + "    def build(self, data):\n        return st.workloads.Built(program(), parameters={})\n"
 )
 
 MISTAKES = {
@@ -43,14 +44,14 @@ MISTAKES = {
     ),
     "builds nothing": (
         CLASS + "    def build(self, data):\n        pass\n",
-        "own.py:Rows: build: expected a Built, found NoneType; return st.Built(program)",
+        "own.py:Rows: build: expected a Built, found NoneType; return st.workloads.Built(program)",
     ),
     "builds a program": (
         CLASS + "    def build(self, data):\n        return program()\n",
-        "own.py:Rows: build: expected a Built, found Program; return st.Built(program)",
+        "own.py:Rows: build: expected a Built, found Program; return st.workloads.Built(program)",
     ),
     "built of no program": (
-        CLASS + "    def build(self, data):\n        return st.Built(3)\n",
+        CLASS + "    def build(self, data):\n        return st.workloads.Built(3)\n",
         "own.py:Rows: build: expected a Built of a Program, found one of int",
     ),
     "no build": (CLASS, "own.py:Rows: has no method build; define one that returns a Built"),
@@ -80,7 +81,7 @@ MISTAKES = {
         "own.py:Rows: inputs: expected ROUTING and KV_LENGTHS only, found foo; make other data",
     ),
     "one input": (
-        BUILD.replace("    m: int", "    inputs: ClassVar = st.ROUTING\n    m: int"),
+        BUILD.replace("    m: int", "    inputs: ClassVar = st.workloads.ROUTING\n    m: int"),
         "own.py:Rows: inputs: expected a tuple of different inputs, found Input(",
     ),
     "an input twice": (
@@ -137,5 +138,5 @@ def test_a_path_is_a_file_and_a_name_is_a_machine(tmp_path: Path) -> None:
 def test_what_presets_raise_in_python_is_the_error_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text(BUILD + "    @classmethod\n    def presets(cls, *_):\n        1 / 0\n")
-    with pytest.raises(st.UserCodeError, match=r"^own.py:Rows: raised an exception"):
+    with pytest.raises(st.errors.UserCodeError, match=r"^own.py:Rows: raised an exception"):
         make_case(path)

@@ -28,9 +28,9 @@ def gemm(*, m: int = 64) -> st.Program:
 ready = gemm()
 
 @dataclass(frozen=True, kw_only=True)
-class Gemm(st.Workload):
+class Gemm(st.workloads.Workload):
     def build(self, data):
-        return st.Built(gemm())
+        return st.workloads.Built(gemm())
 """
 
 

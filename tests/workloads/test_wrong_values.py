@@ -36,19 +36,19 @@ IDS = np.array([[0, 1], [1, 2]])
 )
 def test_data_made_by_hand_is_checked(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgError, match=message):
-        st.Data(**given)
+        st.workloads.Data(**given)
 
 
 @pytest.mark.parametrize("config", [IDS, 3, "unpublished"])
 def test_settings_are_named(config: Any) -> None:
     with pytest.raises(ArgError, match="config: expected published, found"):
-        st.Moe.of(model="mixtral-8x7b", tile=16, config=config)
+        st.workloads.Moe.of(model="mixtral-8x7b", tile=16, config=config)
 
 
 def test_data_made_by_hand_is_that_of_the_method() -> None:
-    made = st.Data(routing=IDS.tolist(), kv_lengths=[3, 4], rows=2, whole=2)
-    usual = st.Data.of(routing=IDS, kv_lengths=[3, 4])
-    case = st.make_case("decoder", usual, model=TINY, tile=2, strategy="interleaved")
+    made = st.workloads.Data(routing=IDS.tolist(), kv_lengths=[3, 4], rows=2, whole=2)
+    usual = st.workloads.Data.of(routing=IDS, kv_lengths=[3, 4])
+    case = st.simulation.make_case("decoder", usual, model=TINY, tile=2, strategy="interleaved")
     assert case.result(made).cycles == case.result(usual).cycles
 
 
@@ -62,15 +62,15 @@ TINY = {
 @pytest.mark.parametrize("rows", [np.array([1, 2]), "1", 1.0])
 def test_rows_beside_arrays_are_a_number(rows: Any) -> None:
     with pytest.raises(ArgError, match="rows: expected a whole number"):
-        st.Data.of(kv_lengths=[3], rows=rows)
+        st.workloads.Data.of(kv_lengths=[3], rows=rows)
 
 
 def test_lengths_beyond_any_memory_are_named() -> None:
     with pytest.raises(ArgError, match=r"kv_lengths\[1\]: expected a length to 2\*\*40, found 18"):
-        st.Data.of(kv_lengths=np.array([1, 2**64 - 1], np.uint64))
+        st.workloads.Data.of(kv_lengths=np.array([1, 2**64 - 1], np.uint64))
 
 
-@pytest.mark.parametrize("kind", [st.Moe, st.Attention, st.Decoder])
+@pytest.mark.parametrize("kind", [st.workloads.Moe, st.workloads.Attention, st.workloads.Decoder])
 def test_a_workload_is_built_of_data(kind: Any) -> None:
     own = {"moe": {"tile": 2}, "decoder": {"tile": 2, "strategy": "dynamic"}}.get(kind.name, {})
     with pytest.raises(ArgError, match="data: expected Data, found list"):
@@ -88,13 +88,13 @@ def test_a_workload_is_built_of_data(kind: Any) -> None:
         (lambda: GroupedHeads(4, 2, 16.0), "heads: head_dim must be an int"),
         (lambda: LatentHeads(4, 8, 8, -1, 8), "latent heads: qk_rope_head_dim must be an int"),
         (lambda: Dense([1]), "dense network: inner_dim must be an int"),
-        (lambda: st.Model(range(3), 64), "name must be a string"),
-        (lambda: st.Model("m", 0), "model 'm': model_dim must be an int from 1"),
-        (lambda: st.Model("m", 64, {"count": 1}), "experts must be Experts or None"),
-        (lambda: st.Model("m", 64, kv_dtype="f9"), "expected one of"),
-        (lambda: st.Model("m", 64, absent="x"), "absent must be pairs"),
-        (lambda: st.Model.of(), "expected a shape at least"),
-        (lambda: st.Model.of([1]), "expected a MoEShape or an AttentionShape"),
+        (lambda: st.workloads.Model(range(3), 64), "name must be a string"),
+        (lambda: st.workloads.Model("m", 0), "model 'm': model_dim must be an int from 1"),
+        (lambda: st.workloads.Model("m", 64, {"count": 1}), "experts must be Experts or None"),
+        (lambda: st.workloads.Model("m", 64, kv_dtype="f9"), "expected one of"),
+        (lambda: st.workloads.Model("m", 64, absent="x"), "absent must be pairs"),
+        (lambda: st.workloads.Model.of(), "expected a shape at least"),
+        (lambda: st.workloads.Model.of([1]), "expected a MoEShape or an AttentionShape"),
     ],
 )
 def test_models_of_wrong_values(make: Any, message: str) -> None:
@@ -103,7 +103,7 @@ def test_models_of_wrong_values(make: Any, message: str) -> None:
 
 
 def test_names_of_types_are_types() -> None:
-    model = st.Model("m", np.int64(64), Experts(4, 2, 64), weight_dtype="f8e4m3")
+    model = st.workloads.Model("m", np.int64(64), Experts(4, 2, 64), weight_dtype="f8e4m3")
     assert model.weight_dtype is st.DType.f8e4m3
     assert type(model.model_dim) is int
 
@@ -117,16 +117,16 @@ def test_names_of_types_are_types() -> None:
         ({"of_model": IDS}, "parameter size: of_model must be a function"),
         ({"text": "yes"}, "parameter size: text must be True or False"),
         ({"least": IDS}, "parameter size: expected a whole number as least"),
-        ({"most": st.Dim(3)}, "parameter size: expected a whole number as most"),
+        ({"most": st.graph.Dim(3)}, "parameter size: expected a whole number as most"),
     ],
 )
 def test_declarations_of_wrong_values(param: dict[str, Any], message: str) -> None:
     @dataclass(frozen=True, kw_only=True)
-    class Declared(st.Workload):
+    class Declared(st.workloads.Workload):
         name: ClassVar = "declared"
 
-        size: Annotated[int, st.Param(**param)] = 3
+        size: Annotated[int, st.workloads.Param(**param)] = 3
 
-    Declared.__annotations__["size"] = Annotated[int, st.Param(**param)]
+    Declared.__annotations__["size"] = Annotated[int, st.workloads.Param(**param)]
     with pytest.raises(ArgError, match=message):
         Declared()

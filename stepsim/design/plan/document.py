@@ -31,7 +31,7 @@ FORMAT = "stepsim plan 1"
 
 _HEAD = """\
 # A compiled model: what was decided, and the operator graph that it was decided for. `stepsim run`,
-# why, size and inspect take the folder of this file; st.Plan.load reads it.
+# why, size and inspect take the folder of this file; st.design.Plan.load reads it.
 """
 
 _CURE = "`stepsim compile` writes such files."

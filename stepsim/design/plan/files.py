@@ -56,11 +56,13 @@ from typing import Annotated
 
 import stepsim as st
 
-PLAN = st.Plan.load(Path(__file__).with_name("plan.yaml"))
+PLAN = st.design.Plan.load(Path(__file__).with_name("plan.yaml"))
 
 
 def program(
-    group: Annotated[int, st.Param("number of the group", least=0)] = PLAN.groups[0].group,
+    group: Annotated[
+        int, st.workloads.Param("number of the group", least=0)
+    ] = PLAN.groups[0].group,
 ) -> st.Program:
     return PLAN.programs()[PLAN.group(group)].program
 '''

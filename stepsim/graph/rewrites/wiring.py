@@ -107,7 +107,7 @@ def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
     ...     x = st.metadata([1, 2])
     ...     x.consume()
     ...     x.consume()
-    >>> [unit.kind for unit in st.wire(program).units]
+    >>> [unit.kind for unit in st.graph.wire(program).units]
     ['MetadataGen', 'Consumer', 'Consumer', 'Broadcast']
     """
     check_program("wire", program)

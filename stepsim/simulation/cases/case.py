@@ -401,7 +401,8 @@ def _checked(built: Any, workload: Workload, source: Source) -> Built:
     where = f"{source.text}: build"
     if not isinstance(built, Built):
         raise WorkloadError(
-            f"{where}: expected a Built, found {type(built).__name__}; return st.Built(program)"
+            f"{where}: expected a Built, found {type(built).__name__}; "
+            "return st.workloads.Built(program)"
         )
     if not isinstance(built.program, Program):
         raise WorkloadError(

@@ -102,7 +102,9 @@ def prepare(
 ) -> Prepared:
     """Prepare a finished program for runs that differ only in their routing.
 
-    Parameters are those of :func:`stepsim.simulate`.
+    Parameters
+    ----------
+    program, machine, fifo_depth, addresses : as of :func:`stepsim.simulate`.
 
     Raises
     ------

@@ -29,6 +29,7 @@ def run_functional(
 
     Parameters
     ----------
+    program : closed ``with`` block of operators.
     tensors : arrays by load or random store, spec, name of a spec or label of an operator. Targets
         of random stores start from zeros when not given.
     machine, fifo_depth : of the timing run, as in ``st.simulate``.

@@ -34,11 +34,13 @@ _ALWAYS: Final = (
 FAILURES_SCHEMA: Final = schema(
     "sweep.failures", [*_IDENTITY, "stage", "error", "message", *_VERSIONS], _ALWAYS
 )
+"""Columns of the runs of a sweep that failed."""
 
 UNIT_ROWS_SCHEMA: Final = pa.schema(
     [COLUMNS["run"].with_nullable(False), *STALLS_SCHEMA],
     metadata={"schema": "stepsim.sweep.units", "schema_version": SWEEP_SCHEMA_VERSION},
 )
+"""Columns of the units of all runs of a sweep."""
 
 
 def runs_schema(parameters: Mapping[str, pa.Field]) -> pa.Schema:

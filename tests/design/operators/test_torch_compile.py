@@ -44,7 +44,7 @@ def test_a_module_compiles_on_the_command_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    plan = st.Plan.load(tmp_path / "design" / "plan.yaml")
+    plan = st.design.Plan.load(tmp_path / "design" / "plan.yaml")
     assert f"{plan.simulated:,} cycles" in done.stdout
 
 
@@ -86,5 +86,5 @@ def test_unknown_operators_are_listed_or_become_opaque(tmp_path: Path) -> None:
         assert told in refused.stderr
     done = compiled("--keep-going", "--tile", "8", "--out", "design")
     assert done.returncode == 0, done.stderr
-    plan = st.Plan.load(tmp_path / "design" / "plan.yaml")
+    plan = st.design.Plan.load(tmp_path / "design" / "plan.yaml")
     assert [op.kind for op in plan.graph.operators.ops].count("opaque") == 2

@@ -218,7 +218,7 @@ def test_a_buffer_that_is_filled_once_costs_no_cycle() -> None:
 
 
 def test_buffers_are_one_or_two() -> None:
-    with pytest.raises(st.ITensorError, match="has 1 or 2 buffers, found 3"):
+    with pytest.raises(st.errors.ITensorError, match="has 1 or 2 buffers, found 3"):
         replace(converter(*rows_again(4)), buffers=3)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ def test_a_plan_is_read_as_it_was_written(phase: str, budget: int, tmp_path: Pat
     plan = small(phase, budget).plan
     path = tmp_path / "plan.yaml"
     plan.save(path)
-    read = st.Plan.load(path)
+    read = st.design.Plan.load(path)
     assert read == plan
     assert read.to_yaml() == plan.to_yaml()
     assert read.digest == plan.digest
@@ -34,16 +34,16 @@ def test_converters_of_one_buffer_stay_so() -> None:
     assert len({name.split()[0] == "load" for name in names}) == 2
     single = replace(plan, graph=single_buffers(plan.graph, names))
     text = single.to_yaml()
-    read = st.Plan.from_yaml(text)
+    read = st.design.Plan.from_yaml(text)
     assert read == single != plan
     assert read.to_yaml() == text
-    with pytest.raises(st.CompileError, match=r"^plan:\d+: .*has 1 or 2 buffers, found 3"):
-        st.Plan.from_yaml(text.replace("buffers: 1", "buffers: 3", 1))
+    with pytest.raises(st.errors.CompileError, match=r"^plan:\d+: .*has 1 or 2 buffers, found 3"):
+        st.design.Plan.from_yaml(text.replace("buffers: 1", "buffers: 3", 1))
 
 
 def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
     plan = small("prefill", 600).plan
-    read = st.Plan.from_yaml(plan.to_yaml())
+    read = st.design.Plan.from_yaml(plan.to_yaml())
     assert len(read.groups) > 1
     for mine, again in zip(plan.programs(), read.programs(), strict=True):
         assert mine.program.fingerprint() == again.program.fingerprint()
@@ -66,23 +66,23 @@ def test_programs_of_a_plan_that_was_read_are_the_same() -> None:
 def test_damage_is_told_with_its_line(old: str, new: str, told: str) -> None:
     text = small().plan.to_yaml()
     assert old in text
-    with pytest.raises(st.CompileError, match=r"^plan(:\d+)?: ") as caught:
-        st.Plan.from_yaml(text.replace(old, new, 1))
+    with pytest.raises(st.errors.CompileError, match=r"^plan(:\d+)?: ") as caught:
+        st.design.Plan.from_yaml(text.replace(old, new, 1))
     assert told in str(caught.value)
 
 
 def test_a_part_of_a_plan_is_no_plan() -> None:
     text = small().plan.to_yaml()
     for end in range(0, len(text), len(text) // 16):
-        with pytest.raises(st.CompileError, match=r"."):
-            st.Plan.from_yaml(text[:end])
+        with pytest.raises(st.errors.CompileError, match=r"."):
+            st.design.Plan.from_yaml(text[:end])
 
 
 def test_one_of_several_groups_is_named() -> None:
     plan = small("prefill", 600).plan
-    with pytest.raises(st.CompileError, match="several groups, name one of 0: 20 kernels"):
+    with pytest.raises(st.errors.CompileError, match="several groups, name one of 0: 20 kernels"):
         plan.group(None)
-    with pytest.raises(st.CompileError, match="no group 9"):
+    with pytest.raises(st.errors.CompileError, match="no group 9"):
         plan.group(9)
     assert plan.group(1) == 1
     assert small().plan.group(None) == 0

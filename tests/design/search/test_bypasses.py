@@ -10,7 +10,7 @@ from stepsim.design import GraphBuilder
 TILE = 16
 
 
-def rows(kind: str, tokens: int) -> st.Compiled:
+def rows(kind: str, tokens: int) -> st.design.Compiled:
     """Two rows of as many tokens through a softmax or a layer norm, whose rows pass one by one."""
     b = GraphBuilder(kind, "f32", "f32")
     width = tokens * TILE
@@ -25,7 +25,7 @@ def rows(kind: str, tokens: int) -> st.Compiled:
     )
 
 
-def bypasses(compiled: st.Compiled, tokens: int) -> dict[str, int]:
+def bypasses(compiled: st.design.Compiled, tokens: int) -> dict[str, int]:
     """Planned depths of FIFOs that hold a row and more, by name."""
     streams = compiled.programs[0].streams.values()
     fifos = [f for f in compiled.prepared[0].wiring.fifos if any(f.stream is x for x in streams)]

@@ -154,7 +154,7 @@ def test_a_graph_of_a_user_compiles() -> None:
     ],
 )
 def test_mistakes_are_told(arguments: dict[str, object], told: str) -> None:
-    with pytest.raises((st.CompileError, st.ArgError), match=told):
+    with pytest.raises((st.errors.CompileError, st.errors.ArgError), match=told):
         st.compile("gpt2-medium", **{**SIZES, **arguments})
 
 
@@ -171,27 +171,29 @@ def test_baselines_stand_in_one_table() -> None:
 @pytest.mark.slow
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan
-    made = st.request(prefill, decode, 32, overhead_ms=1.5)
+    made = st.design.request(prefill, decode, 32, overhead_ms=1.5)
     assert prefill.simulated is not None
     assert decode.simulated is not None
     assert made.ttft_ms == pytest.approx(24 * prefill.simulated / 250_000)
     output = 1.5 + 32 * 24 * decode.simulated / 250_000
     assert made.latency_ms == pytest.approx(made.ttft_ms + output)
     assert made.tokens_per_second == pytest.approx(32_000 / output)
-    with pytest.raises(st.ArgError, match="phases prefill and decode"):
-        st.request(decode, prefill, 32)
+    with pytest.raises(st.errors.ArgError, match="phases prefill and decode"):
+        st.design.request(decode, prefill, 32)
     pair = st.compile("gpt2-medium", phase="decode", tokens=2, runs=0, **SIZES).plan
     assert pair.simulated is not None
     half = 32 * 24 * pair.simulated / 250_000 / 2
-    assert st.request(prefill, pair, 32).tokens_per_second == pytest.approx(32_000 / half)
+    assert st.design.request(prefill, pair, 32).tokens_per_second == pytest.approx(32_000 / half)
     other = st.compile("gpt2-medium", phase="decode", runs=0, **{**SIZES, "inner": 64}).plan
-    with pytest.raises(st.ArgError, match="weights of other shapes"):
-        st.request(prefill, other, 32)
+    with pytest.raises(st.errors.ArgError, match="weights of other shapes"):
+        st.design.request(prefill, other, 32)
     two = st.compile("gpt2-medium", phase="decode", runs=0, batch=2, **SIZES).plan
-    with pytest.raises(st.ArgError, match="1 requests at a time in prefill and 2 in decoding"):
-        st.request(prefill, two, 32)
-    with pytest.raises(st.ArgError, match="overhead_ms must be a number from 0, found nan"):
-        st.request(prefill, decode, 32, overhead_ms=float("nan"))
+    with pytest.raises(
+        st.errors.ArgError, match="1 requests at a time in prefill and 2 in decoding"
+    ):
+        st.design.request(prefill, two, 32)
+    with pytest.raises(st.errors.ArgError, match="overhead_ms must be a number from 0, found nan"):
+        st.design.request(prefill, decode, 32, overhead_ms=float("nan"))
 
 
 def test_a_prediction_of_too_many_steps_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,4 +208,4 @@ def test_depths_that_only_end_are_fewer() -> None:
     assert compiled.plan.fifo_bytes is not None
     assert small().plan.fifo_bytes is not None
     assert compiled.plan.fifo_bytes < small().plan.fifo_bytes
-    assert st.Plan.from_yaml(compiled.plan.to_yaml()) == compiled.plan
+    assert st.design.Plan.from_yaml(compiled.plan.to_yaml()) == compiled.plan

@@ -14,7 +14,7 @@ from tests.design.search.small import SIZES
 
 
 @cache
-def sizing(phase: str) -> tuple[st.Plan, FifoPlan, GroupSizing]:
+def sizing(phase: str) -> tuple[st.design.Plan, FifoPlan, GroupSizing]:
     """Few lanes, so that the work of kernels decides, and FIFOs that pass tiles in vectors."""
     plan = st.compile(
         "gpt2-medium", phase=phase, unroll=64, vectors="narrow", order="reductions_outermost",

@@ -66,13 +66,13 @@ def test_an_order_that_cannot_be_had_is_left_out() -> None:
     b.output(b.linear(given, b.weight("w", (32, 32))), "y")
     plan = st.compile(b.graph(), unroll=64, placed=False).plan
     assert "tokens_outermost" not in plan.choices["orders_tried"]
-    assert st.Plan.from_yaml(plan.to_yaml()) == plan
-    with pytest.raises(st.CompileError, match="tokens_outermost"):
+    assert st.design.Plan.from_yaml(plan.to_yaml()) == plan
+    with pytest.raises(st.errors.CompileError, match="tokens_outermost"):
         st.compile(b.graph(), unroll=64, order="tokens_outermost")
 
 
 def test_mistakes_are_those_of_the_passes() -> None:
-    with pytest.raises(st.ArgError, match="did you mean 'fastest'"):
+    with pytest.raises(st.errors.ArgError, match="did you mean 'fastest'"):
         st.compile("gpt2-medium", order="fast", **SIZES)  # type: ignore[arg-type]
-    with pytest.raises(st.CompileError, match="unroll budget of 3"):
+    with pytest.raises(st.errors.CompileError, match="unroll budget of 3"):
         st.compile("gpt2-medium", unroll=3, **SIZES)

@@ -197,7 +197,7 @@ def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: P
                              "head_dim": 8, "experts": 4, "active": 2}  # fmt: skip
     traces = synthetic(8, 4, 2, 2)
     plan = compile("qwen3-30b-a3b", tile=4, unroll=1024, traces=traces, **sizes).plan
-    assert st.Plan.from_yaml(plan.to_yaml()) == plan
+    assert st.design.Plan.from_yaml(plan.to_yaml()) == plan
     (group,) = plan.groups
     assert (plan.status, group.guaranteed) == ("ok", True)
     assert group.routings > 2
@@ -208,4 +208,4 @@ def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: P
         assert run.status == "ok"
         assert run.cycles <= (group.simulated or 0)
     with pytest.raises(CompileError, match="has experts, whose streams have no types"):
-        st.Compiled(plan).fifo_table()
+        st.design.Compiled(plan).fifo_table()

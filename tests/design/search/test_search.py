@@ -37,13 +37,13 @@ def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("budget", [600, 41_000_000])
 def test_a_design_takes_what_the_plan_says(budget: int) -> None:
-    case = st.make_case("compiled", phase="decode", budget=budget, **SIZES)
+    case = st.simulation.make_case("compiled", phase="decode", budget=budget, **SIZES)
     plan = st.compile("gpt2-medium", phase="decode", budget=budget, shrink=False, **SIZES).plan
-    data = st.Data()
+    data = st.workloads.Data()
     done = case.run(data)
     found = case.measures(done, data)
     groups = [
-        st.make_case("compiled", phase="decode", budget=budget, group=number, **SIZES)
+        st.simulation.make_case("compiled", phase="decode", budget=budget, group=number, **SIZES)
         for number in range(len(plan.groups))
     ]
     alone = [one.measures(one.run(data), data) for one in groups]
@@ -55,7 +55,7 @@ def test_a_design_takes_what_the_plan_says(budget: int) -> None:
     used = found["flops"] / found["cycles"] / found["allocated_flops_per_cycle"]
     assert found["compute_utilization"] == pytest.approx(used)
     if len(groups) > 1:
-        with pytest.raises(st.ArgError, match="programs run one after another"):
+        with pytest.raises(st.errors.ArgError, match="programs run one after another"):
             case.result(data)
 
 
@@ -90,9 +90,9 @@ def test_a_search_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_a_workload_of_the_page_is_compiled(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     (tmp_path / "mlp.py").write_text(code)
-    case = st.make_case(tmp_path / "mlp.py:Mlp", width=128, tile=8)
+    case = st.simulation.make_case(tmp_path / "mlp.py:Mlp", width=128, tile=8)
     assert case.machine.name == "u55c"
-    assert case.run(st.Data()).flops > 2 * 16 * 32 * 128
+    assert case.run(st.workloads.Data()).flops > 2 * 16 * 32 * 128
 
 
 def test_designs_that_cannot_be_had_steer_the_search() -> None:
@@ -143,8 +143,8 @@ def test_unrolling_balances_the_products() -> None:
 
 def test_a_model_that_cannot_be_is_refused_before_it_is_run(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="heads"):
-        CompiledModel.of(heads=3, kv_heads=2).checked(st.Data())
+        CompiledModel.of(heads=3, kv_heads=2).checked(st.workloads.Data())
     wrong = spec({"tile": [8]}, trials=1)
     wrong["parameters"] = {"heads": 3, "kv_heads": 2}
-    with pytest.raises(st.SweepError, match="heads"):
+    with pytest.raises(st.errors.SweepError, match="heads"):
         tune(wrong, tmp_path / "out")

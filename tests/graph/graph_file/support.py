@@ -83,7 +83,7 @@ def edited(data: bytes, change: Any, generation: str = "B") -> bytes:
     return bytes(graph.SerializeToString())
 
 
-def unalike(one: st.Wiring, other: st.Wiring) -> list[str]:
+def unalike(one: st.graph.Wiring, other: st.graph.Wiring) -> list[str]:
     """Units of two networks that differ in kind, FIFOs or parameters.
 
     Padding that never happens, and whether a size is known before a run, are no difference.

@@ -92,7 +92,7 @@ def test_operators_of_any_order_and_ids_with_gaps():
         operators.extend([store, load])
 
     program = st.load_graph(edited(built_by_hand(), change))
-    assert [u.kind for u in st.wire(program).units] == ["OffChipStore", "OffChipLoad"]
+    assert [u.kind for u in st.graph.wire(program).units] == ["OffChipStore", "OffChipLoad"]
 
 
 def test_packages_that_are_not_there_are_named(monkeypatch):

@@ -169,7 +169,7 @@ def test_cycles_need_a_type_and_a_shape(tmp_path):
     program, _ = cyclic()
     data = program.to_graph(tmp_path / "graph.pb")
     again = st.load_graph(tmp_path / "graph.pb")
-    assert len(st.wire(again).units) == len(st.wire(program).units)
+    assert len(st.graph.wire(again).units) == len(st.graph.wire(program).units)
 
     def shapeless(ops) -> None:
         for one in ops:

@@ -42,7 +42,7 @@ def test_they_come_back(model, tmp_path):
     machine = st.load_machine("sda-1024", {"model": model})
     cycles = [st.simulate(p, machine=machine).cycles for p in (program, again)]
     assert cycles[0] == cycles[1]
-    kinds = {u.kind for u in st.wire(again).units}
+    kinds = {u.kind for u in st.graph.wire(again).units}
     assert kinds >= {
         "StaticReassemble", "PromoteOuter", "RepeatRef", "TakeLast", "Shuffle",
         "FlatmapFilterRowStreamify", "ReshapePadStream", "RetileStreamify",

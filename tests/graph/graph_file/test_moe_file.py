@@ -24,13 +24,13 @@ COUNTS = {
 }  # fmt: skip
 
 
-def named(program: st.Program) -> dict[str, st.Operator]:
+def named(program: st.Program) -> dict[str, st.graph.Operator]:
     return {str(op.label): op for op in program.operators}
 
 
 def test_operators_names_and_order():
     program = st.load_graph(MOE, routing=moe_routing())
-    units = st.wire(program).units
+    units = st.graph.wire(program).units
     labels = [u.operator.label for u in units]
     assert Counter(label.rsplit("_", 1)[0] for label in labels) == COUNTS
     assert sorted(int(label.rsplit("_", 1)[1]) for label in labels) == list(range(624, 780))
@@ -133,7 +133,9 @@ def test_totals_without_selectors():
         chunks = 8 * -(-filled // 64)
         found = traffic.xreplace({c: sympy.Integer(filled) for c in counts})
         assert found == fixed + chunks * 3 * 128 * 448 * 4
-    with pytest.raises(st.LoweringError, match=r"SelectGen_626 .*SelectGen_627 .*SelectGen_759"):
+    with pytest.raises(
+        st.errors.LoweringError, match=r"SelectGen_626 .*SelectGen_627 .*SelectGen_759"
+    ):
         st.simulate(program)
 
 
@@ -150,7 +152,7 @@ def test_it_is_written_and_read_again(tmp_path):
     for generation in ("A", "B"):
         program.to_graph(tmp_path / "graph.pb", generation=generation)
         again = st.load_graph(tmp_path / "graph.pb")
-        assert unalike(st.wire(program), st.wire(again)) == []
+        assert unalike(st.graph.wire(program), st.graph.wire(again)) == []
         assert st.simulate(again).cycles == st.simulate(program).cycles
 
 

@@ -36,7 +36,7 @@ def test_they_come_back(model, tmp_path):
     cycles = [st.simulate(p, machine=machine).cycles for p in (program, again)]
     assert cycles[0] == cycles[1]
     # A nested repeat is written as the walk that it is.
-    (nested,) = unalike(st.wire(program), st.wire(again))
+    (nested,) = unalike(st.graph.wire(program), st.graph.wire(again))
     assert "'repeat': [2, 3]" in nested
     assert "'shape': [2, 3, 2, 4], 'stride': [0, 0, 4, 1]" in nested
 

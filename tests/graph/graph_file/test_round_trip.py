@@ -30,7 +30,7 @@ def check(program: st.Program, bindings, folder: Path) -> st.Program:
     file = folder / "graph.pb"
     assert program.to_graph(file, bindings=bindings) == file.read_bytes()
     again = st.load_graph(file, fifo_depth=program.fifo_depth)
-    assert unalike(st.wire(program, bindings), st.wire(again)) == []
+    assert unalike(st.graph.wire(program, bindings), st.graph.wire(again)) == []
     assert st.simulate(again).cycles == st.simulate(program, bindings=bindings).cycles
     return again
 
@@ -117,10 +117,10 @@ def test_inferred_broadcasts_become_operators_and_stay_last(tmp_path):
         first.consume()
         second.consume()
     again = check(program, {}, tmp_path)
-    kinds = [u.kind for u in st.wire(again).units]
+    kinds = [u.kind for u in st.graph.wire(again).units]
     assert kinds.count("Broadcast") == 2
     assert kinds[-1] == "Broadcast"
-    assert all(u.operator is not None for u in st.wire(again).units)
+    assert all(u.operator is not None for u in st.graph.wire(again).units)
     check(again, {}, tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_generation_a(tmp_path):
     file = tmp_path / "old.pb"
     program.to_graph(file, generation="A")
     again = st.load_graph(file, fifo_depth=1)
-    assert unalike(st.wire(program), st.wire(again)) == []
+    assert unalike(st.graph.wire(program), st.graph.wire(again)) == []
     assert st.simulate(again).cycles == st.simulate(program).cycles
     assert b"OffChipLoad_0" in file.read_bytes()
     assert b"Linear" not in file.read_bytes()
@@ -220,12 +220,12 @@ def test_depths_are_stated_again(tmp_path):
 
     data = made().to_graph(depths=False)
     again = st.load_graph(data, depths={0: 7})
-    assert [f.depth for f in st.wire(again).fifos] == [7, None]
+    assert [f.depth for f in st.graph.wire(again).fifos] == [7, None]
     with pytest.raises(GraphFileError, match="no operator 9"):
         st.load_graph(data, depths={9: 7})
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
-    with pytest.raises(st.OutputError):
+    with pytest.raises(st.errors.OutputError):
         small().to_graph(tmp_path / "none" / "graph.pb")
     assert list(tmp_path.iterdir()) == []

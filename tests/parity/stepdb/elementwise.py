@@ -13,7 +13,7 @@ __all__ = [
 ]
 
 
-def matrix(rows: int, cols: int) -> st.TensorSpec:
+def matrix(rows: int, cols: int) -> st.graph.TensorSpec:
     return st.spec(rows, cols, dtype="f32")
 
 

@@ -109,7 +109,7 @@ def machine_of(point: Point) -> st.Machine:
 
 def program_of(point: Point) -> st.Program:
     """The program of a point, whose compute units share the budget."""
-    units = sum(unit.kind in COMPUTE_UNITS for unit in st.wire(_built(point, 1)).units)
+    units = sum(unit.kind in COMPUTE_UNITS for unit in st.graph.wire(_built(point, 1)).units)
     assert units == int(point.row["compute_units"]), point.name
     share = max(1, round(COMPUTE_BUDGET / units))
     assert share == int(point.row["compute_bw_per_unit"]), point.name

@@ -26,7 +26,7 @@ def heads(batch: int, count: int, head_dim: int) -> st.Stream:
     return rows(batch, matrix(batch * count, head_dim), (count, head_dim))
 
 
-def rows(batch: int, whole: st.TensorSpec, tile: tuple[int, int]) -> st.Stream:
+def rows(batch: int, whole: st.graph.TensorSpec, tile: tuple[int, int]) -> st.Stream:
     return st.linear_load(whole, tile, shape=(1, batch, 1), stride=(0, 1, 1))
 
 
