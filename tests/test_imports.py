@@ -162,6 +162,73 @@ def test_no_offered_name_is_that_of_a_module() -> None:
         assert home == name or not (path.is_dir() or path.with_suffix(".py").is_file()), name
 
 
+def crossings(root: Path) -> tuple[int, list[str]]:
+    """Names that rooms import from other rooms, and those that they take past the door."""
+    rooms = {path.parent.name for path in root.glob("*/__init__.py")}
+    count, past = 0, []
+    for path in sorted(root.rglob("*.py")):
+        own = path.relative_to(root).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                taken = [(alias.name, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                taken = [(node.module, f"{alias.name} of {node.module}") for alias in node.names]
+            else:
+                continue
+            for module, what in taken:
+                package, room, *inside = [*module.split("."), "", ""][:3]
+                if package == root.name and room in rooms - {own}:
+                    count += 1
+                    if any(inside):
+                        past.append(f"{path.relative_to(root)}:{node.lineno} takes {what}")
+    return count, past
+
+
+MOST_PAST = 0.15
+"""Of the names that rooms take from each other; tests and kernels have to look inside at times."""
+
+MOST_MODULES = 20
+"""Files that a folder may have before its subjects are hard to see."""
+
+
+def test_rooms_take_names_from_each_other_at_the_door() -> None:
+    count, past = crossings(ROOT)
+    assert count > 1000
+    assert len(past) <= MOST_PAST * count, (
+        f"{len(past)} of {count} names come past the door of their room; offer them in its "
+        "__init__.pyi and import them from the room:\n" + "\n".join(past)
+    )
+
+
+def test_imports_past_a_door_are_found(tmp_path: Path) -> None:
+    sources = {
+        "pack/__init__.py": "",
+        "pack/a/__init__.py": "",
+        "pack/a/f.py": "from pack.a.g import own\nfrom pack.b import one, two\nimport pack.b\n",
+        "pack/b/__init__.py": "",
+        "pack/b/g.py": "from pack.a.f import three, four\nimport pack.a.f\nimport sys\n",
+        "pack/c.py": "from pack.a import f\n",
+    }
+    for name, text in sources.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    count, past = crossings(tmp_path / "pack")
+    assert count == 7
+    assert past == [
+        "b/g.py:1 takes three of pack.a.f", "b/g.py:1 takes four of pack.a.f",
+        "b/g.py:2 takes pack.a.f",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in ROOT.rglob("*.py")}), ids=str)
+def test_a_folder_shows_its_subjects(folder: Path) -> None:
+    files = sorted(path.name for path in folder.glob("*.py"))
+    assert len(files) <= MOST_MODULES, (
+        f"{folder} has {len(files)} modules; give each of its subjects a folder: {', '.join(files)}"
+    )
+
+
 UNUSED = {
     "importlib.metadata", "llvmlite", "loky", "matplotlib", "numba", "numpy.ma", "pandas", "pooch",
     "psutil", "pyarrow", "pydantic", "requests",
