@@ -44,21 +44,9 @@ def cache_write_address(stride: int) -> Function:
     Request ``index`` has ``stride`` tiles reserved, of which it uses ``length`` (at least 1): the
     tile is ``index * stride + length - 1``, the last that :func:`cache_read_addresses` reads.
 
-    Shape
-    -----
-    Two ``Tile[1x1 u64]`` make one ``Tile[1x1 u64]``.
-
     Parameters
     ----------
     stride : tiles reserved for each request.
-
-    Fires
-    -----
-    1 cycle, at any compute bandwidth.
-
-    Raises
-    ------
-    ArgError : ``stride`` is no int from 1.
 
     Example
     -------

@@ -31,26 +31,13 @@ def cast(dtype: DType | str) -> Function:
     A map. Numbers are rounded; beyond the range of types of 8 and 4 bits they become the largest.
     Flags become 0 and 1.
 
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
-
     Parameters
     ----------
     dtype : the type, such as ``bf16``, ``f32``, ``i8`` or ``u64``.
 
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. As the public simulator of 2026 counts.
-
     Raises
     ------
     DTypeError : there is no such type, or a 1x1 tile of computed numbers would become an address.
-    ArgError : tiles of the type cannot be made.
 
     Example
     -------
@@ -89,27 +76,13 @@ def quantize(dtype: DType | str = "i8") -> Function:
     A map of (x, scale). Integers are rounded to the nearest; values beyond the range become the
     largest.
 
-    Shape
-    -----
-    Two tiles whose sides are equal or 1; the result has the larger sides.
-
     Parameters
     ----------
     dtype : the type of the result, such as ``i8``, ``i4`` or ``f8e4m3``.
 
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``2*m*n`` per firing of the result: a division and a cast. A choice of stepsim in the manner of
-    the public simulator of 2026.
-
     Raises
     ------
     DTypeError : there is no such type.
-    ArgError : no tile can be computed in it.
 
     Example
     -------
@@ -143,27 +116,13 @@ def dequantize(dtype: DType | str = "f32") -> Function:
 
     A map of (q, scale), the inverse of ``fn.quantize``.
 
-    Shape
-    -----
-    Two tiles whose sides are equal or 1; the result has the larger sides.
-
     Parameters
     ----------
     dtype : the type of the result, such as ``f32`` or ``bf16``.
 
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``2*m*n`` per firing of the result: a cast and a product. A choice of stepsim in the manner of
-    the public simulator of 2026.
-
     Raises
     ------
     DTypeError : there is no such type.
-    ArgError : no tile can be computed in it.
 
     Example
     -------

@@ -25,37 +25,11 @@ _CONST = "The scalar costs nothing. Valid rows stay."
 
 @family(1)
 def add_const(value: float) -> Function:
-    """Add a number to every scalar.
-
-    A map of ``x`` to ``x + value``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``x + value`` for every scalar.
 
     Parameters
     ----------
     value : the number.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number.
-
-    Example
-    -------
-    >>> with st.Program("add_const", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.add_const(10)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[11. 12. 13.]]
     """
     c = np.float32(scalar("add_const: value", value))
     return standard(
@@ -66,37 +40,11 @@ def add_const(value: float) -> Function:
 
 @family(1)
 def sub_const(value: float) -> Function:
-    """Subtract a number from every scalar.
-
-    A map of ``x`` to ``x - value``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``x - value`` for every scalar.
 
     Parameters
     ----------
     value : the number.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number.
-
-    Example
-    -------
-    >>> with st.Program("sub_const", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.sub_const(1)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[0. 1. 2.]]
     """
     c = np.float32(scalar("sub_const: value", value))
     return standard(
@@ -107,37 +55,11 @@ def sub_const(value: float) -> Function:
 
 @family(1)
 def mul_const(value: float) -> Function:
-    """Scale every scalar by a number.
-
-    A map of ``x`` to ``x * value``, such as the scale of attention scores.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``x * value`` for every scalar, such as the scale of attention scores.
 
     Parameters
     ----------
     value : the number.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number.
-
-    Example
-    -------
-    >>> with st.Program("mul_const", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.mul_const(0.5)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[0.5 1. 1.5]]
     """
     c = np.float32(scalar("mul_const: value", value))
     return standard(
@@ -148,37 +70,11 @@ def mul_const(value: float) -> Function:
 
 @family(1)
 def div_const(value: float) -> Function:
-    """Divide every scalar by a number.
-
-    A map of ``x`` to ``x / value``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``x / value`` for every scalar.
 
     Parameters
     ----------
     value : the number, not 0.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. A choice of stepsim, as nothing is published: as div.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number, or 0.
-
-    Example
-    -------
-    >>> with st.Program("div_const", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.div_const(2)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[0.5 1. 1.5]]
     """
     c = np.float32(scalar("div_const: value", value))
     if c == 0:
@@ -191,37 +87,11 @@ def div_const(value: float) -> Function:
 
 @family(1)
 def floor_div_const(value: float) -> Function:
-    """Divide every scalar by a number and round down.
-
-    A map of ``x`` to ``floor(x / value)``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``floor(x / value)`` for every scalar.
 
     Parameters
     ----------
     value : the number, not 0.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``2*m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number, or 0.
-
-    Example
-    -------
-    >>> with st.Program("floor_div_const", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.floor_div_const(2)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[0. 1. 1.]]
     """
     c = np.float32(scalar("floor_div_const: value", value))
     if c == 0:
@@ -234,37 +104,11 @@ def floor_div_const(value: float) -> Function:
 
 @family(2)
 def pow_(exponent: float) -> Function:
-    """Raise every scalar to a power.
-
-    A map of ``x`` to ``x ** exponent``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``x ** exponent`` for every scalar.
 
     Parameters
     ----------
     exponent : the number.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``4*m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : ``exponent`` is no number.
-
-    Example
-    -------
-    >>> with st.Program("pow", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.pow(3)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[ 1.  8. 27.]]
     """
     c = np.float32(scalar("pow: exponent", exponent))
     return standard(
@@ -274,38 +118,12 @@ def pow_(exponent: float) -> Function:
 
 @family(0, 1)
 def clamp(low: float, high: float) -> Function:
-    """Limit every scalar to a range.
-
-    A map of ``x`` to ``min(max(x, low), high)``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """``min(max(x, low), high)`` for every scalar.
 
     Parameters
     ----------
     low : least result.
     high : largest result.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``2*m*n`` per firing. As the public simulator of 2026 counts; the constant costs nothing.
-
-    Raises
-    ------
-    ArgError : a bound is no number, or ``low`` is above ``high``.
-
-    Example
-    -------
-    >>> with st.Program("clamp", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[-1, 1, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.clamp(0, 2)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[0. 1. 2.]]
     """
     a, b = scalar("clamp: low", low), scalar("clamp: high", high)
     if not a <= b:
@@ -318,37 +136,11 @@ def clamp(low: float, high: float) -> Function:
 
 @family(0)
 def full_like(value: float) -> Function:
-    """Make tiles of the same size, all of one number.
-
-    A map of a tile to one of the same size, all of ``value``.
-
-    Shape
-    -----
-    ``m n -> m n``; valid rows stay.
+    """A tile of the same size, all of one number.
 
     Parameters
     ----------
     value : the number.
-
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``m*n`` per firing. As the public simulator of 2026 counts.
-
-    Raises
-    ------
-    ArgError : ``value`` is no number.
-
-    Example
-    -------
-    >>> with st.Program("full_like", compute_bw=64) as program:
-    ...     x = st.linear_load(np.array([[1, 2, 3]], "f4"), tile=(1, 3))
-    ...     out = st.linear_store(x.map(st.fn.full_like(7)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[7. 7. 7.]]
     """
     c = np.float32(scalar("full_like: value", value))
     return standard(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 
-__all__ = ["described"]
+__all__ = ["completed", "described"]
 
 _SIDES = {"m": 4, "n": 8, "k": 8, "h": 4, "a": 4, "b": 2, "c": 2}
 _OTHER = 4
+
+_HEADS = {
+    title: f"\n\n{title}\n{'-' * len(title)}\n"
+    for title in ("Shape", "Parameters", "Fires", "FLOPs", "Memory", "Raises", "Example")
+}
+_OF_PARAMETERS = "ArgError : a parameter is none of those above.\n"
 
 
 def described(
@@ -43,6 +51,35 @@ def described(
     if example is not None:
         parts.append(f"Example\n-------\n{_example(fn, example)}")
     return "\n\n".join(parts)
+
+
+def completed(doc: str | None, sample: str) -> str:
+    """The docstring of what makes functions: what it does not say itself is that of a sample.
+
+    What both say of errors stands together.
+    """
+    opening, sections = _taken_apart(inspect.cleandoc(doc or ""))
+    of_sample, given = _taken_apart(sample)
+    if "\n\n" not in opening:
+        opening += of_sample[of_sample.find("\n\n") :] if "\n\n" in of_sample else ""
+    own = sections.get("Raises", "")
+    errors = (_OF_PARAMETERS if "Parameters" in sections else "") + (own and f"{own}\n")
+    sections = given | sections | {"Raises": errors + given["Raises"]}
+    parts = [f"{head}{sections[title]}" for title, head in _HEADS.items() if title in sections]
+    return opening + "".join(parts)
+
+
+def _taken_apart(doc: str) -> tuple[str, dict[str, str]]:
+    """What comes before the first section, and the sections by their heads."""
+    found = [
+        (place, title, head) for title, head in _HEADS.items() if (place := doc.find(head)) > 0
+    ]
+    ends = [*(place for place, _, _ in found[1:]), len(doc)]
+    sections = {
+        title: doc[place + len(head) : end]
+        for (place, title, head), end in zip(found, ends, strict=True)
+    }
+    return doc[: found[0][0]] if found else doc, sections
 
 
 def _shape(fn: Function) -> str:

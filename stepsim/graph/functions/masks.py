@@ -30,27 +30,10 @@ def causal_mask(window: int | None = None, fill: float = -math.inf) -> Function:
     A map of (scores, first query, first key). The position of row i is ``first query + i``, that of
     column j ``first key + j``; scores of keys behind the query become ``fill``.
 
-    Shape
-    -----
-    ``m n, 1 1, 1 1 -> m n``; the positions are 1x1 integers, of :func:`metadata` or
-    :func:`counter`.
-
     Parameters
     ----------
     window : with a window only the last so many keys up to the query stay (sliding window).
     fill : what hidden scores become.
-
-    Fires
-    -----
-    Once per element. One cycle, as the public simulator of 2026 takes to mask a row.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``window`` is no int from 1, or ``fill`` no number.
 
     Example
     -------
@@ -91,25 +74,9 @@ def length_mask(fill: float = -math.inf) -> Function:
     A map of (scores, first key, length). The position of column j is ``first key + j``; scores from
     position ``length`` on become ``fill``.
 
-    Shape
-    -----
-    ``m n, 1 1, 1 1 -> m n``; position and length are 1x1 integers.
-
     Parameters
     ----------
     fill : what hidden scores become.
-
-    Fires
-    -----
-    Once per element. One cycle, as the public simulator of 2026 takes to mask a row.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``fill`` is no number.
 
     Example
     -------

@@ -86,28 +86,9 @@ def concat_rows(tiles: int = 2) -> Function:
     ----------
     tiles : number of tiles, from 1 to 64.
 
-    Fires
-    -----
-    Once per element. One cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
     Raises
     ------
-    ArgError : ``tiles`` is no int from 1 to 64.
     DimError : the columns of the tiles are not known to be equal.
-
-    Example
-    -------
-    >>> with st.Program("join", compute_bw=64) as program:
-    ...     x = st.linear_load(np.ones((1, 2), "f4"), tile=(1, 2))
-    ...     y = st.linear_load(np.zeros((1, 2), "f4"), tile=(1, 2))
-    ...     out = st.linear_store(st.map(st.fn.concat_rows(2), x, y), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[1. 1.]
-     [0. 0.]]
     """
     count = _PARTS.checked("concat_rows: tiles", tiles)
     return standard(
@@ -132,27 +113,9 @@ def concat_cols(tiles: int = 2) -> Function:
     ----------
     tiles : number of tiles, from 1 to 64.
 
-    Fires
-    -----
-    Once per element. One cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
     Raises
     ------
-    ArgError : ``tiles`` is no int from 1 to 64.
     DimError : the rows of the tiles are not known to be equal.
-
-    Example
-    -------
-    >>> with st.Program("join", compute_bw=64) as program:
-    ...     x = st.linear_load(np.ones((1, 2), "f4"), tile=(1, 2))
-    ...     y = st.linear_load(np.zeros((1, 2), "f4"), tile=(1, 2))
-    ...     out = st.linear_store(st.map(st.fn.concat_cols(2), x, y), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[1. 1. 0. 0.]]
     """
     count = _PARTS.checked("concat_cols: tiles", tiles)
     return standard(
@@ -190,27 +153,9 @@ def slice_rows(start: int, stop: int) -> Function:
     start : first of the rows, from 0.
     stop : end of the range, above ``start``.
 
-    Fires
-    -----
-    Once per element. One cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
     Raises
     ------
-    ArgError : ``start`` and ``stop`` are no ints with ``0 <= start < stop``.
     DimError : the tile has fewer rows.
-
-    Example
-    -------
-    >>> with st.Program("cut", compute_bw=64) as program:
-    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape((4, 1)), tile=(4, 1))
-    ...     out = st.linear_store(x.map(st.fn.slice_rows(1, 3)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[1.]
-     [2.]]
     """
     a, b = _range("slice_rows", start, stop)
     return standard(
@@ -234,26 +179,9 @@ def slice_cols(start: int, stop: int) -> Function:
     start : first of the columns, from 0.
     stop : end of the range, above ``start``.
 
-    Fires
-    -----
-    Once per element. One cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
     Raises
     ------
-    ArgError : ``start`` and ``stop`` are no ints with ``0 <= start < stop``.
     DimError : the tile has fewer columns.
-
-    Example
-    -------
-    >>> with st.Program("cut", compute_bw=64) as program:
-    ...     x = st.linear_load(np.arange(4, dtype="f4").reshape((1, 4)), tile=(1, 4))
-    ...     out = st.linear_store(x.map(st.fn.slice_cols(1, 3)), "out")
-    >>> print(run_functional(program).stored["out"])
-    [[1. 2.]]
     """
     a, b = _range("slice_cols", start, stop)
     return standard(
@@ -269,27 +197,13 @@ def rotary(pairs: str = "half") -> Function:
     A map of (x, cos, sin), the rotary position embedding: a pair (a, b) becomes
     ``(a cos - b sin, b cos + a sin)``.
 
-    Shape
-    -----
-    ``m 2*h, m h, m h -> m 2*h``.
-
     Parameters
     ----------
     pairs : which columns belong together: ``half``, column i and i + h, or ``interleaved``, columns
         2 i and 2 i + 1.
 
-    Fires
-    -----
-    Once per element, ``ceil(FLOPs / compute_bw)`` cycles.
-
-    FLOPs
-    -----
-    ``6*m*h`` per firing: 4 products and 2 sums for each pair. A choice of stepsim in the manner of
-    the public simulator of 2026.
-
     Raises
     ------
-    ArgError : ``pairs`` is neither.
     DimError : ``cos`` and ``sin`` have not half as many columns.
 
     Example
@@ -342,14 +256,6 @@ def part(index: int, members: int) -> Function:
     -----
     Once per element, in no cycles but those of reading tiles that were written back to on-chip
     memory.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : there is no such member.
 
     Example
     -------

@@ -26,33 +26,9 @@ def is_equal(number: int) -> Function:
 
     ``index_to_multihot(2)`` makes selectors of the results.
 
-    Shape
-    -----
-    ``1 1 -> 1 1``: whole numbers.
-
     Parameters
     ----------
     number : the number that others are compared with.
-
-    Fires
-    -----
-    Once per element. 1 cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``number`` is no int from 0.
-
-    Example
-    -------
-    >>> with st.Program() as p:
-    ...     x = st.metadata([2, 0])
-    ...     st.map(st.fn.is_equal(2), x).consume()
-    >>> p.metrics().flops
-    0
     """
     wanted = NUMBER.checked("is_equal: number", number)
     return standard(
@@ -66,33 +42,9 @@ def is_equal(number: int) -> Function:
 def to_integer(number: int) -> Function:
     """Map of any tile to the whole number ``number``.
 
-    Shape
-    -----
-    ``m n -> 1 1``: any tile to a whole number.
-
     Parameters
     ----------
     number : the number.
-
-    Fires
-    -----
-    Once per element. 1 cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``number`` is no int from 0.
-
-    Example
-    -------
-    >>> with st.Program() as p:
-    ...     x = st.metadata([2, 0])
-    ...     st.map(st.fn.to_integer(7), x).consume()
-    >>> p.metrics().flops
-    0
     """
     wanted = NUMBER.checked("to_integer: number", number)
     return standard(
@@ -113,26 +65,6 @@ def broadcast_rows(rows: int) -> Function:
     Parameters
     ----------
     rows : rows of the result.
-
-    Fires
-    -----
-    Once per element. 1 cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``rows`` is no int from 1.
-
-    Example
-    -------
-    >>> with st.Program() as p:
-    ...     x = st.linear_load(np.ones((1, 8), np.float32), (1, 8))
-    ...     st.map(st.fn.broadcast_rows(3), x).consume()
-    >>> p.metrics().flops
-    0
     """
     count = TILE_SIDE.checked("broadcast_rows: rows", rows)
 
@@ -141,5 +73,5 @@ def broadcast_rows(rows: int) -> Function:
 
     return standard(
         "broadcast_rows", f"1 n -> {count} n", values, f"One row, {count} times.", cycles=1,
-        valid=("rows",), arguments=(count,), spelling=None,
+        valid=("rows",), arguments=(count,),
     )  # fmt: skip

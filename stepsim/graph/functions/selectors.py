@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stepsim.arguments import Range
+from stepsim.graph.functions.describe import completed
 
 __all__ = [
     "MOST_FLAGS",
@@ -95,33 +96,9 @@ def index_to_multihot(width: int) -> SelectorFunction:
     Numbers of the program steer a :func:`partition` with it. A run fails when an index is not below
     ``width``.
 
-    Shape
-    -----
-    ``1 1`` whole numbers to selectors of ``width`` flags.
-
     Parameters
     ----------
     width : flags of the selectors.
-
-    Fires
-    -----
-    Once per element. 1 cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``width`` is no int from 1 to 32768.
-
-    Example
-    -------
-    >>> with st.Program() as p:
-    ...     x = st.metadata([2, 0])
-    ...     st.map(st.fn.index_to_multihot(3), x).consume()
-    >>> p.metrics().flops
-    0
     """
     wanted = _INDICES.checked("index_to_multihot: width", width)
     doc = _doc(
@@ -134,38 +111,17 @@ def index_to_multihot(width: int) -> SelectorFunction:
     return SelectorFunction("index_to_multihot", "IndexToMultiHot", 0, wanted, 1, doc=doc)
 
 
+index_to_multihot.__doc__ = completed(index_to_multihot.__doc__, index_to_multihot(3).doc)
+
+
 def integer_to_multihot(width: int) -> SelectorFunction:
     """Map of a whole number to the selector of ``width`` flags that are its bits.
 
     Flag 0 is the lowest bit. A run fails when a number has more bits.
 
-    Shape
-    -----
-    ``1 1`` whole numbers to selectors of ``width`` flags.
-
     Parameters
     ----------
     width : flags of the selectors.
-
-    Fires
-    -----
-    Once per element. 1 cycle, whatever the size.
-
-    FLOPs
-    -----
-    None.
-
-    Raises
-    ------
-    ArgError : ``width`` is no int from 1 to 12; ``index_to_multihot`` makes wider ones.
-
-    Example
-    -------
-    >>> with st.Program() as p:
-    ...     x = st.metadata([2, 0])
-    ...     st.map(st.fn.integer_to_multihot(2), x).consume()
-    >>> p.metrics().flops
-    0
     """
     wanted = _FLAGS.checked("integer_to_multihot: width", width)
     doc = _doc(
@@ -176,6 +132,9 @@ def integer_to_multihot(width: int) -> SelectorFunction:
         _NUMBERS.format(call=f"st.fn.integer_to_multihot({wanted})"),
     )
     return SelectorFunction("integer_to_multihot", "IntegerToMultiHot", 0, wanted, doc=doc)
+
+
+integer_to_multihot.__doc__ = completed(integer_to_multihot.__doc__, integer_to_multihot(2).doc)
 
 
 def _of_selectors(

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 from stepsim.arguments import shown
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.graph.functions.describe import described
+from stepsim.graph.functions.describe import completed, described
 from stepsim.graph.functions.function import Function, Rule
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import Shape
@@ -86,7 +86,7 @@ def standard(
 def family(*sample: Any) -> Callable[[Callable[P, Function]], Callable[P, Function]]:
     """Mark what makes functions: it makes the same one for the same arguments.
 
-    One made with ``sample`` tells what FLOP weights multiply.
+    One made with ``sample`` says what FLOP weights multiply, and completes the docstring.
     """
 
     def enter(maker: Callable[P, Function]) -> Callable[P, Function]:
@@ -102,7 +102,8 @@ def family(*sample: Any) -> Callable[[Callable[P, Function]], Callable[P, Functi
 
         made.__name__ = maker.__name__.rstrip("_")
         FAMILIES[made.__name__] = made
-        made(*sample)  # type: ignore[call-arg]
+        first = made(*sample)  # type: ignore[call-arg]
+        made.__doc__ = completed(maker.__doc__, first.doc)
         return made
 
     return enter
