@@ -1,0 +1,1 @@
+"""Compiling, linking, storing and loading the kernels."""
