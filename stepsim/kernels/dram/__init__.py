@@ -1,1 +1,1 @@
-"""One channel of a DRAM, cycle by cycle; see :mod:`stepsim.kernels.dram.channel`."""
+"""One channel of a DRAM, cycle by cycle."""

@@ -1,0 +1,1 @@
+"""Memory models: when an access to off-chip memory is complete."""

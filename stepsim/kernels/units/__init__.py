@@ -1,0 +1,1 @@
+"""What operators become in the engine: a step function and, beside it, its declaration."""
