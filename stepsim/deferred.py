@@ -1,4 +1,4 @@
-"""Modules that are imported when one of their attributes is first used."""
+"""Modules that are imported when something of them is first used, and optional packages."""
 
 from __future__ import annotations
 
@@ -7,24 +7,78 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["deferred", "door"]
+__all__ = ["deferred", "door", "require"]
+
+
+_EXTRAS: Final = {
+    "distributed": ("dask", "the backend dask needs distributed"),
+    "duckdb": ("query", "a query needs duckdb"),
+    "google": ("graph", "a graph file needs protobuf"),
+    "matplotlib": ("plot", "drawing needs matplotlib"),
+    "ml_dtypes": ("values", "values of types that numpy lacks, as bf16, need ml_dtypes"),
+    "onnx": ("onnx", "an ONNX model needs onnx"),
+    "optuna": ("search", "this sampler needs optuna"),
+    "perfetto": ("perfetto", "a timeline needs perfetto"),
+    "plotly": ("report", "a report needs plotly"),
+    "ray": ("ray", "the backend ray needs ray"),
+    "torch": ("torch", "a PyTorch module needs torch"),
+}
+"""Optional package -> the extra that installs it, and what needs it."""
 
 
 class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self.__name__), name)
+        module = import_module(self.__name__)
+        try:
+            value = getattr(module, name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            try:
+                value = import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{self.__name__}.{name}":
+                    raise
+                raise AttributeError(
+                    f"module {self.__name__!r} has no attribute {name!r}"
+                ) from None
         setattr(self, name, value)  # so that it is looked up here next time
         return value
 
 
 def deferred(name: str) -> Any:
-    """A placeholder for a module that is slow to import and that few runs need.
+    """A stand-in for a module that takes long to import, or that may not be installed.
 
-    For type checking, the module itself is imported under ``TYPE_CHECKING``.
+    Its attributes are those of the module, and the modules inside it. Where types are checked, the
+    module itself is imported under ``TYPE_CHECKING``.
     """
     return _Deferred(name)
+
+
+def require(name: str, error: type[Exception], *inside: str, advice: str = "") -> Any:
+    """Import a module of an optional package; ``error`` says how to install what is missing.
+
+    Whatever uses a deferred module of an optional package calls this first, before the work whose
+    result would be lost.
+
+    Parameters
+    ----------
+    name : of the module, which is returned.
+    error : class of the error that is raised.
+    inside : names of modules inside it that are imported too.
+    advice : what else helps, added to the message.
+    """
+    try:
+        for inner in inside:
+            import_module(f"{name}.{inner}")
+        return import_module(name)
+    except ImportError as problem:
+        extra, need = _EXTRAS[name.partition(".")[0]]
+        raise error(
+            f"{need}, which is not installed: pip install 'stepsim[{extra}]'{advice}"
+        ) from problem
 
 
 def door(
