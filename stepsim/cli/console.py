@@ -7,8 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    import rich.console
+    import rich.table
+    import rich.text
+    from rich.console import RenderableType
+else:
+    rich = deferred("rich")
 
 __all__ = ["note", "number", "print_json", "show", "show_table"]
 
@@ -37,19 +44,16 @@ def show_table(
     On a terminal the column ``folding`` takes as many lines as it needs to leave room for the
     others. Elsewhere, and where that does not help, lines are as long as they are.
     """
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
+    table = rich.table.Table(box=None, pad_edge=False)
     texts = [["" if value is None else str(value) for value in row] for row in rows]
     for index, name in enumerate(names):
         numbers = all(_is_number(row[index]) for row in texts if row[index])
         table.add_column(
-            Text(name), no_wrap=name != folding, overflow="fold",
+            rich.text.Text(name), no_wrap=name != folding, overflow="fold",
             justify="right" if numbers else "left",
         )  # fmt: skip
     for row in texts:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(rich.text.Text, row))
     width = natural = _console(_ENDLESS).measure(table).maximum
     if folding is not None and sys.stdout.isatty():
         label = max(map(len, [folding, *(row[names.index(folding)] for row in texts)]))
@@ -73,15 +77,13 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def _console(width: int | None = None) -> Console:
-    from rich.console import Console
-
+def _console(width: int | None = None) -> rich.console.Console:
     if width is None and not sys.stdout.isatty():
         # Without a terminal rich would assume 80 columns and fold the tables.
         width = _PIPE_WIDTH
     # The width of a dumb terminal is taken from here only together with a height.
     height = None if width is None else _ANY_HEIGHT
-    return Console(width=width, height=height, highlight=False, emoji=False)
+    return rich.console.Console(width=width, height=height, highlight=False, emoji=False)
 
 
 def _is_number(text: str) -> bool:

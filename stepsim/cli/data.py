@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import stepsim.data
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json
+from stepsim.deferred import deferred
+
+if TYPE_CHECKING:
+    import rich.table
+else:
+    rich = deferred("rich")
 
 __all__ = ["app"]
 
@@ -31,11 +37,10 @@ def list_(names: _Chosen = None, json: Json = False) -> None:
         listed = [asdict(d) | {"fetched": is_fetched(d), "path": str(place(d))} for d in chosen]
         print_json({"folder": str(data_folder()), "datasets": listed})
         return
-    from rich.table import Table
 
     for source in dict.fromkeys(d.source for d in chosen):
         own = [d for d in chosen if d.source == source]
-        table = Table(box=None, pad_edge=False)
+        table = rich.table.Table(box=None, pad_edge=False)
         table.add_column("name", no_wrap=True)
         table.add_column("bytes", justify="right", no_wrap=True)
         table.add_column("fetched", no_wrap=True)

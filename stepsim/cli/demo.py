@@ -18,6 +18,7 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.runs.fifo_depths import machine_text
+from stepsim.deferred import deferred
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.simulation import Case
     from stepsim.workloads import Data
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["demo"]
 
@@ -117,8 +120,6 @@ def _simulated(case: Case, data: Data) -> dict[str, Any]:
 
 def _table(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> pa.Table:
     """One run per row; the provenance is in the file's metadata."""
-    import pyarrow as pa
-
     known = stepsim.simulation.parameter_columns(stepsim.workloads.Moe)
     columns = [known.get(name, name) for name in rows[0]]
     own = stepsim.results.schema(

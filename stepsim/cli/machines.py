@@ -12,14 +12,17 @@ import stepsim.hardware
 import stepsim.lowering
 import stepsim.machine
 from stepsim.cli.console import note, print_json, show
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from stepsim import hardware
     from stepsim.machine import Machine
 
     AnyMachine: TypeAlias = Machine | hardware.Machine
+    import rich.table
+    import rich.text
+else:
+    rich = deferred("rich")
 
 __all__ = ["machines"]
 
@@ -66,9 +69,8 @@ def machines(
             }
         )
         return
-    from rich.table import Table
 
-    table = Table("machine", "what it is", box=None, pad_edge=False)
+    table = rich.table.Table("machine", "what it is", box=None, pad_edge=False)
     _add_rows(table, tile)
     table.add_row()
     table.add_row("hardware", "with run --level hardware --hardware MACHINE", style="bold")
@@ -76,12 +78,12 @@ def machines(
     show(table)
 
 
-def _add_rows(table: Table, machines: Sequence[AnyMachine]) -> None:
-    from rich.text import Text
-
+def _add_rows(table: rich.table.Table, machines: Sequence[AnyMachine]) -> None:
     for machine in machines:
         numbers = machine.summary().partition(": ")[2]
-        table.add_row(machine.name, Text.assemble(machine.description, "\n", (numbers, "dim")))
+        table.add_row(
+            machine.name, rich.text.Text.assemble(machine.description, "\n", (numbers, "dim"))
+        )
 
 
 def _show(name: str, overrides: Sequence[str], *, json: bool) -> None:

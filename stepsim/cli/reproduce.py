@@ -14,13 +14,17 @@ import stepsim.report
 import stepsim.reproduce
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.deferred import deferred
 from stepsim.threads import usable_cpus
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import rich.table
+    import rich.text
 
     from stepsim.processes import Pool
     from stepsim.reproduce import Reproduction
+else:
+    rich = deferred("rich")
 
 __all__ = ["reproduce", "validate"]
 
@@ -127,11 +131,8 @@ def _show(result: Reproduction) -> None:
     )
 
 
-def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
+def _points_table(figure: str, rows: Rows, result: Reproduction) -> rich.table.Table:
     """Every point of a figure; columns in which nothing is known are left out."""
-    from rich.table import Table
-    from rich.text import Text
-
     columns: dict[str, list[str]] = {
         "cycles": [_whole(row.get("cycles")) for row in rows],
         "published": [_whole(row.get("published_cycles")) for row in rows],
@@ -147,21 +148,18 @@ def _points_table(figure: str, rows: Rows, result: Reproduction) -> Table:
     columns["ratio"] = [_ratio(row.get("ratio")) for row in rows]
     columns["published ratio"] = [_ratio(row.get("published_ratio")) for row in rows]
     known = {name: cells for name, cells in columns.items() if set(cells) != {_NONE}}
-    table = Table(box=None, pad_edge=False)
+    table = rich.table.Table(box=None, pad_edge=False)
     table.add_column("point", no_wrap=True)
     for name in known:
         table.add_column(name, justify="right", no_wrap=True)
     for row, *cells in zip(rows, *known.values(), strict=True):
         style = "" if row.get("status") in (None, "ok") else "bold red"
-        table.add_row(Text(row["point_id"], style), *cells)
+        table.add_row(rich.text.Text(row["point_id"], style), *cells)
     return table
 
 
-def _headlines_table(result: Reproduction) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="Headlines", title_justify="left", box=None, pad_edge=False)
+def _headlines_table(result: Reproduction) -> rich.table.Table:
+    table = rich.table.Table(title="Headlines", title_justify="left", box=None, pad_edge=False)
     table.add_column("figure")
     table.add_column("headline")
     table.add_column("unit")
@@ -171,14 +169,12 @@ def _headlines_table(result: Reproduction) -> Table:
     for row in result.headlines:
         cells = stepsim.reproduce.headline_cells(row)
         shown = cells if result.compared else cells[:1]
-        table.add_row(row["figure"], Text(row["claim"]), row["unit"], *shown)
+        table.add_row(row["figure"], rich.text.Text(row["claim"]), row["unit"], *shown)
     return table
 
 
-def _times_table(result: Reproduction) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
+def _times_table(result: Reproduction) -> rich.table.Table:
+    table = rich.table.Table(box=None, pad_edge=False)
     table.add_column("figure")
     for figure in result.figures:
         table.add_column(figure, justify="right")

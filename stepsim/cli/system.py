@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,13 @@ import stepsim
 import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
+from stepsim.deferred import deferred
+
+if TYPE_CHECKING:
+    import rich.table
+    import rich.text
+else:
+    rich = deferred("rich")
 
 __all__ = ["env", "environment", "warmup"]
 
@@ -59,16 +66,16 @@ def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fals
     if json:
         print_json(found)
         return
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = rich.table.Table(box=None, pad_edge=False, show_header=False)
     for key, value in found.items():
         if key == "engine":
-            table.add_row(key, Text(_ENGINES[value["origin"]].format(**value)))
+            table.add_row(key, rich.text.Text(_ENGINES[value["origin"]].format(**value)))
         elif isinstance(value, dict):
             for name, entry in value.items():
-                table.add_row(name, Text("not installed" if entry is None else str(entry)))
+                table.add_row(
+                    name, rich.text.Text("not installed" if entry is None else str(entry))
+                )
         else:
             table.add_row(key.replace("_", " "), str(value))
     show(table)

@@ -11,16 +11,20 @@ import stepsim.graph
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Config, Counting, Json
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import rich.table
+    import rich.text
 
     from stepsim.cli.runs.inputs import Traces
     from stepsim.cli.runs.workload import Choice
     from stepsim.graph import Program
     from stepsim.machine import Machine
     from stepsim.simulation import Case
+else:
+    rich = deferred("rich")
 
 __all__ = ["ListOptions", "list_choice"]
 
@@ -95,19 +99,17 @@ def _show_addresses(program: Program, machine: Machine, as_json: bool) -> None:
     if as_json:
         print_json({"capacity_bytes": placed.capacity, "tensors": rows})
     else:
-        from rich.table import Table
-        from rich.text import Text
-
         used = sum(row["bytes"] for row in rows)
         title = f"{program.name} on {machine.name}: {used:,} of {placed.capacity:,} bytes"
-        table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+        table = rich.table.Table(box=None, pad_edge=False, title=title, title_justify="left")
         for name in ("tensor", "operators", "layout"):
             table.add_column(name, overflow="fold")
         for name in ("base", "bytes", "channels", "most loaded"):
             table.add_column(name, justify="right")
         for row in rows:
             table.add_row(
-                Text(row["tensor"]), Text(", ".join(row["operators"])), row["layout"],
+                rich.text.Text(row["tensor"]), rich.text.Text(", ".join(row["operators"])),
+                row["layout"],
                 f"{row['base']:#x}", f"{row['bytes']:,}", f"{row['channels']} of {row['of']}",
                 f"{row['most_loaded']:.1%}",
             )  # fmt: skip
@@ -150,40 +152,34 @@ def _operators(program: Program) -> list[dict[str, Any]]:
 def _show(
     case: Case, formulas: dict[str, str], numbers: dict[str, Any] | None, every: bool
 ) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     if every:
         typer.echo(stepsim.graph.listing(case.metrics))
     else:
         show(_folded_operators(case.built.program))
     title = f"\nmetrics, counted as {case.counting}"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = rich.table.Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("metric", style="bold")
     table.add_column("formula", overflow="fold")
     if numbers is None:
         for name, formula in formulas.items():
-            table.add_row(name, Text(formula))
+            table.add_row(name, rich.text.Text(formula))
     else:
         table.add_column("number", justify="right")
         for name in dict.fromkeys((*formulas, *numbers)):
             number = numbers[name]
             shown = "not known" if number is None else f"{number:,}"
-            table.add_row(name, Text(formulas.get(name, "")), shown)
+            table.add_row(name, rich.text.Text(formulas.get(name, "")), shown)
     show(table)
 
 
-def _folded_operators(program: Program) -> Table:
+def _folded_operators(program: Program) -> rich.table.Table:
     """The operators in program order; those that all experts or regions have, once and counted."""
-    from rich.table import Table
-    from rich.text import Text
-
     groups: dict[tuple[str, str], list[Any]] = {}
     for op in program.operators:
         label = op.label or ""
         groups.setdefault((op.name, label.rpartition(".")[0] or label), []).append(op)
     title = f"{program.name}: {len(program.operators)} operators"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = rich.table.Table(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("operator")
     table.add_column("label")
     table.add_column("count", justify="right")
@@ -192,6 +188,6 @@ def _folded_operators(program: Program) -> Table:
         outputs = members[0].outputs
         more = f" and {len(outputs) - 1} more" if len(outputs) > 1 else ""
         # The brackets are shapes, not markup.
-        first = Text(outputs[0].describe() + more if outputs else "-")
-        table.add_row(name, Text(label), str(len(members)), first)
+        first = rich.text.Text(outputs[0].describe() + more if outputs else "-")
+        table.add_row(name, rich.text.Text(label), str(len(members)), first)
     return table

@@ -17,6 +17,7 @@ import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import REGRESSED
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.explain import StallChange, stall_changes, stalls_of
 from stepsim.report import (
@@ -33,7 +34,11 @@ from stepsim.results import COUNTED, ENDED, EVERY_MEASURE
 from stepsim.sweep import BETTER, COST, parse_objective
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
     from stepsim.sweep import BaselineComparison, Comparison
+else:
+    ds = deferred("pyarrow.dataset")
 
 __all__ = ["Gate", "absent_designs", "baseline_markdown", "compare_runs", "sweeps_markdown"]
 
@@ -374,8 +379,6 @@ _WENT: Final = "where the cycles went (of a lane of each operator on average)"
 
 def _sweep_stalls(folders: tuple[Path, Path], run: str) -> list[StallChange]:
     """The stalls of one run of both sweeps; none where the units were not kept."""
-    import pyarrow.dataset as ds
-
     units = [
         stepsim.sweep.open_table(folder, "units").to_table(filter=ds.field("run") == run)
         for folder in folders

@@ -15,9 +15,15 @@ import stepsim.trace_io
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, OptionalModel, check_output, find_model
 from stepsim.cli.traces.show import load_table, routing_record
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
+    import rich.console
+    import rich.progress
+
     from stepsim.trace_io import ImportProgress
+else:
+    rich = deferred("rich")
 
 __all__ = [
     "Column",
@@ -141,11 +147,16 @@ def progress(what: str) -> Iterator[Callable[[ImportProgress], None]]:
     if not sys.stderr.isatty():
         yield _Lines(what)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    columns = (
+        rich.progress.TextColumn(what),
+        rich.progress.BarColumn(),
+        rich.progress.DownloadColumn(),
+        rich.progress.TimeRemainingColumn(),
+    )
+    with rich.progress.Progress(
+        *columns, console=rich.console.Console(stderr=True), transient=True
+    ) as bars:
         task = bars.add_task(what, total=None)
         yield lambda state: bars.update(task, completed=state.bytes_done, total=state.bytes_total)
 

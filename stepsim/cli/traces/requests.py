@@ -11,12 +11,17 @@ import stepsim.trace_io
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, check_output
 from stepsim.cli.traces.importing import Column, FormatName
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import rich.table
 
     from stepsim.trace_io import Window
+else:
+    np = deferred("numpy")
+    rich = deferred("rich")
 
 __all__ = ["replay", "select"]
 
@@ -97,9 +102,8 @@ def select(
         windows = [_record(kind, window, lengths, prefix) for kind, window in chosen]
         print_json({"file": str(file), "windows": windows})
         return
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = rich.table.Table(box=None, pad_edge=False)
     table.add_column("class")
     for heading in ("first", "last", "stdev", "mean", "sum"):
         table.add_column(heading, justify="right")
@@ -262,8 +266,6 @@ def _record(
 def _write_windows(
     lengths: npt.NDArray[np.int64], windows: list[Window], prefix: str, folder: Path
 ) -> None:
-    import numpy as np
-
     from stepsim.atomic import replacing
     from stepsim.errors import OutputError
 

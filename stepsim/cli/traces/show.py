@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import stepsim.trace_io
 from stepsim.cli.console import note, show
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import rich.table
+    import rich.text
 
     from stepsim.trace_io import LayerLoad, RequestTrace, RoutingSummary, RoutingTable
+else:
+    rich = deferred("rich")
 
 __all__ = [
     "MAX_ROWS",
@@ -32,11 +36,9 @@ _CHART_WIDTH = 64
 _CHART_HEIGHT = 4
 
 
-def load_table(summary: RoutingSummary) -> Table:
+def load_table(summary: RoutingSummary) -> rich.table.Table:
     """One row per layer."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
+    table = rich.table.Table(box=None, pad_edge=False)
     headings = ("layer", "tokens", "experts", "idle", "max load", "mean", "max/mean", "cv")
     for heading in headings:
         table.add_column(heading, justify="right")
@@ -137,10 +139,7 @@ def table_record(table: RoutingTable, experts: int) -> dict[str, Any]:
 
 def show_tables(rows: list[dict[str, Any]]) -> None:
     """Print the records of `table_record`, one per row."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
+    table = rich.table.Table(box=None, pad_edge=False)
     for heading in ("model", "layer", "step"):
         table.add_column(heading)
     headings = ("tokens", "k", "experts", "active", "max load", "mean", "std", "max/mean")
@@ -148,7 +147,7 @@ def show_tables(rows: list[dict[str, Any]]) -> None:
         table.add_column(heading, justify="right")
     for row in rows[:MAX_ROWS]:
         table.add_row(
-            Text(row["model"] or "-"),
+            rich.text.Text(row["model"] or "-"),
             str(row["layer"]),
             str(row["step"]),
             *(str(row[key]) for key in ("tokens", "k", "experts", "active", "max_load")),
