@@ -12,7 +12,12 @@ from urllib.parse import quote
 
 from stepsim.data.folder import data_folder, is_fetched, place
 from stepsim.data.registry import Dataset
+from stepsim.deferred import deferred
 from stepsim.errors import DataError, OutputError
+
+download = deferred("stepsim.data.download")
+pooch = deferred("pooch")
+requests = deferred("requests")
 
 __all__ = ["fetch_datasets"]
 
@@ -50,18 +55,13 @@ def fetch_datasets(
 
 
 def _fetch(dataset: Dataset, doing: str, notice: Callable[[str], None]) -> None:
-    import pooch
-    import requests
-
-    from stepsim.data.download import ResumingDownloader, WrongContent
-
     pooch.get_logger().setLevel(logging.WARNING)
     target = place(dataset)
     address = _address(dataset)
     traces = target.parents[len(Path(dataset.file).parts) - 1]
     target.parent.mkdir(parents=True, exist_ok=True)
     notice(doing)
-    downloader = ResumingDownloader(
+    downloader = download.ResumingDownloader(
         dataset,
         target.with_name(f".{target.name}.part"),
         lambda size: notice(f"{doing}: {size:,} of {dataset.bytes:,} bytes"),
@@ -76,15 +76,13 @@ def _fetch(dataset: Dataset, doing: str, notice: Callable[[str], None]) -> None:
         store.fetch(dataset.file, downloader=downloader)
     except requests.RequestException as error:
         raise _refused(dataset, address, _reason(error)) from error
-    except WrongContent as error:
-        reason = f"the server's file is not the published one: {error}"
+    except download.WrongContent as error:
+        reason = f"what it gives is not the published file: {error}"
         raise _refused(dataset, address, reason) from error
 
 
 def _reason(error: Exception) -> str:
     """Why a request failed, in one line: the innermost cause is the plainest."""
-    import requests
-
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"the server says {error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.Timeout):
