@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stepsim.deferred import deferred
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge
 from stepsim.design.dataflow.kernels import kernels_of
 from stepsim.design.dataflow.untyped import Untyped
@@ -23,7 +24,11 @@ from stepsim.itensor import AffineMap, Converter, ITensor, converter
 from stepsim.machine import Machine
 
 if TYPE_CHECKING:
+    import yaml
+
     from stepsim.documents import Document
+else:
+    yaml = deferred("yaml")
 
 __all__ = ["plan_of", "plan_text", "read_plan"]
 
@@ -64,7 +69,6 @@ def plan_text(plan: PlanParts) -> str:
     CompileError : the dataflow graph is not what its decisions give, so that the text would be
         another plan.
     """
-    import yaml
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.deferred import require
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.imported import ImportedGraph
@@ -66,7 +67,7 @@ def from_onnx(
     CompileError : the package onnx is not installed, the file is no model, a shape is not static,
         or operators are not known, all of them in one message.
     """
-    onnx = _require_onnx()
+    onnx = require("onnx", CompileError, "inliner", "numpy_helper", "reference")
     proto = _loaded(onnx, model)
     reader = f"from_onnx({name or proto.graph.name or 'model'})"
     reading = _Reading(onnx, proto, reader)
@@ -78,19 +79,6 @@ def from_onnx(
         builder, reading.arguments, reading.results, {},
         reader=reader, keep_going=keep_going, costs=costs,
     )  # fmt: skip
-
-
-def _require_onnx() -> Any:
-    try:
-        import onnx
-        import onnx.inliner
-        import onnx.numpy_helper
-        import onnx.reference
-    except ImportError as error:
-        raise CompileError(
-            "an ONNX model needs the package onnx: pip install 'stepsim[onnx]'"
-        ) from error
-    return onnx
 
 
 def _loaded(onnx: Any, model: Any) -> Any:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stepsim.deferred import require
 from stepsim.design.operators.building.builder import GraphBuilder
 from stepsim.design.operators.importers.imported import ImportedGraph
 from stepsim.design.operators.importers.recording import Costs, recorded
@@ -65,7 +66,11 @@ def from_torch(
     CompileError : PyTorch is not installed or cannot export the module, a shape is not static, or
         operators are not known, all of them in one message with module path and source line.
     """
-    torch = _require_torch()
+    torch = require(
+        "torch", CompileError, "export",
+        advice=" (for the build without CUDA add "
+        "--extra-index-url https://download.pytorch.org/whl/cpu)",
+    )  # fmt: skip
     reader = f"from_torch({name or type(module).__name__})"
     program = _exported(torch, module, example_inputs, kwargs, reader)
     name = name or type(module).__name__
@@ -95,18 +100,6 @@ def from_torch(
         keep_going=keep_going,
         costs=costs,
     )
-
-
-def _require_torch() -> Any:
-    try:
-        import torch
-        import torch.export
-    except ImportError as error:
-        raise CompileError(
-            "a PyTorch module needs PyTorch: pip install 'stepsim[torch]' (for the build without "
-            "CUDA add --extra-index-url https://download.pytorch.org/whl/cpu)"
-        ) from error
-    return torch
 
 
 def _exported(

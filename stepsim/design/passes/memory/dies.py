@@ -10,11 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.deferred import deferred
 from stepsim.errors import CompileError
+
+if TYPE_CHECKING:
+    from scipy import optimize
+else:
+    optimize = deferred("scipy.optimize")
 
 __all__ = ["Partition", "Stream", "Task", "crossings", "imbalance", "partition"]
 
@@ -94,8 +101,6 @@ def partition(
     CompileError
         Dies have different resources, a task needs one that none has, or no placement fits.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     names = _checked(tasks, capacity)
     count, dies = len(tasks), len(capacity)
     if not count:
@@ -133,15 +138,15 @@ def partition(
     whole[:lengths] = 1
     top = np.ones(columns)
     top[lengths:tops] = dies
-    found = milp(
+    found = optimize.milp(
         cost,
-        constraints=LinearConstraint(
+        constraints=optimize.LinearConstraint(
             np.array([row for row, _, _ in rows]),
             np.array([low for _, low, _ in rows]),
             np.array([high for _, _, high in rows]),
         ),
         integrality=whole,
-        bounds=Bounds(0, top),
+        bounds=optimize.Bounds(0, top),
         options={"mip_rel_gap": 0.0},
     )
     if found.x is None:

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepsim.deferred import deferred
 from stepsim.errors import CompileError
 
 if TYPE_CHECKING:
+    from scipy import optimize
+
     from stepsim.machine import Device
+else:
+    optimize = deferred("scipy.optimize")
 
 __all__ = [
     "Allocation",
@@ -240,8 +245,6 @@ def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocati
     CompileError
         No choice fits the device.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     if not buffers:
         return _allocation(buffers, kinds, [], {})
     need = _needs(buffers, kinds)
@@ -250,11 +253,14 @@ def pack(buffers: Sequence[Buffer], kinds: Mapping[str, MemoryKind]) -> Allocati
     room = np.array([kinds[name].blocks for name in names], float)
     one = np.kron(np.eye(len(buffers)), np.ones(len(names)))
     used = np.hstack([np.diag(row) for row in table])
-    found = milp(
+    found = optimize.milp(
         (table / room).ravel(),
-        constraints=[LinearConstraint(one, 1, 1), LinearConstraint(used, -np.inf, room)],
+        constraints=[
+            optimize.LinearConstraint(one, 1, 1),
+            optimize.LinearConstraint(used, -np.inf, room),
+        ],
         integrality=np.ones(table.size),
-        bounds=Bounds(0, 1),
+        bounds=optimize.Bounds(0, 1),
         options={"mip_rel_gap": 0.0},
     )
     if found.x is None:
