@@ -8,11 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from stepsim.deferred import deferred
 from stepsim.documents.reading import MOST_DIGITS, Document, Reader, read_text, shortened
 from stepsim.errors import StepSimError
 
 if TYPE_CHECKING:
     import yaml
+else:
+    yaml = deferred("yaml")
 
 __all__ = ["load_yaml", "parse_yaml", "parse_yaml_value"]
 
@@ -80,8 +83,6 @@ class _Yaml(Reader):
         self.open: set[int] = set()
 
     def read(self) -> Document:
-        import yaml
-
         try:
             node = _composer()(self.text, self).get_single_node()
         except self.error:
@@ -215,7 +216,6 @@ def _composer() -> Callable[[str, _Yaml], yaml.SafeLoader]:
 
     The composer of libyaml is faster, but has neither these limits nor the same messages.
     """
-    import yaml
 
     class Composer(yaml.SafeLoader):
         # Dates are texts here, as in JSON, and "=" is not a separate type.
