@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.deferred import deferred
+
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["KINDS", "DramRun"]
 
@@ -88,9 +92,7 @@ class DramRun:
         }
 
     def table(self) -> pa.Table:
-        """A row for every request, as an Arrow table; missing stamps are null."""
-        import pyarrow as pa
-
+        """A row for every request, in Arrow; stamps of what there is none of are null."""
         columns: dict[str, Any] = {
             "stream": self.stream, "address": self.address, "write": self.write,
         }  # fmt: skip
@@ -105,8 +107,6 @@ class DramRun:
 
         Columns: clock, channel, command, request (null for a refresh), bank of the channel, row.
         """
-        import pyarrow as pa
-
         clock, channel, kind, request, bank, row = self.log.T
         none = request < 0
         return pa.table(
