@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stepsim.results
+from stepsim.deferred import deferred
 from stepsim.ensembles.disturbances import Bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["Ensemble", "overlap"]
 
@@ -132,8 +135,6 @@ class Ensemble:
 
     def to_arrow(self) -> pa.Table:
         """One row for each member: its number, how it ended, and its cycles."""
-        import pyarrow as pa
-
         form = stepsim.results.schema(
             "ensemble",
             [
