@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.deferred import require
 from stepsim.errors import EvaluationError
 from stepsim.graph import DType
 
@@ -165,13 +166,9 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """The numpy type of stored tensors."""
     if dtype in _NUMPY:
         return np.dtype(_NUMPY[dtype])
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise EvaluationError(
-            f"{dtype} values need the package ml_dtypes. Install it with pip install "
-            "'stepsim[values]', or build the program with dtype f32"
-        ) from None
+    ml_dtypes = require(
+        "ml_dtypes", EvaluationError, advice=", or build the program with dtype f32"
+    )
     found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
     return found
 
