@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from stepsim.arguments import shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, GraphError
 from stepsim.graph.accounting import COUNTINGS, Accounting
 from stepsim.graph.programs.binding import number_of, substitution
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from stepsim.graph.operator import Operator
     from stepsim.graph.programs.program import Program
+else:
+    sympy = deferred("sympy")
 
 __all__ = [
     "BoundMetrics",
@@ -160,8 +163,6 @@ class Metrics:
 
     def free_symbols(self) -> list[sympy.Symbol]:
         """Symbols of the three totals, by name."""
-        import sympy
-
         made = {s.sympy() for s in self._symbols}
         return sorted((s for s in made if isinstance(s, sympy.Symbol)), key=str)
 
@@ -225,8 +226,6 @@ class Metrics:
         ArgError : there is no such quantity, an argument is none, or the total depends on a symbol
             that is not among them.
         """
-        import sympy
-
         if not (isinstance(quantity, str) and quantity in _QUANTITIES):
             raise ArgError(f"unknown quantity {quantity!r:.200}; use {', '.join(_QUANTITIES)}")
         expr = getattr(self, quantity)

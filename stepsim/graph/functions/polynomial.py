@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepsim.arguments import is_whole, shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph.sizes.atoms import Symbol
 from stepsim.graph.sizes.formula import Formula, Number, Sum, bases_of, is_expression
@@ -17,6 +18,8 @@ from stepsim.graph.sizes.sizes import Size, product, sum_of
 
 if TYPE_CHECKING:
     import sympy
+else:
+    sympy = deferred("sympy")
 
 __all__ = ["ZERO", "Cost", "Polynomial", "cost_of"]
 
@@ -134,8 +137,6 @@ def cost_of(where: str, cost: object, letters: Sequence[str]) -> Polynomial:
 
 
 def _of_expression(where: str, cost: Any, letters: Sequence[str], known: str) -> Polynomial:
-    import sympy
-
     for symbol in sorted(cost.free_symbols, key=str):
         if str(symbol) not in letters:
             raise ArgError(f"{where}: the shape has no letter {symbol}; it has {known}")
@@ -281,8 +282,6 @@ def _parameters(
 
 def _called(where: str, cost: Callable[..., Any], names: Sequence[str]) -> Any:
     """What a function of letters says for symbols of sympy."""
-    import sympy
-
     symbols = [sympy.Symbol(name, integer=True, nonnegative=True) for name in names]
     try:
         return cost(*symbols)

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NoReturn
 
+from stepsim.deferred import deferred, require
 from stepsim.errors import GraphFileError
 from stepsim.graph.graph_file.fields import Field, fields_of, messages_of
 from stepsim.graph.graph_file.numbers import Numbers
+
+protobuf = deferred("google.protobuf")
 
 __all__ = ["Schema", "chosen", "schema_of"]
 
@@ -98,22 +101,18 @@ class Schema:
         ------
         GraphFileError : the bytes are no graph; the error names operator and field.
         """
-        from google.protobuf.message import DecodeError
-
         graph = self.new("ProgramGraph")
         try:
             graph.ParseFromString(data)
-        except (DecodeError, ValueError, RecursionError):
+        except (protobuf.message.DecodeError, ValueError, RecursionError):
             _Damage(self, where).find(data)
         return graph
 
     def unknown(self, message: Any, name: str) -> list[str]:
         """What a message has that the tables do not: ``func: 17``, innermost last."""
-        from google.protobuf.unknown_fields import UnknownFieldSet
-
         found = []
         fields = self.fields(name)
-        for one in UnknownFieldSet(message):
+        for one in protobuf.unknown_fields.UnknownFieldSet(message):
             known = fields.get(one.field_number)
             if known is None:
                 found.append(f"{one.field_number}")
@@ -155,12 +154,8 @@ def chosen(message: Any) -> str | None:
 
 
 def _classes(schema: Schema) -> dict[str, Any]:
-    try:
-        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError as error:
-        raise GraphFileError(
-            "graph files need the package protobuf. Install it with pip install 'stepsim[graph]'"
-        ) from error
+    require("google.protobuf", GraphFileError)
+    descriptor_pb2 = protobuf.descriptor_pb2
     proto = descriptor_pb2.FieldDescriptorProto
     scalars = {
         "uint32": proto.TYPE_UINT32, "uint64": proto.TYPE_UINT64, "int32": proto.TYPE_INT32,
@@ -191,10 +186,12 @@ def _classes(schema: Schema) -> dict[str, Any]:
                 put.proto3_optional = True
                 put.oneof_index = len(made.oneof_decl)
                 made.oneof_decl.add(name=f"_{put.name}")
-    pool = descriptor_pool.DescriptorPool()
+    pool = protobuf.descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+        name: protobuf.message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
+        )
         for name in names
     }
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from stepsim.arguments import flag, shown
+from stepsim.deferred import deferred
 from stepsim.errors import GraphFileError, StepSimError
 from stepsim.graph.graph_file.building import Building, Settings
 from stepsim.graph.graph_file.element_types import check_type, tile_in
@@ -23,6 +24,8 @@ from stepsim.graph.ops.sources import consume
 from stepsim.graph.programs.program import Program
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.stream import Stream
+
+protobuf = deferred("google.protobuf")
 
 __all__ = ["load_graph"]
 
@@ -174,9 +177,7 @@ def _is_empty(type_: bytes) -> bool:
 
 
 def _check_top(graph: Any, schema: Schema, where: str) -> None:
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    unknown = sorted({one.field_number for one in UnknownFieldSet(graph)})
+    unknown = sorted({one.field_number for one in protobuf.unknown_fields.UnknownFieldSet(graph)})
     if unknown:
         numbers = ", ".join(map(str, unknown))
         raise GraphFileError(

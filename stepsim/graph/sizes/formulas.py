@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepsim.deferred import deferred
 from stepsim.graph.sizes.formula import light
 from stepsim.graph.sizes.sizes import Expression, Size
 
 if TYPE_CHECKING:
     import sympy
+else:
+    sympy = deferred("sympy")
 
 __all__ = ["fold_sum", "shorten"]
 
@@ -23,7 +26,6 @@ def fold_sum(formula: Size | Expression) -> str:
     size: Size = light(formula)
     if isinstance(size, int) or len(tuple(size.terms())) == 1:
         return str(size)
-    import sympy
 
     stand_in = sympy.Symbol("n", integer=True, nonnegative=True)
     groups: dict[sympy.Expr, list[tuple[sympy.Symbol, sympy.Expr]]] = {}
