@@ -6,9 +6,15 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.machine import Dram, Section, choice, integer, number, optional, setting, text
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = deferred("yaml")
 
 __all__ = ["Buffer", "Machine", "Memory", "Rate"]
 
@@ -140,6 +146,4 @@ class Machine(Section):
 
     def to_yaml(self) -> str:
         """The text of a machine file that `load_machine` reads back as an equal machine."""
-        import yaml
-
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
