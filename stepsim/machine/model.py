@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.machine.compute import Compute
 from stepsim.machine.costs import Costs
 from stepsim.machine.device import Device
@@ -29,6 +30,11 @@ from stepsim.machine.section import (
     setting,
     text,
 )
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = deferred("yaml")
 
 __all__ = [
     "DEFAULT_FIFO_DEPTH", "Compute", "Costs", "Device", "Dram", "Energy", "Fifo", "Hbm", "Machine",
@@ -272,8 +278,6 @@ class Machine(Section):
 
     def to_yaml(self) -> str:
         """The text of a machine file that `load_machine` reads back as an equal machine."""
-        import yaml
-
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
     def summary(self, fifo_depth: str = "") -> str:
