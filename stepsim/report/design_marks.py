@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred
 from stepsim.report.style import INK, PALETTE, legend_mark
 from stepsim.report.units import axis_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+matplotlib = deferred("matplotlib")
 
 __all__ = ["DesignLook", "draw_marks", "scaled_ticks"]
 
@@ -84,14 +87,13 @@ def draw_marks(figure: Figure, axes: Axes, points: Sequence[Any], look: DesignLo
 
 def scaled_ticks(axis: Any, scale: float) -> None:
     """Few ticks at round numbers of a unit, ``scale`` times that of the data."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    class Ticks(MaxNLocator):
+    class Ticks(matplotlib.ticker.MaxNLocator):  # type: ignore[misc, name-defined]
         def tick_values(self, vmin: float, vmax: float) -> Any:
             return [one * scale for one in super().tick_values(vmin / scale, vmax / scale)]
 
     axis.set_major_locator(Ticks(5))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale:g}"))
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value / scale:g}"))
 
 
 def _values(texts: Sequence[str] | None) -> list[str]:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.atomic import replacing
+from stepsim.deferred import deferred, require
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
+
+matplotlib = deferred("matplotlib")
 
 __all__ = ["check_picture", "render", "require_matplotlib", "save_picture"]
 
@@ -29,14 +32,7 @@ _FOOT = 0.16
 
 def require_matplotlib() -> None:
     """Load what drawing needs. Raises OutputError when matplotlib is not installed."""
-    try:
-        import matplotlib.backends.backend_agg
-        import matplotlib.backends.backend_svg
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise OutputError(
-            "drawing needs matplotlib; install it with: pip install 'stepsim[plot]'"
-        ) from error
+    require("matplotlib", OutputError, "backends.backend_agg", "backends.backend_svg", "figure")
 
 
 def check_picture(path: str | Path) -> str:
@@ -74,12 +70,9 @@ def render(
     fit : cut or extend the picture to what is drawn, also outside of its axes.
     foot : a line of text in a strip that is added below the picture, where nothing else can be.
     """
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    with mpl.rc_context(dict(look)):
+    with matplotlib.rc_context(dict(look)):
         picture = draw()
-        FigureCanvasAgg(picture)
+        matplotlib.backends.backend_agg.FigureCanvasAgg(picture)
         _lay_out(picture)
         box = _add_foot(picture, foot) if foot else "tight" if fit else None
         files = {}
@@ -100,13 +93,12 @@ def _lay_out(picture: Figure) -> None:
 
 def _add_foot(picture: Figure, text: str) -> Bbox:
     """Write below a picture; what is to be saved then, in inches."""
-    from matplotlib.transforms import Bbox
-
     width, height = picture.get_size_inches()
     look: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 6}
     note = picture.text(1 - _FOOT / 2 / width, -_FOOT / 2 / height, text, **look)
     note.set_in_layout(False)
-    return Bbox([[0, -_FOOT], [width, height]])
+    box: Bbox = matplotlib.transforms.Bbox([[0, -_FOOT], [width, height]])
+    return box
 
 
 def save_picture(

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+matplotlib = deferred("matplotlib")
 
 __all__ = [
     "BLUE",
@@ -90,9 +94,8 @@ OPEN: Final[dict[str, Any]] = {
 
 def empty(width: float, height: float, **options: Any) -> tuple[Figure, Axes]:
     """A figure of a size in inches with one pair of axes; options are those of `Figure`."""
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), **options)
+    figure = matplotlib.figure.Figure(figsize=(width, height), **options)
     return figure, figure.add_subplot()
 
 
@@ -100,11 +103,9 @@ def panels(
     columns: int, rows: int = 1, *, width: float = 4.2, height: float = 3.5, title: str
 ) -> tuple[Figure, list[Axes]]:
     """A figure with a title and a grid of axes, row by row."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
-    figure = Figure(figsize=(width * columns, height * rows + 0.7), layout=layout)
+    layout = matplotlib.layout_engine.ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06, wspace=0.03)
+    figure = matplotlib.figure.Figure(figsize=(width * columns, height * rows + 0.7), layout=layout)
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
@@ -136,9 +137,9 @@ def published_mark(color: str = INK, mark: str = "o") -> Line2D:
 
 def legend_mark(label: str, **look: Any) -> Line2D:
     """Legend entry of any look."""
-    from matplotlib.lines import Line2D
 
-    return Line2D([], [], linestyle="none", label=label, **look)
+    mark: Line2D = matplotlib.lines.Line2D([], [], linestyle="none", label=label, **look)
+    return mark
 
 
 def _open(color: str, mark: str) -> dict[str, Any]:
@@ -167,7 +168,6 @@ def logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
 
     ``found`` are the values shown, all above zero.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
@@ -178,6 +178,6 @@ def logarithmic(axes: Axes, which: str, found: Sequence[float]) -> None:
         marks: tuple[float, ...] = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
     else:
         marks = (1, 1.5, 2, 3, 5, 7) if span < 12 else (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=marks))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
+    axis.set_major_locator(matplotlib.ticker.LogLocator(subs=marks))
+    axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(matplotlib.ticker.NullLocator())

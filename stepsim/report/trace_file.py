@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred, require
 from stepsim.errors import OutputError
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+pb = deferred("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
 __all__ = ["Sizes", "TraceFile", "require_perfetto", "sizes"]
 
@@ -44,13 +47,7 @@ _CHUNK: Final = 1 << 20
 
 def require_perfetto() -> None:
     """Load what writing needs. Raises OutputError when the package is not installed."""
-    try:
-        from perfetto.protos.perfetto.trace import perfetto_trace_pb2  # noqa: F401
-    except ImportError as error:
-        raise OutputError(
-            "writing a timeline needs the package perfetto; install it with: "
-            "pip install 'stepsim[perfetto]'"
-        ) from error
+    require("perfetto.protos.perfetto.trace", OutputError, "perfetto_trace_pb2")
 
 
 class TraceFile:
@@ -67,10 +64,7 @@ class TraceFile:
     def __init__(
         self, file: IO[bytes], names: Iterable[str], texts: Iterable[str], key: str
     ) -> None:
-        from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
-
         self._file = file
-        self._pb = pb
         self._chunk = bytearray()
         self._tracks = 0
         self.written = 0
@@ -133,7 +127,7 @@ class TraceFile:
         packet = self._packet()
         packet.timestamp = at
         event = packet.track_event
-        event.type = self._pb.TrackEvent.TYPE_COUNTER
+        event.type = pb.TrackEvent.TYPE_COUNTER
         event.track_uuid, event.double_counter_value = track, value
         self._write(packet)
 
@@ -143,7 +137,7 @@ class TraceFile:
             packet = self._packet(_NEEDED)
             packet.timestamp = at
             event = packet.track_event
-            event.type, event.track_uuid = self._pb.TrackEvent.TYPE_INSTANT, track
+            event.type, event.track_uuid = pb.TrackEvent.TYPE_INSTANT, track
             event.name_iid = self._names["take" if ends else "send"]
             (event.terminating_flow_ids if ends else event.flow_ids).append(flow)
             self._write(packet)
@@ -153,7 +147,7 @@ class TraceFile:
         packet = self._packet(_NEEDED)
         packet.timestamp = begin
         event = packet.track_event
-        event.type, event.track_uuid = self._pb.TrackEvent.TYPE_SLICE_BEGIN, track
+        event.type, event.track_uuid = pb.TrackEvent.TYPE_SLICE_BEGIN, track
         event.name = name
         for key, value in facts.items():
             kind = "int_value" if isinstance(value, int) else "string_value"
@@ -174,7 +168,7 @@ class TraceFile:
         made = packet.track_descriptor
         made.uuid, made.name = self._tracks, name
         made.sibling_order_rank = self._tracks
-        made.child_ordering = self._pb.TrackDescriptor.EXPLICIT
+        made.child_ordering = pb.TrackDescriptor.EXPLICIT
         if parent:
             made.parent_uuid = parent
         if description:
@@ -186,7 +180,7 @@ class TraceFile:
         return self._tracks
 
     def _packet(self, flags: int = 0) -> pb.TracePacket:
-        packet = self._pb.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
+        packet = pb.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
         if flags:
             packet.sequence_flags = flags
         return packet

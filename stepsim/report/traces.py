@@ -6,14 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepsim.deferred import deferred
 from stepsim.report.saving import save_picture
 from stepsim.report.style import BLUE, FRAMED, VERMILION, empty
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from stepsim.trace_io import RequestTrace, RoutingSummary
+else:
+    np = deferred("numpy")
 
 __all__ = ["draw_requests", "draw_routing"]
 
@@ -63,8 +67,6 @@ def _routing(summary: RoutingSummary, title: str) -> Figure:
 
 
 def _requests(trace: RequestTrace, title: str) -> Figure:
-    import numpy as np
-
     figure, axes = _titled(title)
     parts = (
         ("context", BLUE, trace.context_tokens),

@@ -17,6 +17,7 @@ from os import PathLike
 from typing import Any, Final
 
 from stepsim.atomic import replacing
+from stepsim.deferred import require
 from stepsim.errors import OutputError
 
 __all__ = ["page", "require_plotly", "write_page"]
@@ -30,13 +31,7 @@ _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def require_plotly() -> str:
     """The source of plotly.js. Raises OutputError when the package plotly is not installed."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise OutputError(
-            "a report needs plotly; install it with: pip install 'stepsim[report]'"
-        ) from error
-    source: str = get_plotlyjs()
+    source: str = require("plotly.offline", OutputError).get_plotlyjs()
     return source
 
 
