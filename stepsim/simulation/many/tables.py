@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stepsim.results
+from stepsim.deferred import deferred
 from stepsim.kernels import Status
 from stepsim.lowering import Image, TimingParams
 from stepsim.machine import Machine
@@ -20,6 +21,8 @@ from stepsim.simulation.running.batches import Ending, ManyRuns, Outcomes
 
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["BYTES_PER_UNIT", "Place", "run_units", "runs_table", "units_table"]
 
@@ -76,8 +79,6 @@ class Place(NamedTuple):
 def _form(
     name: str, columns: Iterable[str], metadata: Mapping[str, str], nullable: Collection[str] = ()
 ) -> pa.Schema:
-    import pyarrow as pa
-
     fields: list[Any] = []
     for column in columns:
         if column in _OWN:
@@ -92,8 +93,6 @@ def runs_table(
     many: Iterable[tuple[ManyRuns, Outcomes]], places: Sequence[Place], metadata: Mapping[str, str]
 ) -> pa.Table:
     """One row for each run, numbered in order; ``places`` has one for each of ``many``."""
-    import pyarrow as pa
-
     many = list(many)
     named = places[0].variant is not None
     nullable = {"machine_index"} if named else set[str]()
@@ -117,8 +116,6 @@ def runs_table(
 
 
 def _columns(many: ManyRuns, outcomes: Outcomes, first: int) -> dict[str, Any]:
-    import pyarrow as pa
-
     count, prepared, totals = many.count, many.prepared, outcomes.batch.totals
     timing = prepared.timing
     return {
@@ -138,8 +135,6 @@ def _columns(many: ManyRuns, outcomes: Outcomes, first: int) -> dict[str, Any]:
 
 def _energies(many: ManyRuns, outcomes: Outcomes) -> dict[str, Any]:
     """Energies of the runs, null on a machine without a table of energies."""
-    import pyarrow as pa
-
     rows: dict[str, list[float | None]] = {name: [None] * many.count for name in _ENERGY}
     for run, energy in outcomes.energy.items():
         time = many.prepared.machine.milliseconds(int(outcomes.batch.totals["cycles"][run]))
@@ -150,8 +145,6 @@ def _energies(many: ManyRuns, outcomes: Outcomes) -> dict[str, Any]:
 
 def _milliseconds(machine: Machine, cycles: NDArray[np.int64]) -> Any:
     """Lengths of the runs in ms, or nothing where the machine states no clock."""
-    import pyarrow as pa
-
     if machine.clock_ghz is None:
         return pa.nulls(len(cycles), pa.float64())
     return np.array([machine.milliseconds(one) for one in cycles.tolist()])
@@ -159,8 +152,6 @@ def _milliseconds(machine: Machine, cycles: NDArray[np.int64]) -> Any:
 
 def _ends(count: int, stopped: Mapping[int, Ending]) -> dict[str, Any]:
     """How the runs ended; most of them well."""
-    import pyarrow as pa
-
     if not stopped:
         nothing = pa.nulls(count, pa.string())
         return {"status": pa.repeat("ok", count), "limit": nothing, "reason": nothing}
@@ -177,8 +168,6 @@ def _utilizations(
     totals: NDArray[np.void], stopped: Mapping[int, Ending], timing: TimingParams
 ) -> Any:
     """The same numbers as `utilization` gives, for the runs that ended well."""
-    import pyarrow as pa
-
     cycles, moved = totals["cycles"], totals["offchip_bytes"]
     most = peak_bytes(int(cycles.max()), timing)
     if most is None:
@@ -199,8 +188,6 @@ def _utilizations(
 
 def units_table(many: Iterable[tuple[ManyRuns, Outcomes]], metadata: Mapping[str, str]) -> pa.Table:
     """The stall breakdown of every unit of every run, with the number of the run in front."""
-    import pyarrow as pa
-
     many = list(many)
     own = _stalls_schema(any(outcomes.energy for _, outcomes in many))
     form = _form("many.units", ["number"], metadata)
@@ -223,8 +210,6 @@ def units_table(many: Iterable[tuple[ManyRuns, Outcomes]], metadata: Mapping[str
 
 def run_units(many: ManyRuns, outcomes: Outcomes, run: int) -> pa.Table:
     """The stall breakdown of every unit of one run."""
-    import pyarrow as pa
-
     chosen = slice(run, run + 1)
     batch = outcomes.batch
     columns = _unit_columns(many.image, batch.units[chosen], batch.totals["cycles"][chosen])
@@ -241,8 +226,6 @@ def _stalls_schema(energy: bool) -> pa.Schema:
 
 def _unit_energies(outcomes: Outcomes, runs: range, units: int) -> dict[str, Any]:
     """Energies of the units of these runs, one run after another; null where they have none."""
-    import pyarrow as pa
-
     if not outcomes.energy:
         return dict.fromkeys(ENERGY_OF_UNITS, pa.nulls(len(runs) * units, pa.float64()))
     each = [outcomes.unit_energy[run].columns() for run in runs]
@@ -253,8 +236,6 @@ def _unit_columns(
     image: Image, records: NDArray[np.void], cycles: NDArray[np.int64]
 ) -> dict[str, Any]:
     """Columns of STALLS_SCHEMA of UNIT_TOTALS ``[runs, units]``."""
-    import pyarrow as pa
-
     runs, count = records.shape
     flat = records.ravel()
     unit = np.tile(np.arange(count, dtype=np.int32), runs)
@@ -288,23 +269,17 @@ def _unit_columns(
 
 
 def _array(column: Any, kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     if isinstance(column, np.ndarray):
         return pa.array(np.ascontiguousarray(column), kind)
     return column
 
 
 def _texts(texts: tuple[str, ...]) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(texts, pa.string())
 
 
 def _wait_names(image: Image, codes: NDArray[np.int64], waited: NDArray[np.bool_]) -> pa.Array:
     """What units waited for longest; codes as in UNIT_TOTALS."""
-    import pyarrow as pa
-
     different, which = np.unique(codes, return_inverse=True)
     texts = pa.array([_wait_name(image, int(code)) for code in different], pa.string())
     return texts.take(pa.array(which.astype(np.int64), pa.int64(), mask=~waited))

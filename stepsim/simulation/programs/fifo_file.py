@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import stepsim.documents
 from stepsim.arguments import is_whole, shown
 from stepsim.atomic import replacing
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import FIFO_DEPTH, Wiring, fingerprint
 from stepsim.machine import Machine
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = deferred("yaml")
 
 __all__ = ["SizedFor", "depths_text", "machine_hash", "read_depths", "write_depths"]
 
@@ -83,8 +89,6 @@ def write_depths(
 
 def depths_text(about: Mapping[str, Any], depths: Mapping[str, int | None]) -> str:
     """The text of such a file."""
-    import yaml
-
     from stepsim._version import MODEL_VERSION, __version__
 
     whole = {
