@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepsim.arguments import counted, shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.graph import FIFO_DEPTH
 from stepsim.results import ENDED, schema
@@ -20,6 +21,8 @@ from stepsim.sizing.problem import Found, Problem, checked_slowdown
 
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = deferred("pyarrow")
 
 __all__ = ["SLOWDOWNS", "FifoSizes"]
 
@@ -107,8 +110,6 @@ class FifoSizes:
     @cached_property
     def table(self) -> pa.Table:
         """One row for each FIFO that was sized: depth, size of its tokens, bytes."""
-        import pyarrow as pa
-
         wiring, sized = self._prepared.wiring, self.problem.runs.sized
         channels = self.problem.runs.images[0].channels
         sizes = self.problem.token_bytes[sized]
@@ -129,8 +130,6 @@ class FifoSizes:
 
     def uniform(self, depths: Iterable[int] = UNIFORM) -> pa.Table:
         """What one depth for all these FIFOs costs and gives, one row for each depth."""
-        import pyarrow as pa
-
         given = _listed("uniform: depths must be a list of ints, as (2, 8)", depths)
         chosen = [FIFO_DEPTH.checked(f"uniform: depths[{i}]", d) for i, d in enumerate(given)]
         vectors = [np.full(len(self._names), depth) for depth in chosen]
@@ -158,8 +157,6 @@ class FifoSizes:
         What is no better than a row before it is left out. ``math.inf`` stands for the least depths
         with which the program ends at all.
         """
-        import pyarrow as pa
-
         rows: list[dict[str, Any]] = []
         found: Found | None = None
         given = _listed("pareto: slowdowns must be a list of numbers, as (0.01, 0.1)", slowdowns)
