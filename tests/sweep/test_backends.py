@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,8 @@ from tests.sweep.support import of_another_version, rows_of, timings, tiny
 def test_a_package_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, package: str
 ) -> None:
-    real = importlib.import_module
-
-    def import_module(name: str, *rest: Any) -> Any:
-        if name == package:
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", import_module)
-    with pytest.raises(SweepError, match=rf"{package} is not installed; pip install .*\[{backend}"):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SweepError, match=rf"{package}, which is not installed: .*\[{backend}"):
         run_sweep(tiny(), tmp_path, backend=backend)
 
 

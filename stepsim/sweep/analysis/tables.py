@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stepsim.deferred import deferred, require
 from stepsim.errors import SweepError, did_you_mean
 from stepsim.sweep.storage.digests import Digests, missing
 from stepsim.sweep.storage.files import SUMMARY, TableFiles, table_files
 from stepsim.sweep.storage.manifest import Manifest, read_manifest
 from stepsim.sweep.storage.schema import TABLES
 from stepsim.sweep.storage.store import table_schemas
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from pyarrow import fs
+else:
+    ds = deferred("pyarrow.dataset")
+    fs = deferred("pyarrow.fs")
 
 __all__ = [
     "open_table",
@@ -43,9 +51,6 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
         The folder holds no sweep, the table is unknown, or a file is damaged, missing, or not of
         the sweep.
     """
-    import pyarrow.dataset as ds  # slow to load, and workers have no use for it
-    from pyarrow.fs import LocalFileSystem
-
     place = Path(folder)
     if name not in TABLES:
         raise SweepError(f"unknown table '{name}'; a sweep has {', '.join(sorted(TABLES))}")
@@ -57,7 +62,7 @@ def open_table(folder: str | Path, name: str = "runs") -> Any:
         [str(path) for path in files],
         schema=table_schemas(manifest.parameters)[name].append(_DESIGN),
         format=ds.ParquetFileFormat(default_fragment_scan_options=checked),
-        filesystem=LocalFileSystem(),
+        filesystem=fs.LocalFileSystem(),
         partitions=[ds.field("design") == _label(path, labels) for path in files],
     )
 
@@ -96,8 +101,6 @@ def read_failures(folder: str | Path, columns: list[str]) -> pa.Table:
 
 
 def _read(folder: str | Path, name: str, columns: list[str], *, ok_only: bool = False) -> pa.Table:
-    import pyarrow.dataset as ds
-
     while True:
         table = open_table(folder, name)
         for column in columns:
@@ -128,12 +131,7 @@ def query(folder: str | Path, sql: str) -> pa.Table:
         DuckDB is not installed, does not understand the query, there is no sweep, a file is
         damaged, or ``sql`` is not one statement that returns rows. It has no access to other files.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise SweepError(
-            "query: the package duckdb is not installed; pip install 'stepsim[query]'"
-        ) from error
+    duckdb = require("duckdb", SweepError)
     names = sorted(TABLES)
     while True:
         tables = [open_table(folder, name) for name in names]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from stepsim.errors import SweepError
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
 
-__all__ = ["Backend", "Work", "WorkerLost", "WorkerNotStarted", "import_extra"]
+__all__ = ["Backend", "Work", "WorkerLost", "WorkerNotStarted"]
 
 Work = Callable[[Chunk], ChunkRows]
 
@@ -51,14 +49,3 @@ class Backend(Protocol):
     def close(self) -> None:
         """Drop what is not done and let the workers go."""
         ...
-
-
-def import_extra(module: str, extra: str) -> Any:
-    """A package of an extra; SweepError where it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise SweepError(
-            f"backend {extra}: the package {module} is not installed; "
-            f"pip install 'stepsim[{extra}]'"
-        ) from error

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from stepsim.deferred import require
 from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep.backends import patience
-from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
+from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
@@ -25,7 +26,7 @@ class DaskBackend:
     """A dask.distributed scheduler at ``address``, or one started here with ``jobs`` workers."""
 
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
-        self._distributed = import_extra("distributed", "dask")
+        self._distributed = require("distributed", SweepError)
         self._work = work
         self._cluster = None if address else self._started(jobs)
         try:

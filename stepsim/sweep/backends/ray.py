@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any, TextIO
 
+from stepsim.deferred import require
 from stepsim.errors import SweepError, WorkerError
 from stepsim.sweep.backends import patience
-from stepsim.sweep.backends.base import Work, WorkerLost, import_extra
+from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
@@ -46,7 +47,7 @@ class RayBackend:
     def __init__(self, jobs: int, address: str | None = None, work: Work = execute_chunk) -> None:
         # Read when ray is loaded, and by the processes it starts: nothing is sent to its makers.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        self._ray = import_extra("ray", "ray")
+        self._ray = require("ray", SweepError)
         self._closing = ExitStack()
         if not self._ray.is_initialized():
             before = frozenset(threading.enumerate())

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 
+from stepsim.deferred import require
 from stepsim.errors import SweepError
 from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.search.forecast import Outcome, promising
@@ -234,13 +235,7 @@ def _shuffled(space: Space, draw: np.random.Generator, known: Any = ()) -> Itera
 
 
 def _import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise SweepError(
-            "tune: the package optuna is not installed; pip install 'stepsim[search]', or take "
-            "the sampler random or grid"
-        ) from error
+    optuna = require("optuna", SweepError, advice=", or take the sampler random or grid")
     if not hasattr(optuna.trial.Trial, "set_constraint"):
         raise SweepError(
             f"tune: optuna {optuna.__version__} is installed, expected 5 or later; "

@@ -20,12 +20,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepsim.deferred import deferred
 from stepsim.errors import SweepError
 from stepsim.sweep.storage.disk import reading, replacing
 from stepsim.sweep.storage.lines import append_line, whole_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pq = deferred("pyarrow.parquet")
 
 __all__ = [
     "MANIFEST", "DamagedError", "Digest", "Digests", "digest_of", "digest_of_json", "missing",
@@ -186,8 +190,6 @@ class Digests:
 
     def table(self, path: Path) -> pa.Table:
         """The rows of a file, from bytes that are those that were written; errors as of `check`."""
-        import pyarrow.parquet as pq
-
         return pq.read_table(io.BytesIO(self.content(path)))
 
     def _name(self, path: Path) -> str:
