@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import stepsim.graph
+from stepsim.deferred import deferred
 from stepsim.errors import WorkloadError
 from stepsim.workloads.parameters import Built, Data, Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from stepsim.graph import Program
+else:
+    np = deferred("numpy")
 
 __all__ = ["ENDING", "graph_digest", "of_graph_file"]
 
@@ -52,8 +57,6 @@ class _OfGraphFile(Workload):
 
 
 def _indices(path: str) -> Any:
-    import numpy as np
-
     try:
         with Path(path).open("rb") as file:
             return np.lib.format.read_array(file, allow_pickle=False)

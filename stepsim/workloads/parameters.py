@@ -10,6 +10,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from stepsim.arguments import flag, label_of, shown, text_of
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.workloads.declarations import check_names, default_of
 from stepsim.workloads.values import Kind, kind_of
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from stepsim.graph import Program
+else:
+    np = deferred("numpy")
 
 __all__ = [
     "DEFAULT_ROWS",
@@ -253,8 +256,6 @@ class Data:
     @property
     def lengths(self) -> np.ndarray[Any, Any]:
         """The cached tokens, all 0 where none are given."""
-        import numpy as np
-
         return np.zeros(self.rows, dtype=np.int64) if self.kv_lengths is None else self.kv_lengths
 
 

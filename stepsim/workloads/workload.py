@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import stepsim.machine
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.workloads.parameters import (
     ROUTING,
@@ -32,7 +33,11 @@ from stepsim.workloads.parameters import (
 from stepsim.workloads.resolving import resolve
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from stepsim.machine import Machine
+else:
+    np = deferred("numpy")
 
 __all__ = ["Workload", "data_of", "machine_of"]
 
@@ -65,8 +70,6 @@ class Workload:
 
         Every request visits the only expert, if `routing_shape` of the parameters is (1, 1).
         """
-        import numpy as np
-
         alone = ROUTING in cls.inputs and data.routing is None and data.kv_lengths is not None
         if not alone or cls.routing_shape(given) != (1, 1):
             return data
