@@ -1,4 +1,4 @@
-"""Modules that are imported when something of them is first used, and optional packages."""
+"""Modules that are imported when one of their attributes is first used, and optional packages."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class _Deferred(ModuleType):
 
 
 def deferred(name: str) -> Any:
-    """A stand-in for a module that takes long to import, or that may not be installed.
+    """A placeholder for a module that is slow to import, or that may not be installed.
 
-    Its attributes are those of the module, and the modules inside it. Where types are checked, the
-    module itself is imported under ``TYPE_CHECKING``.
+    Its attributes are those of the module, and the modules inside it. For type checking, the module
+    itself is imported under ``TYPE_CHECKING``.
     """
     return _Deferred(name)
 
