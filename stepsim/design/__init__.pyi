@@ -69,10 +69,6 @@ from stepsim.design.plan.requests import (
 from stepsim.design.programs.group_program import GroupProgram as GroupProgram
 from stepsim.design.programs.program import program_of as program_of, programs_of as programs_of
 from stepsim.design.search.compiling import compile as compile
-from stepsim.design.search.routed import (
-    CompiledExperts as CompiledExperts,
-    compile_over_traces as compile_over_traces,
-)
 from stepsim.design.search.routed_sizing import (
     TracedSizes as TracedSizes,
     size_over_traces as size_over_traces,
@@ -85,6 +81,12 @@ from stepsim.design.workload import (
 
 # isort: split
 # for other rooms
+from stepsim.design.choices import (
+    Choices as Choices,
+    OrderChoice as OrderChoice,
+    SearchedChoices as SearchedChoices,
+    Sizing as Sizing,
+)
 from stepsim.design.dataflow.untyped import Untyped as Untyped
 from stepsim.design.operators.models.blocks import Phase as Phase
 from stepsim.design.passes.fusion.fusion import (
@@ -109,7 +111,7 @@ from stepsim.design.passes.memory.memory_kinds import (
     allocate as allocate,
     kinds_of as kinds_of,
 )
-from stepsim.design.passes.pipeline import DEFAULT_UNROLL as DEFAULT_UNROLL
+from stepsim.design.passes.pipeline import Pass as Pass, designed as designed
 from stepsim.design.plan.files import graph_files as graph_files
 from stepsim.design.plan.folder_workload import of_plan as of_plan
 from stepsim.design.plan.summary import (
@@ -123,4 +125,3 @@ from stepsim.design.plan.summary import (
     times_text as times_text,
 )
 from stepsim.design.programs.streams import converted as converted
-from stepsim.design.search.ordering import OrderChoice as OrderChoice

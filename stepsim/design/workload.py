@@ -6,16 +6,15 @@ So one search has tiles, lanes, orders, vectors and groups beside parameters of 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import stepsim.design
+from stepsim.design.choices import Choices, SearchedChoices, Shrink
 from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.operators.models.blocks import block
-from stepsim.design.passes.loops.tiling import DEFAULT_TILE
 from stepsim.design.passes.memory.placement import place_in_memory
-from stepsim.design.passes.pipeline import DEFAULT_UNROLL, Fusion, Sizing, Unrolling
-from stepsim.design.search.ordering import OrderChoice
 from stepsim.errors import CompileError
 from stepsim.machine import load_machine
 from stepsim.workloads import Built, Data, Param, ParameterError, Workload
@@ -27,7 +26,7 @@ __all__ = ["CompiledModel", "CompiledWorkload"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledWorkload(Workload):
+class CompiledWorkload(Workload, SearchedChoices):
     """Base of workloads that are compiled from operator graphs.
 
     Groups run one after another, and measures are those of all of them together, unless ``group``
@@ -36,42 +35,9 @@ class CompiledWorkload(Workload):
 
     own_machine: ClassVar[Any] = load_machine("u55c")
 
-    tile: Annotated[
-        int, Param("rows per tile; as many along its other dims", "rows", text=True)
-    ] = DEFAULT_TILE
-    unroll: Annotated[int, Param("multipliers of all kernels together", "lanes")] = DEFAULT_UNROLL
-    unrolling: Annotated[Unrolling, Param("how multipliers are spread over kernels")] = "heap_skip"
-    order: Annotated[OrderChoice, Param("order of the loops of all kernels")] = "fastest"
-    vectors: Annotated[
-        Literal["tile", "narrow"],
-        Param("what FIFOs carry: whole tiles, or vectors that are just fast enough"),
-    ] = "tile"
-    fusion: Annotated[Fusion, Param("how kernels are put into groups")] = "merge"
-    budget: Annotated[
-        int | None,
-        Param(
-            "on-chip memory for the converters of a group", "bytes", least=0,
-            otherwise="the on-chip memory of the machine",
-        ),
-    ] = None  # fmt: skip
-    reuse_bytes: Annotated[
-        int | None,
-        Param(
-            "memory in which a load keeps what is read again", "bytes", least=0,
-            otherwise="256 KiB",
-        ),
-    ] = None  # fmt: skip
-    packed: Annotated[bool, Param("weights lie tile after tile off chip")] = True
-    folded: Annotated[bool, Param("kernels share buffers where their orders agree")] = False
-    sizing: Annotated[
-        Sizing,
-        Param("where FIFO depths come from, before runs repair them"),
-    ] = "lp"
-    max_slowdown: Annotated[
-        float,
-        Param("slowdown against unbounded FIFOs that is allowed", "fraction", least=0, most=1),
-    ] = 0.005
-    shrink: Annotated[bool, Param("make FIFOs smaller by runs")] = False
+    shrink: Shrink = False
+    """A search compares designs; the one that is taken is worth the runs."""
+
     group: Annotated[
         int | None,
         Param("number of the group to be run, of several", otherwise="all, one after another",
@@ -104,15 +70,9 @@ class CompiledWorkload(Workload):
         CompileError : a pass refuses the parameters, or the design does not fit the machine.
         ParameterError : there is no such group.
         """
-        from stepsim.design.search.compiling import compile
-
-        compiled = compile(
-            self.operators(machine), machine, budget=self.budget, tile=self.tile,
-            unroll=self.unroll, unrolling=self.unrolling, order=self.order, vectors=self.vectors,
-            fusion=self.fusion, packed=self.packed, folded=self.folded,
-            reuse_bytes=self.reuse_bytes, fifo=self.sizing, slowdown=self.max_slowdown,
-            shrink=self.shrink, predict=False, placed=False, fit=False,
-        )  # fmt: skip
+        chosen = {one.name: getattr(self, one.name) for one in fields(SearchedChoices)}
+        choices = Choices(**chosen, predict=False, placed=False, fit=False)
+        compiled = stepsim.design.compile(self.operators(machine), machine, choices=choices)
         if compiled.plan.infeasible is not None:
             raise CompileError(f"the design does not fit the machine: {compiled.plan.infeasible}")
         if machine.device is not None:

@@ -24,7 +24,9 @@ from stepsim.workloads.parameters import (
     Counted as Counted,
     Field as Field,
     Input as Input,
+    check_fields as check_fields,
     fields_of as fields_of,
+    new_name as new_name,
 )
 from stepsim.workloads.plans import PLAN as PLAN, plan_file as plan_file
 from stepsim.workloads.resolving import (

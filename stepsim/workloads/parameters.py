@@ -13,7 +13,7 @@ from stepsim.arguments import flag, label_of, shown, text_of
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 from stepsim.workloads.declarations import check_names, default_of
-from stepsim.workloads.values import Kind, kind_of
+from stepsim.workloads.values import Kind, kind_of, plain_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,9 @@ __all__ = [
     "Input",
     "Param",
     "ParameterError",
+    "check_fields",
     "fields_of",
+    "new_name",
 ]
 
 DYNAMIC = "dynamic"
@@ -60,6 +62,9 @@ class Param:
     otherwise : in words, what holds when the value is None, or when a parameter without a default
         is required.
     text : the column of the results is text, because other workloads have words there.
+    formerly : name that it had before; an error about that name says the new one.
+    of_depths : it decides FIFO depths and nothing else, so that `stepsim size`, which looks for
+        depths itself, does not take it.
     """
 
     help: str = ""
@@ -71,6 +76,8 @@ class Param:
     of_model: Callable[[Any], Any] | None = None
     otherwise: str = ""
     text: bool = False
+    formerly: str = ""
+    of_depths: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +134,9 @@ class Field:
             raise ParameterError([(self.name, str(error))]) from None
 
     def parsed(self, text: str) -> Any:
-        """The value of an option; raises as `checked` does."""
+        """The value of an option, bytes also as 41MB; raises as `checked` does."""
         try:
-            return self.kind.of_text(text)
+            return self.kind.of_text(plain_bytes(text) if self.param.unit == "bytes" else text)
         except ValueError as error:
             raise ParameterError([(self.name, str(error))]) from None
 
@@ -365,14 +372,37 @@ def fields_of(workload: type) -> Mapping[str, Field]:
     return found
 
 
+def new_name(known: Mapping[str, Field], name: str) -> str | None:
+    """The parameter that was called ``name`` before; None if there is none."""
+    return next((one.name for one in known.values() if one.param.formerly == name), None)
+
+
+def check_fields(made: Any) -> None:
+    """Put the checked values of a new instance in the place of those that were given.
+
+    Raises
+    ------
+    ParameterError : some have a wrong type or are out of range; all of them are listed.
+    """
+    problems: list[tuple[str, str]] = []
+    for name, field in fields_of(type(made)).items():
+        try:
+            object.__setattr__(made, name, field.checked(getattr(made, name)))
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise ParameterError(problems)
+
+
 def _check_param(param: Param, where: str) -> None:
-    for name in ("help", "unit", "otherwise"):
+    for name in ("help", "unit", "otherwise", "formerly"):
         text_of(f"{where}: {name}", getattr(param, name))
     for name in ("machine", "like"):
         label_of(f"{where}: {name}", getattr(param, name))
     if param.of_model is not None and not callable(param.of_model):
         raise ArgError(f"{where}: of_model must be a function, found {shown(param.of_model)}")
-    flag(f"{where}: text", param.text)
+    for name in ("text", "of_depths"):
+        flag(f"{where}: {name}", getattr(param, name))
 
 
 def _annotation(hint: Any, where: str) -> tuple[Param, Any]:

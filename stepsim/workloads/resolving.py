@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import stepsim.machine
 from stepsim.arguments import shown
 from stepsim.errors import WorkloadError, did_you_mean
-from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of
+from stepsim.workloads.parameters import Data, Field, ParameterError, fields_of, new_name
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -172,6 +172,9 @@ def _shown(field: Field, value: Any) -> str:
 
 
 def _unknown(workload: type[Workload], name: str, known: Mapping[str, Field]) -> str:
+    now = new_name(known, name)
+    if now is not None:
+        return f"{workload.name} has no such parameter; it is now called {now}"
     near = did_you_mean(name, known)
     if name in stepsim.machine.known_keys():
         near = f"; write machine.{name} for the key of the machine."

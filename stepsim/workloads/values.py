@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import types
 from collections.abc import Sequence
 from numbers import Real
@@ -12,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from stepsim.arguments import is_whole
 from stepsim.errors import ArgError, did_you_mean
 
-__all__ = ["Kind", "kind_of", "split_target"]
+__all__ = ["Kind", "kind_of", "plain_bytes", "split_target"]
 
 _SEPARATORS = "+,"
 _LEAST, _MOST = 1, 1 << 40
@@ -161,7 +162,7 @@ class Kind:
             number = float(value)
         except OverflowError:
             number = math.inf
-        if not (math.isfinite(number) and self._is_within(number)):
+        if not ((math.isfinite(number) or number == self.most) and self._is_within(number)):
             raise _OutOfRange(self._refusal_text(found))
         return number
 
@@ -182,7 +183,7 @@ class Kind:
     def described(self, *, bounded: bool = False) -> str:
         """The values in words."""
         low = "" if self.least is None else f" from {self.least}"
-        high = "" if self.most is None else f" to {_power(self.most)}"
+        high = "" if self.most in (None, math.inf) else f" to {_power(self.most)}"
         top = high if bounded else ""
         texts = {
             int: f"a whole number{low}{top}",
@@ -207,6 +208,31 @@ class _Text(str):
     """What stands on the command line, where numbers are texts as well."""
 
     __slots__ = ()
+
+
+_BYTES = {
+    "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
+}  # fmt: skip
+
+
+def plain_bytes(text: str) -> str:
+    """``41MB`` as ``41000000``; another text as it is.
+
+    Raises
+    ------
+    ValueError : a number has another unit; the text says what is expected.
+    """
+    match = re.fullmatch(r"\s*([\d.]+(?:[eE]\d+)?)\s*([A-Za-z]+)\s*", text)
+    if match is None:
+        return text
+    number, unit = match.groups()
+    try:
+        return str(int(float(number) * _BYTES[unit.upper()]))
+    except (KeyError, ValueError, OverflowError):
+        raise ValueError(
+            f"expected bytes, as in 41MB, 512KiB or 1000000, found '{text}'; units are "
+            f"{', '.join(_BYTES)}"
+        ) from None
 
 
 def split_target(text: str) -> tuple[str | None, str]:
@@ -259,7 +285,8 @@ def _check_range(kind: Kind, least: Any, most: Any, where: str) -> None:
             continue
         if not kind.is_number:
             raise ArgError(f"{where}: has no numbers, found {name}={bound!r}; leave it out")
-        is_real = isinstance(bound, float) and math.isfinite(bound)
+        endless = name == "most" and bound == math.inf
+        is_real = isinstance(bound, float) and (math.isfinite(bound) or endless)
         if not is_whole(bound) and (kind.is_whole or not is_real):
             what = "a whole number" if kind.is_whole else "a number"
             raise ArgError(f"{where}: expected {what} as {name}, found {bound!r}")

@@ -28,6 +28,7 @@ from stepsim.workloads.parameters import (
     Data,
     Input,
     ParameterError,
+    check_fields,
     fields_of,
 )
 from stepsim.workloads.resolving import resolve
@@ -140,16 +141,8 @@ class Workload:
         return resolve(cls, given, machine=target, config=config, data=batches).workload
 
     def __post_init__(self) -> None:
-        problems: list[tuple[str, str]] = []
-        known = fields_of(type(self))
-        for name, field in known.items():
-            try:
-                object.__setattr__(self, name, field.checked(getattr(self, name)))
-            except ParameterError as error:
-                problems += error.problems
-        if problems:
-            raise ParameterError(problems)
-        for name, field in known.items():
+        check_fields(self)
+        for name, field in fields_of(type(self)).items():
             if field.param.like is not None and getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(self, field.param.like))
 

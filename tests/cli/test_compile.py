@@ -136,7 +136,7 @@ def test_a_file_of_a_user_is_compiled(cli: Cli, tmp_path: Path) -> None:
     [
         (("gpt2-mediun",), "did you mean 'gpt2-medium'?"),
         ((*SMALL, "--budget", "41XB"), "--budget: expected bytes"),
-        ((*SMALL, "--tile", "0"), "tile must be a whole number from 1"),
+        ((*SMALL, "--tile", "0"), "--tile: expected a whole number from 1"),
     ],
 )
 def test_mistakes_are_told(cli: Cli, options: tuple[str, ...], told: str) -> None:

@@ -11,11 +11,13 @@ from hypothesis import given, strategies as some
 import stepsim as st
 from stepsim.design import (
     MOE_MODELS,
+    Choices,
     DataflowGraph,
     GraphBuilder,
     OperatorGraph,
     Ref,
     Untyped,
+    designed,
     fold_unit_dims,
     fuse_elementwise,
     moe_block,
@@ -25,7 +27,6 @@ from stepsim.design import (
     routed_parameters,
     vectorize_fifos,
 )
-from stepsim.design.passes.pipeline import Choices, designed
 from stepsim.errors import ArgError, CompileError, ITensorError
 from stepsim.workloads.models import Model
 from tests.design.compiled import evaluated, worst
@@ -42,7 +43,9 @@ ROUTINGS = {
 def compiled(
     graph: OperatorGraph, tile: int = 4, budget: int = 1 << 24, **more: Any
 ) -> DataflowGraph:
-    return designed(graph, Choices(budget=budget, tile=tile, unroll=512, **more))[0]
+    order = more.pop("order", "reductions_outermost")
+    choices = Choices(budget=budget, tile=tile, unroll=512, order=order, **more)
+    return designed(graph, choices)[0]
 
 
 @pytest.mark.parametrize("routing", ROUTINGS.values(), ids=list(ROUTINGS))

@@ -14,8 +14,9 @@ import stepsim.simulation
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.options import Json
+from stepsim.cli.runs.parameters import given_of, options_of
 from stepsim.cli.signature import takes
-from stepsim.errors import ArgError
+from stepsim.workloads import fields_of
 
 if TYPE_CHECKING:
     from stepsim.design import Compiled
@@ -56,9 +57,17 @@ class ModelOptions:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
+_CHOICES = {
+    name: field
+    for name, field in fields_of(stepsim.design.Choices).items()
+    if name in fields_of(stepsim.design.SearchedChoices) or name == "fit"
+}
+"""Choices with an option; the others are arguments of ``stepsim.compile``."""
+
+
 @dataclass(frozen=True, slots=True)
-class FlowOptions:
-    """What the passes and the sizing are told."""
+class TargetOptions:
+    """What the design is made for."""
 
     machine: Annotated[
         str, typer.Option(metavar="MACHINE", help="Name of a machine, or a YAML file.")
@@ -69,32 +78,6 @@ class FlowOptions:
             "--set", metavar="KEY=VALUE", help="Change a value of the machine; repeatable."
         ),
     ] = None
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="On-chip memory for the converters of a group, as in 41MB. (default: the "
-            "machine's)",
-        ),
-    ] = None
-    tile: Annotated[int, _size("Size of tiles.")] = 16
-    unroll: Annotated[int, _size("Multipliers of all kernels together.")] = 2048
-    order: Annotated[
-        Literal["fastest", "reductions_outermost", "reductions_innermost", "tokens_outermost"],
-        typer.Option(help="Of the loops of all kernels; fastest tries the others by simulation."),
-    ] = "fastest"
-    fusion: Annotated[
-        Literal["merge", "greedy", "exhaustive"],
-        typer.Option(help="How kernels are put into groups."),
-    ] = "merge"
-    vectors: Annotated[
-        Literal["tile", "narrow"],
-        typer.Option(help="What FIFOs carry: whole tiles, or vectors that are just fast enough."),
-    ] = "tile"
-    fifo: Annotated[
-        Literal["lp", "normal", "conservative", "recorded", "unbounded"],
-        typer.Option(help="Where FIFO depths come from, before runs repair and shrink them."),
-    ] = "lp"
     routing: Annotated[
         list[Path] | None,
         typer.Option(
@@ -104,51 +87,13 @@ class FlowOptions:
         ),
     ] = None
     routings: Annotated[int, _size("Windows of all routing traces together.")] = 8
-    fit: Annotated[
-        bool,
-        typer.Option(
-            "--fit/--no-fit",
-            help="Try smaller groups, tiles and fewer multipliers where a design does not fit.",
-        ),
-    ] = True
-    slowdown: Annotated[
-        float,
-        typer.Option(
-            metavar="FRACTION",
-            help="How much longer than with unbounded FIFOs the run may take; 0.005 is 0.5 %.",
-        ),
-    ] = 0.005
 
 
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20,
-          "GIB": 1 << 30}  # fmt: skip
-
-
-def bytes_of(text: str) -> int:
-    """Bytes of a text as ``41MB``, ``512KiB`` or ``1000``.
-
-    Raises
-    ------
-    ArgError : it is none.
-    """
-    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-    unit = text.strip()[len(digits) :].strip().upper() or "B"
-    try:
-        found = float(digits) * _UNITS[unit]
-    except (KeyError, ValueError):
-        found = -1.0
-    if not 0 <= found < 2**60:
-        raise ArgError(
-            f"--budget: expected bytes, as in 41MB, 512KiB or 1000000, found '{text}'; units are "
-            f"{', '.join(_UNITS)}"
-        )
-    return int(found)
-
-
-@takes(ModelOptions, FlowOptions)
+@takes(ModelOptions, TargetOptions, options_of(_CHOICES))
 def compile_model(
     sizes: ModelOptions,
-    options: FlowOptions,
+    options: TargetOptions,
+    chosen: Any,
     model: Annotated[
         str,
         typer.Argument(
@@ -178,15 +123,15 @@ def compile_model(
     """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
     from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 
+    choices = stepsim.design.Choices(**given_of(_CHOICES, chosen))
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = stepsim.machine.load_machine(
             options.machine, stepsim.machine.parse_overrides(options.overrides or [])
         )
         graph = stepsim.design.find_model(model, machine, sizes.given(), keep_going=keep_going)
-        most = options.tile
-        # A size that is none is refused by what compiles.
-        for size, step in (stepsim.design.thin_tiles(graph, most) if most > 0 else {}).items():
+        most = choices.tile
+        for size, step in stepsim.design.thin_tiles(graph, most).items():
             note(
                 f"dims of {size:,} have tiles of {step}, their largest divisor up to {most}: "
                 "nothing is padded, and such a design is slow, to compile as well; as "
@@ -198,13 +143,7 @@ def compile_model(
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         heartbeat.phase("compiling")
-        compiled = stepsim.design.compile(
-            graph, machine,
-            budget=None if options.budget is None else bytes_of(options.budget),
-            tile=options.tile, unroll=options.unroll, order=options.order, fusion=options.fusion,
-            vectors=options.vectors, fifo=options.fifo, slowdown=options.slowdown, traces=traces,
-            fit=options.fit,
-        )  # fmt: skip
+        compiled = stepsim.design.compile(graph, machine, choices=choices, traces=traces)
         written = () if out is None else compiled.save(out)
         tables = []
         if fifo_table:

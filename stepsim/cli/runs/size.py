@@ -32,6 +32,7 @@ class SizeOptions:
     """What is asked of the depths, as given."""
 
     takes_fifo_depths: ClassVar[bool] = False
+    finds_fifo_depths: ClassVar[bool] = True
 
     counting: Counting = None
     config: Config = None

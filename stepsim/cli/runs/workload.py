@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, make_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,12 +15,12 @@ from stepsim.cli.commands import ready
 from stepsim.cli.runs.fifo_depths import depth_field, depth_parameter, taken_depths
 from stepsim.cli.runs.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.runs.machine_choice import DEFAULT_MACHINE, MachineChoice
+from stepsim.cli.runs.parameters import given_of, option_name, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
 from stepsim.workloads import (
     KV_LENGTHS,
     ROUTING,
-    Field,
     ParameterError,
     Source,
     Workload,
@@ -31,7 +31,7 @@ from stepsim.workloads import (
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-__all__ = ["Choice", "command_of", "option_name"]
+__all__ = ["Choice", "command_of"]
 
 _SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
 
@@ -104,11 +104,6 @@ class Choice:
         return made
 
 
-def option_name(parameter: str) -> str:
-    """What a parameter is called on the command line."""
-    return "--" + parameter.replace("_", "-")
-
-
 def command_of(name: str, options: type, perform: Callable[[Choice, Any], None]) -> Any:
     """The command of a workload; for the other parameters see `workload_app`.
 
@@ -121,15 +116,20 @@ def command_of(name: str, options: type, perform: Callable[[Choice, Any], None])
     known = fields_of(workload)
     sources = [_SOURCES[one.name] for one in workload.inputs]
     named = "" if not getattr(options, "takes_fifo_depths", False) else depth_parameter(known)
-    groups = [_options_of(known, named), *sources, MachineChoice, options]
+    finds = getattr(options, "finds_fifo_depths", False)
+    offered = {
+        name: field for name, field in known.items() if not (finds and field.param.of_depths)
+    }
+    depths = {named: depth_field(known, named)} if named else {}
+    groups = [options_of(offered, depths), *sources, MachineChoice, options]
     if source.is_foreign:
-        _refuse_taken(source, workload, groups[1:])
+        _refuse_taken(source, workload, offered, groups[1:])
 
     def run(parameters: Any, *rest: Any) -> None:
         *read, machine, own = rest
         by_kind = {type(one): one for one in read}
         depths, parameters = taken_depths(named, known, parameters)
-        given = _given(known, parameters)
+        given = given_of(offered, parameters)
         perform(
             Choice(
                 source, workload, given, by_kind.get(TokenSource), by_kind.get(RequestSource),
@@ -150,72 +150,12 @@ def _help(workload: type[Workload]) -> str:
     return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
 
-def _options_of(known: Mapping[str, Field], depths: str) -> type:
-    """A dataclass with an option for every parameter: its text, or None where it is not given.
-
-    ``depths`` is the one that also takes depths of single FIFOs, if any.
-    """
-    declared = sorted(known.values(), key=lambda field: not field.required)
-    options: dict[str, Any] = {
-        field.name: (field.name, Annotated[_kind(field), _option(field)], None)
-        for field in declared
-    }
-    if depths:
-        options[depths] = depth_field(known, depths)
-    return make_dataclass("Parameters", options.values(), frozen=True)
-
-
-def _kind(field: Field) -> Any:
-    return bool | None if field.kind.is_flag else str | None
-
-
-def _option(field: Field) -> Any:
-    param = field.param
-    text = param.help[:1].upper() + param.help[1:]
-    unit = f", in {param.unit}" if "/" in param.unit else ""
-    told = field.default_text(option_name)
-    default = told if not told or field.required else f"default: {told}"
-    shown = ". ".join(
-        filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
-    )
-    if field.kind.is_flag:
-        return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
-    return typer.Option(field.option, metavar=field.kind.metavar, help=shown)
-
-
-def _given(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
-    """The parameters that were given, as values; all that cannot be read are listed."""
-    found: dict[str, Any] = {}
-    problems: list[tuple[str, str]] = []
-    for name, field in known.items():
-        text = getattr(parameters, name)
-        if text is None:
-            continue
-        if isinstance(text, str) and _is_broken(text):
-            problems.append((name, f"expected text in UTF-8, found {text!r}"))
-            continue
-        try:
-            found[name] = text if field.kind.is_flag else field.parsed(text)
-        except ParameterError as error:
-            problems += error.problems
-    if problems:
-        raise ArgError(ParameterError(problems).told(option_name))
-    return found
-
-
-def _is_broken(text: str) -> bool:
-    """Whether it has bytes that were no text; results could not be written with it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _refuse_taken(source: Source, workload: type[Workload], groups: list[type]) -> None:
+def _refuse_taken(
+    source: Source, workload: type[Workload], offered: Iterable[str], groups: list[type]
+) -> None:
     """Refuse parameters with the name of another option or of a column of results."""
     taken = {field.name for group in groups for field in fields(group)}
-    for name in fields_of(workload):
+    for name in offered:
         if name in taken:
             raise WorkloadError(
                 f"{source.text}: parameter {name} has the name of the option {option_name(name)} "

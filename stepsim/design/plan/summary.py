@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepsim.design.choices import Choices
 from stepsim.design.dataflow.graph import Kernel
 from stepsim.design.passes.loops.part_tiles import part_tiles
-from stepsim.design.passes.loops.tiling import DEFAULT_TILE
 from stepsim.design.passes.memory.memory_kinds import kinds_of
 from stepsim.design.plan.model_times import layers_of, model_milliseconds
 from stepsim.design.plan.plans import Plan
@@ -127,7 +127,7 @@ def order_text(plan: Plan) -> list[str]:
 
 def tile_text(plan: Plan) -> list[str]:
     """Tiles that were chosen smaller than the default, and why."""
-    size, stated = plan.choices.get("tile", DEFAULT_TILE), plan.choices.get("tiles", {})
+    size, stated = plan.choices.get("tile", Choices.tile), plan.choices.get("tiles", {})
     return [str(one) for one in part_tiles(plan.graph.operators, size, stated)]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from stepsim.design.choices import Choices
 from stepsim.design.dataflow.graph import DataflowGraph
-from stepsim.design.passes.pipeline import Choices
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from stepsim.design.passes.pipeline import Sizing
+from stepsim.design.choices import Sizing
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.search.fifo_planning import FifoPlan
 from stepsim.errors import CompileError

@@ -9,26 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
 
+from stepsim.design.choices import Choices, Order
 from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.operators.graph import OperatorGraph
-from stepsim.design.passes.loops.tiling import Order
-from stepsim.design.passes.pipeline import Choices, Pass, designed
+from stepsim.design.passes.pipeline import Pass, designed
 from stepsim.design.programs.program import programs_of
-from stepsim.errors import ArgError, CompileError, did_you_mean
+from stepsim.errors import CompileError
 from stepsim.machine import Machine
 from stepsim.results import ENDED
 from stepsim.simulation import Limits, prepare
 
-__all__ = ["ORDER_CHOICES", "OrderChoice", "Ordered", "in_order"]
-
-OrderChoice: TypeAlias = Literal[
-    "fastest", "reductions_outermost", "reductions_innermost", "tokens_outermost"
-]
-"""An order of loops by name, or the one with the fewest simulated cycles."""
-
-ORDER_CHOICES: tuple[OrderChoice, ...] = get_args(OrderChoice)
+__all__ = ["Ordered", "in_order"]
 
 _TRIED: tuple[Order, ...] = ("tokens_outermost", "reductions_innermost", "reductions_outermost")
 """Most often the fastest first, so that runs of the others end early."""
@@ -55,23 +47,15 @@ class Ordered:
     tried: Mapping[Order, int | None]
 
 
-def in_order(
-    graph: OperatorGraph, choices: Choices, order: OrderChoice, machine: Machine
-) -> Ordered:
-    """Kernels in groups, in the order that is named or in the fastest.
-
-    ``order`` takes the place of ``choices.order``.
+def in_order(graph: OperatorGraph, choices: Choices, machine: Machine) -> Ordered:
+    """Kernels in groups, in the order that is chosen or in the fastest.
 
     Raises
     ------
-    ArgError : there is no such order.
     CompileError : a pass refuses what it was told; of the fastest order, with every order.
     """
-    if order not in ORDER_CHOICES:
-        near = did_you_mean(str(order), ORDER_CHOICES)
-        raise ArgError(f"compile: the order is '{order}'{near} Known: {', '.join(ORDER_CHOICES)}")
-    if order != "fastest":
-        return Ordered(*designed(graph, replace(choices, order=order)), order, {})
+    if choices.order != "fastest":
+        return Ordered(*designed(graph, choices), choices.order, {})
     cycles: dict[Order, int | None] = {}
     best: Ordered | None = None
     fewest: int | None = None

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import stepsim as st
-from stepsim.design.passes.pipeline import Sizing
+from stepsim.design import Sizing
 
 SIZES: dict[str, Any] = {
     "hidden": 64, "inner": 128, "heads": 4, "kv_heads": 4, "head_dim": 16,

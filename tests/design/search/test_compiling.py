@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import stepsim as st
-from stepsim.design import GraphBuilder
+from stepsim.design import Choices, GraphBuilder, Sizing
 from stepsim.design.operators.models.blocks import block
-from stepsim.design.passes.pipeline import Sizing
 from stepsim.design.search import fifo_planning
-from stepsim.design.search.compiling import DEFAULT_RUNS
 from tests.design.search.small import SIZES, small
 
 MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
@@ -31,7 +29,7 @@ def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, fifo: Sizin
 @pytest.mark.parametrize("model", MODELS)
 def test_whole_blocks_keep_the_speed_of_unbounded_fifos(model: str, phase: str) -> None:
     # Shrinking with fewer runs than by default leaves FIFOs larger, and all else as it is.
-    runs = DEFAULT_RUNS if (model, phase) == ("gpt2-medium", "prefill") else 20
+    runs = Choices.runs if (model, phase) == ("gpt2-medium", "prefill") else 20
     compiled = st.compile(model, phase=phase, runs=runs)
     (group,), (result,) = compiled.plan.groups, compiled.results()
     assert result.status == "ok"
@@ -129,28 +127,32 @@ def test_a_graph_of_a_user_compiles() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"fifo": "lps"}, "did you mean 'lp'"),
-        ({"tile": 0}, "tile must be a whole number from 1"),
+        ({"fifo": "lps"}, "fifo: expected one of .* found 'lps'; did you mean 'lp'"),
+        ({"tile": 0}, "tile: expected a whole number from 1, found 0"),
         ({"unroll": 3}, "unroll budget of 3"),
         ({"machine": "sda-1024"}, "does not state onchip.capacity_bytes"),
         ({"slowdown": -1}, "slowdown"),
         ({"fusion": "merged"}, "did you mean 'merge'"),
-        ({"fusion": "x"}, "Known: greedy, merge, exhaustive"),
-        ({"unrolling": "x"}, "Known: heap_stop, heap_skip, exact"),
-        ({"runs": -1}, "runs must be a whole number from 0, found -1"),
-        ({"placed": "yes"}, "placed must be True or False"),
-        ({"packed": "no"}, "packed must be True or False"),
-        ({"folded": 1}, "folded must be True or False"),
-        ({"predict": None}, "predict must be True or False"),
+        ({"fusion": "x"}, "fusion: expected one of merge, greedy, exhaustive, found 'x'"),
+        ({"unrolling": "x"}, "unrolling: expected one of heap_skip, heap_stop, exact, found 'x'"),
+        ({"runs": -1}, "runs: expected a whole number from 0, found -1"),
+        ({"placed": "yes"}, "placed: expected true or false, found 'yes'"),
+        ({"packed": "no"}, "packed: expected true or false, found 'no'"),
+        ({"folded": 1}, "folded: expected true or false, found 1"),
+        ({"predict": None}, "predict: expected true or false, found None"),
         ({"keep_going": 1}, "keep_going must be True or False"),
-        ({"vectors": "wide"}, "vectors must be 'tile', 'narrow' or"),
+        ({"vectors": "wide"}, "vectors: expected 'tile', 'narrow' or"),
         ({"vectors": {"x": 4}}, r"\{edge: \(rows, columns\)\}, found"),
-        ({"tiles": {"mlp.up.linear": 8}}, r"tiles must be \{operator: \{dim: step\}\}, found"),
-        ({"orders": 5}, r"orders must be \{operator: dims\}, found 5"),
-        ({"reuse_bytes": 1.5}, "reuse_bytes must be a whole number from 0"),
+        ({"tiles": {"mlp.up.linear": 8}}, r"tiles: expected \{operator: \{dim: step\}\}, found"),
+        ({"orders": 5}, r"orders: expected \{operator: dims\}, found 5"),
+        ({"reuse_bytes": 1.5}, "reuse_bytes: expected a whole number from 0"),
         ({"tilee": 8}, "no argument 'tilee'; did you mean 'tile'"),
         ({"contxt": 8}, "no argument 'contxt'; did you mean 'context'"),
         ({"tokens": 0}, "tokens is 0"),
+        ({"sizing": "lp"}, "no argument 'sizing'; it is now called 'fifo'"),
+        ({"max_slowdown": 0.1}, "no argument 'max_slowdown'; it is now called 'slowdown'"),
+        ({"guard": False}, "gpt2-medium.* has no experts; leave guard out"),
+        ({"choices": {"tile": 8}}, "choices: expected stepsim.design.Choices"),
     ],
 )
 def test_mistakes_are_told(arguments: dict[str, object], told: str) -> None:

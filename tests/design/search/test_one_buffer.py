@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepsim.design import block, programs_of, single_buffers
-from stepsim.design.passes.loops.tiling import Order
-from stepsim.design.passes.pipeline import Choices, designed
+from stepsim.design import Choices, block, designed, programs_of, single_buffers
+from stepsim.design.choices import Order
 from stepsim.design.search.fifo_planning import fifo_plan
 from stepsim.design.search.group_sizing import GroupSizing
 from stepsim.design.search.profiling import profile
@@ -21,7 +20,7 @@ from tests.design.operators.test_models import SMALL
 def test_repaired_depths_reach_the_unbounded_makespan(model: str, order: Order) -> None:
     machine = load_machine("u55c")
     graph = block(model, **{**SMALL[model], "tokens": 32})
-    design, _ = designed(graph, Choices(1 << 30, tile=4, unroll=4096, order=order))
+    design, _ = designed(graph, Choices(budget=1 << 30, tile=4, unroll=4096, order=order))
     made = single_buffers(design, [edge.name for edge in design.inner_edges if not edge.matched])
     fed_back = [
         edge

@@ -8,9 +8,10 @@ import pytest
 
 import stepsim as st
 from stepsim.design import GraphBuilder
+from stepsim.design.choices import OrderChoice
 from stepsim.design.passes.loops.tiling import ORDERS
 from stepsim.design.plan.summary import order_text
-from stepsim.design.search.ordering import ALIKE, OrderChoice
+from stepsim.design.search.ordering import ALIKE
 from tests.design.search.small import SIZES
 from tests.samples import sampled
 

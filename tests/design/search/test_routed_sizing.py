@@ -11,13 +11,12 @@ import pytest
 import stepsim as st
 from stepsim.design import (
     Untyped,
-    block,
     compile,
-    compile_over_traces,
     programs_of,
     size_over_traces,
 )
-from stepsim.design.passes.pipeline import Choices, Order, designed
+from stepsim.design.choices import Choices, Order
+from stepsim.design.passes.pipeline import designed
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.search.routed_sizing import covering_traces, latest_trace
 from stepsim.errors import CompileError
@@ -141,22 +140,23 @@ def test_latest_traces_are_routings(rows: int, k: int, experts: int, most: int) 
 def test_a_block_is_compiled_over_traces_by_the_same_passes() -> None:
     graph = small_block(tokens=8, experts=4, max_rows=8)
     traces = synthetic(8, 4, 2, 6)
-    made = compile_over_traces(graph, traces, tile=4, unroll=1024)
-    assert made.guaranteed
+    made = compile(graph, traces=traces, tile=4, unroll=1024, placed=False)
     assert [one.name for one in made.passes] == [
         "fold_unit_dims", "fuse_elementwise", "tile", "unroll", "permute", "kernels_of",
         "share_converters", "fuse_kernels", "pack", "widen",
     ]  # fmt: skip
-    (group,) = made.groups
-    (sizes,) = made.sizes.values()
+    (group,), (planned,) = made.programs, made.plan.groups
+    sizes = size_over_traces(group, traces)
+    assert planned.guaranteed
+    assert sizes.depths == planned.depths
     assert sizes.tried(traces).deadlocks == 0
     assert sizes.tried(traces).slowdown <= 0.005
-    for edge in made.design.edges:
+    for edge in made.plan.graph.edges:
         assert edge.depth is not None
         if isinstance(edge.source, Untyped):
             assert edge.depth <= edge.source.tokens
     # The depths of the design are those of the runs: between kernels all streams have theirs.
-    (again,) = programs_of(made.design)
+    (again,) = programs_of(made.plan.graph)
     bound = {"routing": traces[0].experts}
     result = st.simulate(again.program, "u55c", bindings=again.bindings(bound))
     assert result.status == "ok"
@@ -182,13 +182,16 @@ def test_traces_fit_the_model() -> None:
     refused([np.zeros((4, 2), int)], "has shape \\(4, 2\\), expected \\(8, 2\\)")
     refused([np.tile([0, 1], (8, 1))], "sends 8 rows to expert 0, but at most 6")
     refused(3, "traces are 3; give index arrays")
-    with pytest.raises(CompileError, match="has no routing; use compile"):
-        compile_over_traces(block("qwen2.5-0.5b", hidden=64, inner=64, heads=2, head_dim=32), [])
+    with pytest.raises(CompileError, match="has no experts; leave traces out"):
+        compile("qwen2.5-0.5b", traces=[], hidden=64, inner=64, heads=2, head_dim=32)
 
 
 def test_compile_says_where_experts_are_compiled() -> None:
-    with pytest.raises(CompileError, match="compile_over_traces"):
+    with pytest.raises(CompileError, match=r"has experts, .* give traces="):
         compile(layer(), "u55c")
+    traces = synthetic(8, 4, 2, 2)
+    with pytest.raises(CompileError, match=r"has experts, whose streams .* leave shrink out"):
+        compile(layer(), "u55c", traces=traces, shrink=False)
 
 
 @pytest.mark.slow

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import stepsim as st
-from stepsim.design import CompiledModel
+from stepsim.design import Choices, CompiledModel, designed
 from stepsim.design.operators.models.blocks import block
-from stepsim.design.passes.pipeline import Choices, designed
 from stepsim.design.search.profiling import profile
 from stepsim.machine import load_machine
 from stepsim.sweep import open_table, tune
@@ -122,7 +121,9 @@ def imbalance(unroll: int) -> float:
     """Cycles of the slowest product over those of the median one."""
     machine = load_machine("u55c")
     graph = block("gpt2-medium", phase="prefill", dtype="i8", weight_dtype="i4", **SIZES)
-    design, _ = designed(graph, Choices(41_000_000, unroll=unroll))
+    design, _ = designed(
+        graph, Choices(budget=41_000_000, unroll=unroll, order="reductions_outermost")
+    )
     alone = profile(design, machine)
     lengths = [
         alone[kernel.name].length
@@ -135,7 +136,8 @@ def imbalance(unroll: int) -> float:
 
 def test_unrolling_balances_the_products() -> None:
     graph = block("gpt2-medium", phase="prefill", **SIZES)
-    least = len(designed(graph, Choices(41_000_000))[0].kernels)
+    choices = Choices(budget=41_000_000, order="reductions_outermost")
+    least = len(designed(graph, choices)[0].kernels)
     before = imbalance(least)
     for lanes in (256, 1024, 4096):
         assert imbalance(lanes) <= before, lanes

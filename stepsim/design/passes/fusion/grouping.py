@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
 
+from stepsim.design.choices import Choices, Fusion
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel, Port
 from stepsim.design.dataflow.kernels import is_streamed
 from stepsim.design.dataflow.untyped import Untyped
@@ -24,8 +24,6 @@ __all__ = ["REUSE_BYTES", "border_dmas", "fuse_kernels", "fusion_graph", "share_
 
 REUSE_BYTES = 1 << 18
 """Bytes of a buffer up to which a load keeps what is read again instead of loading it again."""
-
-Method = Literal["greedy", "merge", "exhaustive"]
 
 _METHODS: Mapping[str, Callable[[FusionGraph, int], Groups]] = {
     "greedy": greedy_groups,
@@ -109,7 +107,7 @@ def _clusters(graph: DataflowGraph) -> list[int]:
 def fuse_kernels(
     graph: DataflowGraph,
     budget: int,
-    method: Method = "merge",
+    method: Fusion = Choices.fusion,
     *,
     reuse_bytes: int = REUSE_BYTES,
     count_loads: bool = False,

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd, prod
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
+from stepsim.design.choices import Choices, Order, Unrolling
 from stepsim.design.operators.graph import Index, Op, Operand, OperatorGraph, Tiling
 from stepsim.design.operators.routed import dynamic_dims
 from stepsim.design.operators.structured import concat_ends
@@ -23,9 +24,7 @@ from stepsim.design.passes.loops.unrolling import Unrollable, exact, heap_skip, 
 from stepsim.errors import CompileError, did_you_mean
 
 __all__ = [
-    "DEFAULT_TILE",
     "ORDERS",
-    "Order",
     "permute",
     "points_of",
     "single_dims",
@@ -36,13 +35,8 @@ __all__ = [
     "unroll_of",
 ]
 
-DEFAULT_TILE = 16
-"""Tile size of the public predecessor of StreamTensor."""
-
 _BY_ROW = ("choose", "combine")
 """Kinds of operators that work on a row and an expert of it at a time."""
-
-Order: TypeAlias = Literal["reductions_outermost", "reductions_innermost", "tokens_outermost"]
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 """Orders of loops that :func:`permute` knows by name."""
@@ -52,7 +46,7 @@ _METHODS = {"heap_stop": heap_stop, "heap_skip": heap_skip, "exact": exact}
 
 def tile(
     graph: OperatorGraph,
-    size: int = DEFAULT_TILE,
+    size: int = Choices.tile,
     tiles: Mapping[str, Mapping[str, int]] | None = None,
 ) -> OperatorGraph:
     """Give every operator the steps of its loops.
@@ -166,7 +160,7 @@ def _check_step(op: Op, dim: str, step: int, whole: frozenset[str], single: froz
         )
 
 
-def thin_tiles(graph: OperatorGraph, size: int = DEFAULT_TILE) -> dict[int, int]:
+def thin_tiles(graph: OperatorGraph, size: int = Choices.tile) -> dict[int, int]:
     """Sizes of dims whose tiles are less than a quarter of the default, ``{size: tile}``.
 
     A prompt of 17 tokens has tiles of one row, as nothing is padded: its design reads every weight
@@ -334,7 +328,7 @@ def _tiling_of(op: Op, what: str) -> Tiling:
 def unroll(
     graph: OperatorGraph,
     budget: int,
-    method: Literal["heap_stop", "heap_skip", "exact"] = "heap_skip",
+    method: Unrolling = Choices.unrolling,
 ) -> OperatorGraph:
     """Spread a number of parallel lanes over the operators, so that the slowest is fast.
 

@@ -1,0 +1,96 @@
+"""Options of the command line that declared parameters give, and the values of those given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from typing import Annotated, Any
+
+import typer
+
+from stepsim.errors import ArgError
+from stepsim.workloads import Field, ParameterError
+
+__all__ = ["given_of", "option_name", "options_of"]
+
+
+def option_name(parameter: str) -> str:
+    """What a parameter is called on the command line."""
+    return "--" + parameter.replace("_", "-")
+
+
+def options_of(known: Mapping[str, Field], also: Mapping[str, Any] | None = None) -> type:
+    """A dataclass with an option for every parameter: its text, or None where it is not given.
+
+    ``also`` has fields of it by name, in place of those of parameters or beside them. A name that a
+    parameter had before is a hidden option, so that `given_of` can say the new one.
+    """
+    declared = sorted(known.values(), key=lambda field: not field.required)
+    options: dict[str, Any] = {
+        field.name: (field.name, Annotated[_kind(field), _option(field)], None)
+        for field in declared
+    }
+    for field in declared:
+        old = field.param.formerly
+        if old:
+            hidden = typer.Option(option_name(old), hidden=True)
+            options.setdefault(old, (old, Annotated[_kind(field), hidden], None))
+    return make_dataclass("Parameters", (options | dict(also or {})).values(), frozen=True)
+
+
+def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
+    """The parameters that were given, as values.
+
+    Raises
+    ------
+    ArgError : some cannot be read; all of them are listed.
+    """
+    found: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
+    for name, field in known.items():
+        old = field.param.formerly
+        if old and old not in known and getattr(parameters, old) is not None:
+            problems.append((old, f"there is no such option; it is now called {field.option}"))
+        text = getattr(parameters, name)
+        if text is None:
+            continue
+        if isinstance(text, str) and _is_broken(text):
+            problems.append((name, f"expected text in UTF-8, found {text!r}"))
+            continue
+        try:
+            found[name] = text if field.kind.is_flag else field.parsed(text)
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise ArgError(ParameterError(problems).told(option_name))
+    return found
+
+
+def _kind(field: Field) -> Any:
+    return bool | None if field.kind.is_flag else str | None
+
+
+def _option(field: Field) -> Any:
+    param = field.param
+    text = param.help[:1].upper() + param.help[1:]
+    unit = f", in {param.unit}" if "/" in param.unit else ""
+    told = field.default_text(option_name)
+    default = told if not told or field.required else f"default: {told}"
+    shown = ". ".join(
+        filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
+    )
+    if field.kind.is_flag:
+        return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
+    metavar = field.kind.metavar
+    if param.unit == "bytes" and metavar == "N":
+        metavar = "BYTES"
+    return typer.Option(field.option, metavar=metavar, help=shown)
+
+
+def _is_broken(text: str) -> bool:
+    """Whether it has bytes that were no text; results could not be written with it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
