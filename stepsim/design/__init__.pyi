@@ -40,7 +40,7 @@ from stepsim.design.passes.fusion.grouping import (
     fuse_kernels as fuse_kernels,
     share_converters as share_converters,
 )
-from stepsim.design.passes.fusion.merging import merged_groups as merged_groups
+from stepsim.design.passes.fusion.methods import merged_groups as merged_groups
 from stepsim.design.passes.graph_passes import (
     fold_unit_dims as fold_unit_dims,
     fuse_elementwise as fuse_elementwise,
@@ -59,13 +59,13 @@ from stepsim.design.passes.memory.placement import (
 )
 from stepsim.design.passes.memory.single_buffers import single_buffers as single_buffers
 from stepsim.design.plan.compiled import Compiled as Compiled
-from stepsim.design.plan.model_times import request as request
-from stepsim.design.plan.plans import Plan as Plan
-from stepsim.design.plan.requests import (
+from stepsim.design.plan.model_times import (
     RequestTimes as RequestTimes,
     joules_per_token as joules_per_token,
+    request as request,
     request_times as request_times,
 )
+from stepsim.design.plan.plan import Plan as Plan
 from stepsim.design.programs.group_program import GroupProgram as GroupProgram
 from stepsim.design.programs.program import program_of as program_of, programs_of as programs_of
 from stepsim.design.search.compiling import compile as compile
@@ -89,13 +89,12 @@ from stepsim.design.choices import (
 )
 from stepsim.design.dataflow.untyped import Untyped as Untyped
 from stepsim.design.operators.models.blocks import Phase as Phase
-from stepsim.design.passes.fusion.fusion import (
-    FusionEdge as FusionEdge,
-    FusionGraph as FusionGraph,
+from stepsim.design.passes.fusion.grouping import border_dmas as border_dmas
+from stepsim.design.passes.fusion.groups import FusionEdge as FusionEdge, FusionGraph as FusionGraph
+from stepsim.design.passes.fusion.methods import (
     best_groups as best_groups,
     greedy_groups as greedy_groups,
 )
-from stepsim.design.passes.fusion.grouping import border_dmas as border_dmas
 from stepsim.design.passes.loops.tiling import thin_tiles as thin_tiles
 from stepsim.design.passes.loops.unrolling import Unrollable as Unrollable, heap_skip as heap_skip
 from stepsim.design.passes.memory.dies import (

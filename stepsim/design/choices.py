@@ -1,7 +1,7 @@
 """``Choices``: what a design is made with, every choice declared once.
 
-A choice is an argument of ``compile``, an option of ``stepsim compile`` and a key of a plan. Where a
-search may vary it, it is also a parameter, an axis and a column of the workload ``compiled``.
+A choice is an argument of ``compile``, an option of ``stepsim compile`` and a key of a plan. One
+that a search may vary is also a parameter, an axis and a column of the workload ``compiled``.
 """
 
 from __future__ import annotations

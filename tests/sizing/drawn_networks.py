@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from math import gcd
 from random import Random
 
-from stepsim.design.passes.fusion.fusion import FusionEdge, FusionGraph
+from stepsim.design.passes.fusion.groups import (
+    FusionEdge,
+    FusionGraph,
+)
 from stepsim.sizing.network import Fifo, FifoNetwork, SteppingKernel
 
 __all__ = ["fusion_graphs", "rate_networks", "same_rate_networks"]

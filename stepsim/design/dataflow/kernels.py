@@ -16,7 +16,7 @@ from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph, Tensor
 from stepsim.design.operators.routed import ROUTED
 from stepsim.design.operators.structured import concat_ends
-from stepsim.design.passes.loops.tiling import points_of, tiled_axes
+from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError
 from stepsim.itensor import AffineMap, ITensor, converter
 

@@ -16,7 +16,7 @@ from stepsim.design.dataflow.graph import Edge, Kernel, KernelLoop, Port, Window
 from stepsim.design.dataflow.untyped import Untyped, fifo_between
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph, Tensor
 from stepsim.design.operators.routed import ROUTED, RoutedRows, dynamic_dims, routed_rows
-from stepsim.design.passes.loops.tiling import points_of, tiled_axes
+from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError, ITensorError
 from stepsim.itensor import AffineMap, ITensor
 

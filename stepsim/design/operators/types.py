@@ -194,3 +194,29 @@ class Op:
 
     def __str__(self) -> str:
         return text_of_op(self)
+
+
+def points_of(op: Op) -> int:
+    """Iterations of a tile.
+
+    Of an opaque operator they are the elements of a tile of its result, of one that moves rows by a
+    routing the rows.
+    """
+    if op.kind == "opaque":
+        return prod(tiled_axes(op, op.output))
+    if op.kind in ("dispatch", "choose"):
+        return tiled_axes(op, op.output)[-2]
+    assert op.tiling is not None
+    return prod(op.tiling.tile.values())
+
+
+def tiled_axes(op: Op, operand: Operand) -> tuple[int, ...]:
+    """Extent of a tile along every axis of an operand."""
+    assert op.tiling is not None
+    steps = op.tiling.tile
+    return tuple(prod(steps[dim] for dim, _ in index.terms) for index in operand.access)
+
+
+def unroll_of(op: Op) -> int:
+    """Iterations that run at once."""
+    return 1 if op.tiling is None else op.tiling.unroll

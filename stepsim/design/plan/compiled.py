@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepsim.design.passes.pipeline import Pass
 from stepsim.design.plan.model_times import model_milliseconds
-from stepsim.design.plan.plans import Plan
+from stepsim.design.plan.plan import Plan
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.search.fifo_planning import fifo_plan
 from stepsim.errors import CompileError

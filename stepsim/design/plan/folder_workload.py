@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
-from stepsim.design.plan.plans import Plan
+from stepsim.design.plan.plan import Plan
 from stepsim.errors import CompileError
 from stepsim.workloads import ROUTING, Built, Data, Param, ParameterError, Workload
 

@@ -9,8 +9,7 @@ from stepsim.design.dataflow.graph import Kernel
 from stepsim.design.passes.loops.part_tiles import part_tiles
 from stepsim.design.passes.memory.memory_kinds import kinds_of
 from stepsim.design.plan.model_times import layers_of, model_milliseconds
-from stepsim.design.plan.plans import Plan
-from stepsim.design.search.fitting import converter_bytes
+from stepsim.design.plan.plan import Plan
 
 if TYPE_CHECKING:
     from stepsim.design.plan.compiled import Compiled
@@ -61,7 +60,7 @@ def group_rows(compiled: Compiled) -> Rows:
                 "group": group,
                 "kernels": len(kernels),
                 "lanes": sum(kernel.unroll for kernel in kernels),
-                "converter_bytes": converter_bytes(plan.graph, group),
+                "converter_bytes": plan.graph.converter_bytes_of(group),
                 "DMA_bytes": sum(dma.bytes for dma in dmas),
                 "FIFO_bytes": found.fifo_bytes,
                 "on_chip_bytes": found.memory_bytes,

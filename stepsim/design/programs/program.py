@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel, Window
 from stepsim.design.dataflow.kernels import parts_sent
 from stepsim.design.dataflow.routed_kernels import is_routed
@@ -27,7 +28,6 @@ from stepsim.design.passes.memory.layout import (
     stored_tile,
     tile_walk,
 )
-from stepsim.design.programs.buffer_walks import tile_of
 from stepsim.design.programs.group_program import Array, GroupProgram
 from stepsim.design.programs.kernel_streams import gathered, output_of
 from stepsim.design.programs.routed_streams import routed_outputs

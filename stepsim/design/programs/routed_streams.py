@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import Dma, Kernel
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.design.operators.routed import expert_slots
 from stepsim.design.passes.memory.layout import tile_walk
 from stepsim.design.programs.bodies import body_of, matmul_of
-from stepsim.design.programs.buffer_walks import tile_of
 from stepsim.design.programs.streams import regrouped
 from stepsim.graph import (
     Layer,

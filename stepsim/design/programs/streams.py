@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from stepsim.design.programs.buffer_walks import planned, tile_of
+from stepsim.design.dataflow.buffer_walks import planned, tile_of
 from stepsim.graph import (
     Feedback,
     Stream,

@@ -16,7 +16,7 @@ from stepsim.design.operators.routed import ROUTED
 from stepsim.design.passes.memory.placement import place_in_memory, place_on_dies
 from stepsim.design.passes.pipeline import Pass
 from stepsim.design.plan.compiled import Compiled
-from stepsim.design.plan.plans import GroupPlan, Plan, operators_digest
+from stepsim.design.plan.plan import GroupPlan, Plan, operators_digest
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.programs.program import programs_of
 from stepsim.design.search.fifo_planning import FifoPlan, fifo_plan, with_depths

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, lcm, prod
 
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel
-from stepsim.design.plan.plans import Measured
+from stepsim.design.plan.plan import Measured
 from stepsim.itensor import Converter
 from stepsim.machine import Machine
 from stepsim.sizing import Equalization, Fifo, FifoNetwork, SteppingKernel, planned_depths

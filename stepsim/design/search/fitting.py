@@ -14,7 +14,7 @@ from stepsim.design.programs.group_program import GroupProgram
 from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes
 
-__all__ = ["MOST_TRIALS", "WAYS", "converter_bytes", "excess_of", "smaller"]
+__all__ = ["MOST_TRIALS", "WAYS", "excess_of", "smaller"]
 
 MOST_TRIALS = 6
 """Designs that are compiled to find one that fits."""
@@ -47,7 +47,7 @@ def excess_of(
         that a routing decides do not let it cut them.
     capacity : bytes of on-chip memory of the machine; None is any.
     """
-    converters = converter_bytes(design, made.group)
+    converters = design.converter_bytes_of(made.group)
     sizes = {
         fifo.name: depths.get(fifo.name, 0) * slot_bytes(fifo.stream.type)
         for fifo in prepared.wiring.fifos
@@ -81,16 +81,5 @@ def smaller(what: str, choices: Choices, graph: DataflowGraph) -> Choices | None
         return replace(choices, tile=choices.tile // 2) if choices.tile > 1 else None
     if what == "unroll":
         return replace(choices, unroll=choices.unroll // 2) if choices.unroll > 1 else None
-    most = max(converter_bytes(graph, kernels[0].group) for kernels in graph.groups)
+    most = max(graph.converter_bytes_of(kernels[0].group) for kernels in graph.groups)
     return replace(choices, budget=most // 2) if most > 1 else None
-
-
-def converter_bytes(graph: DataflowGraph, group: int) -> int:
-    """Bytes of the converters of a group; those that edges share count once."""
-    return sum(
-        {
-            edge.buffer: edge.bytes
-            for edge in graph.inner_edges
-            if graph.kernel(edge.producer).group == group
-        }.values()
-    )

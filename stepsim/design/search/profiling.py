@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stepsim.design.dataflow.graph import DataflowGraph, Kernel, Port
 from stepsim.design.passes.memory.layout import relaid
-from stepsim.design.plan.plans import Measured
+from stepsim.design.plan.plan import Measured
 from stepsim.design.programs.kernel_streams import output_of
 from stepsim.dtypes import dtype_of
 from stepsim.errors import CompileError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as some
 
 import stepsim as st
-from stepsim.design.programs.buffer_walks import tile_of
+from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.programs.streams import converted, regrouped
 from stepsim.itensor import Converter, ITensor, converter
 from stepsim.simulation import run_functional

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from stepsim.design.passes.fusion.fusion import (
+from stepsim.design.passes.fusion.groups import (
     FusionEdge,
     FusionGraph,
     Groups,
+    is_acyclic,
+)
+from stepsim.design.passes.fusion.methods import (
     best_groups,
     greedy_groups,
+    merged_groups,
 )
-from stepsim.design.passes.fusion.kernel_order import is_acyclic
-from stepsim.design.passes.fusion.merging import merged_groups
 from stepsim.errors import CompileError
 from tests.sizing.drawn_networks import fusion_graphs
 

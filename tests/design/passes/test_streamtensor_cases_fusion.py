@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepsim.design.passes.fusion.fusion import (
+from stepsim.design.passes.fusion.groups import (
     Counting,
     FusionEdge,
     FusionGraph,
     Groups,
+)
+from stepsim.design.passes.fusion.methods import (
     best_groups,
     greedy_groups,
+    merged_groups,
 )
-from stepsim.design.passes.fusion.merging import merged_groups
 from tests.design.cases import each_case
 
 

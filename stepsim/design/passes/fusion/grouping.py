@@ -9,14 +9,16 @@ from stepsim.design.choices import Choices, Fusion
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge, Kernel, Port
 from stepsim.design.dataflow.kernels import is_streamed
 from stepsim.design.dataflow.untyped import Untyped
-from stepsim.design.passes.fusion.fusion import (
+from stepsim.design.passes.fusion.groups import (
     FusionEdge,
     FusionGraph,
     Groups,
+)
+from stepsim.design.passes.fusion.methods import (
     best_groups,
     greedy_groups,
+    merged_groups,
 )
-from stepsim.design.passes.fusion.merging import merged_groups
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import ITensor, NormalForm, converter
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import gcd, prod
+from math import gcd
 from typing import get_args
 
 from stepsim.design.choices import Choices, Order, Unrolling
 from stepsim.design.operators.graph import Index, Op, Operand, OperatorGraph, Tiling
 from stepsim.design.operators.routed import dynamic_dims
 from stepsim.design.operators.structured import concat_ends
+from stepsim.design.operators.types import points_of, unroll_of
 from stepsim.design.passes.loops.part_tiles import Parts, common_divisor, fits_parts, parts_read
 from stepsim.design.passes.loops.stream_order import stream_orders
 from stepsim.design.passes.loops.unrolling import Unrollable, exact, heap_skip, heap_stop
@@ -26,13 +27,10 @@ from stepsim.errors import CompileError, did_you_mean
 __all__ = [
     "ORDERS",
     "permute",
-    "points_of",
     "single_dims",
     "thin_tiles",
     "tile",
-    "tiled_axes",
     "unroll",
-    "unroll_of",
 ]
 
 _BY_ROW = ("choose", "combine")
@@ -246,27 +244,6 @@ def _require_slice(op: Op, operand: Operand, index: Index) -> None:
         reach *= step
 
 
-def points_of(op: Op) -> int:
-    """Iterations of a tile.
-
-    Of an opaque operator they are the elements of a tile of its result, of one that moves rows by a
-    routing the rows.
-    """
-    if op.kind == "opaque":
-        return prod(tiled_axes(op, op.output))
-    if op.kind in ("dispatch", "choose"):
-        return tiled_axes(op, op.output)[-2]
-    assert op.tiling is not None
-    return prod(op.tiling.tile.values())
-
-
-def tiled_axes(op: Op, operand: Operand) -> tuple[int, ...]:
-    """Extent of a tile along every axis of an operand."""
-    assert op.tiling is not None
-    steps = op.tiling.tile
-    return tuple(prod(steps[dim] for dim, _ in index.terms) for index in operand.access)
-
-
 def permute(
     graph: OperatorGraph,
     order: Order = "reductions_outermost",
@@ -312,11 +289,6 @@ def permute(
             )
         made.append(replace(op, tiling=replace(tiling, order=wanted)))
     return graph.replaced(ops=tuple(made))
-
-
-def unroll_of(op: Op) -> int:
-    """Iterations that run at once."""
-    return 1 if op.tiling is None else op.tiling.unroll
 
 
 def _tiling_of(op: Op, what: str) -> Tiling:

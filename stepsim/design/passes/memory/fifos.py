@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import DataflowGraph, Kernel
 from stepsim.design.dataflow.untyped import Untyped
-from stepsim.design.programs.buffer_walks import tile_of
 from stepsim.errors import CompileError, did_you_mean
 
 __all__ = ["fold_buffers", "vectorize_fifos"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from stepsim.design.dataflow.buffer_walks import tile_of
 from stepsim.design.dataflow.graph import Dma
-from stepsim.design.programs.buffer_walks import tile_of
 from stepsim.dtypes import dtype_of
 from stepsim.graph import Function, function
 from stepsim.itensor import ITensor

@@ -10,14 +10,14 @@ from math import gcd, prod
 from stepsim.errors import CompileError
 from stepsim.itensor import Converter, Loop
 
-__all__ = ["Plan", "Walk", "planned", "tile_of"]
+__all__ = ["BufferPlan", "Walk", "planned", "tile_of"]
 
 Walk = tuple[tuple[int, int], ...]
 """Trip count and step, in tiles of the buffer, of each loop that reads it."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class BufferPlan:
     """The buffers of a converter.
 
     Attributes
@@ -42,7 +42,7 @@ def tile_of(element: Sequence[int]) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def planned(by: Converter) -> Plan:
+def planned(by: Converter) -> BufferPlan:
     """The buffers that a converter takes.
 
     Raises
@@ -55,7 +55,7 @@ def planned(by: Converter) -> Plan:
     drain = (*by.drain, *_pieces(target, piece, rank))
     walk = _walk(fill, drain)
     if walk is not None:
-        return Plan(piece, ((fill, walk),), drain)
+        return BufferPlan(piece, ((fill, walk),), drain)
     element = (*by.src.element[:-2], *piece[-min(2, rank) :])
     rows = tuple(
         Loop(size // e, tuple(e * (i == axis) for i in range(rank)))
@@ -68,7 +68,7 @@ def planned(by: Converter) -> Plan:
             f"no affine walk of a buffer turns {by.src} into {by.dst}; choose tiles of which one "
             "divides the other"
         )
-    return Plan(piece, ((fill, first), (rows, second)), drain)
+    return BufferPlan(piece, ((fill, first), (rows, second)), drain)
 
 
 def _pieces(tile: tuple[int, int], piece: tuple[int, int], rank: int) -> list[Loop]:

@@ -1,34 +1,22 @@
-"""Fusion: which kernels are on the chip together, under a budget of converter bytes.
+"""Groups of kernels that are on the chip together: what each costs, and whether they can run.
 
 Kernels of one group hand tokens to each other on chip, through a converter where their orders
-differ; tensors between groups go through external memory. Source: StreamTensor, section 3.4 and
-Algorithm 2 (``greedy_groups``, as printed), whose weaknesses are trap T7: every kernel without
-predecessor opens a group and groups never merge, so that a graph with two sources stays split under
-any budget. ``merged_groups`` repairs that; ``best_groups`` tries every partition of a small graph.
+differ; tensors between groups go through external memory (StreamTensor, section 3.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from stepsim.design.passes.fusion.kernel_order import Labels, is_acyclic, renumbered
 from stepsim.errors import CompileError
 
 __all__ = [
-    "MOST_EXHAUSTIVE",
-    "BestGroups",
-    "Counting",
-    "FusionEdge",
-    "FusionGraph",
-    "FusionStep",
-    "Groups",
-    "best_groups",
-    "greedy_groups",
-    "traffic",
-]
+    "Counting", "FusionEdge", "FusionGraph", "FusionStep", "Groups", "Labels", "between",
+    "converter_of", "is_acyclic", "renumbered", "traffic",
+]  # fmt: skip
 
 Counting = Literal["edges", "tensors"]
 """How bytes through external memory are counted.
@@ -37,8 +25,8 @@ Counting = Literal["edges", "tensors"]
 group reads it, and loaded once by every such group.
 """
 
-MOST_EXHAUSTIVE = 10
-"""Kernels of a graph of which every partition is tried: 115 975 of them."""
+Labels = tuple[int, ...]
+"""Group of every kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +139,7 @@ class Groups:
         found: list[dict[object, int]] = [{} for _ in range(max(self.labels, default=-1) + 1)]
         for number, edge in enumerate(self.graph.edges):
             if self.labels[edge.producer] == self.labels[edge.consumer]:
-                found[self.labels[edge.producer]][_paid(number, edge)] = edge.cost
+                found[self.labels[edge.producer]][converter_of(number, edge)] = edge.cost
         return tuple(sum(costs.values()) for costs in found)
 
     def traffic(self, counting: Counting = "tensors") -> int:
@@ -161,25 +149,6 @@ class Groups:
     def is_valid(self, budget: int) -> bool:
         """Groups can run one after another, and each is within the budget."""
         return max(self.costs, default=0) <= budget and is_acyclic(self.graph.links, self.labels)
-
-
-@dataclass(frozen=True, slots=True)
-class BestGroups:
-    """The least traffic of all partitions, and with it the least bytes of converters.
-
-    Attributes
-    ----------
-    groups : one of the best.
-    traffic, converter_bytes : of it.
-    at_optimum : partitions with this traffic.
-    valid : partitions under the budget whose groups can run one after another.
-    """
-
-    groups: Groups
-    traffic: int
-    converter_bytes: int
-    at_optimum: int
-    valid: int
 
 
 def traffic(graph: FusionGraph, labels: Sequence[int], counting: Counting = "tensors") -> int:
@@ -192,85 +161,65 @@ def traffic(graph: FusionGraph, labels: Sequence[int], counting: Counting = "ten
     return sum(stored.values()) + sum(loaded.values())
 
 
-def greedy_groups(graph: FusionGraph, budget: int) -> Groups:
-    """Algorithm 2 as printed: one pass in topological order, no group is looked at again.
-
-    A kernel joins the latest group that one of its predecessors is in, if the converters of all
-    edges from there are within the budget, and else opens a new one.
-    """
-    labels: list[int] = []
-    costs: list[int] = []
-    paid: set[object] = set()
-    steps = []
-    for kernel in range(graph.kernels):
-        candidates: dict[int, int] = {}
-        needed: dict[object, int] = {}
-        for number, edge in enumerate(graph.edges):
-            if edge.consumer == kernel:
-                group = labels[edge.producer]
-                candidates.setdefault(group, 0)
-                key = _paid(number, edge)
-                if key not in needed and (key, group) not in paid:
-                    candidates[group] += edge.cost
-                needed[key] = group
-        latest = max(candidates, default=-1)
-        opened = latest < 0 or costs[latest] + candidates[latest] > budget
-        if opened:
-            chosen = len(costs)
-            costs.append(0)
-        else:
-            chosen = latest
-            costs[latest] += candidates[latest]
-            paid |= {(key, group) for key, group in needed.items() if group == latest}
-        labels.append(chosen)
-        steps.append(FusionStep(kernel, candidates, chosen, opened))
-    return Groups(graph, tuple(labels), tuple(steps))
-
-
-def _paid(number: int, edge: FusionEdge) -> object:
+def converter_of(number: int, edge: FusionEdge) -> object:
     """What costs bytes: a converter of its own, or one that several edges share."""
     return (number, None) if edge.converter is None else (None, edge.converter)
 
 
-def best_groups(graph: FusionGraph, budget: int, counting: Counting = "tensors") -> BestGroups:
-    """The best of all partitions.
-
-    Raises
-    ------
-    CompileError
-        The graph has more kernels than ``MOST_EXHAUSTIVE``.
-    """
-    if graph.kernels > MOST_EXHAUSTIVE:
-        raise CompileError(
-            f"all partitions are tried for at most {MOST_EXHAUSTIVE} kernels, found "
-            f'{graph.kernels}; fuse by method="merge"'
-        )
-    best: tuple[int, int, Labels] | None = None
-    valid = at_optimum = 0
-    for labels in _partitions(graph.kernels):
-        groups = Groups(graph, labels)
-        if not groups.is_valid(budget):
-            continue
-        valid += 1
-        found = (groups.traffic(counting), sum(groups.costs), labels)
-        if best is None or found[0] < best[0]:
-            at_optimum = 0
-        at_optimum += best is None or found[0] <= best[0]
-        best = found if best is None else min(best, found)
-    assert best is not None  # every kernel alone needs no converter
-    return BestGroups(Groups(graph, best[2]), best[0], best[1], at_optimum, valid)
+def renumbered(labels: Sequence[int]) -> Labels:
+    """The same groups, numbered from 0 in the order of their first kernels."""
+    numbers: dict[int, int] = {}
+    return tuple(numbers.setdefault(label, len(numbers)) for label in labels)
 
 
-def _partitions(kernels: int) -> Iterator[Labels]:
-    """All partitions, each as labels in order of first use."""
-    labels: list[int] = [0] * kernels
+def _group_edges(links: Iterable[tuple[int, int]], labels: Sequence[int]) -> dict[int, set[int]]:
+    """Groups that follow directly on each."""
+    after: dict[int, set[int]] = {label: set() for label in labels}
+    for producer, consumer in links:
+        if labels[producer] != labels[consumer]:
+            after[labels[producer]].add(labels[consumer])
+    return after
 
-    def below(kernel: int, used: int) -> Iterator[Labels]:
-        if kernel == kernels:
-            yield renumbered(labels)
-            return
-        for label in range(used + 1):
-            labels[kernel] = label
-            yield from below(kernel + 1, max(used, label + 1))
 
-    return below(0, 0)
+def is_acyclic(links: Iterable[tuple[int, int]], labels: Sequence[int]) -> bool:
+    """No group waits for itself through others."""
+    after = _group_edges(links, labels)
+    waiting = dict.fromkeys(after, 0)
+    for targets in after.values():
+        for target in targets:
+            waiting[target] += 1
+    ready = [group for group, count in waiting.items() if not count]
+    done = 0
+    while ready:
+        done += 1
+        for target in after[ready.pop()]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return done == len(after)
+
+
+def between(
+    links: Iterable[tuple[int, int]], labels: Sequence[int], one: int, other: int
+) -> set[int]:
+    """Both groups and all on a way from one to the other, in either direction."""
+    after = _group_edges(links, labels)
+    before: dict[int, set[int]] = {group: set() for group in after}
+    for group, targets in after.items():
+        for target in targets:
+            before[target].add(group)
+    found = {one, other}
+    for source, sink in ((one, other), (other, one)):
+        found |= _reached(after, source) & _reached(before, sink)
+    return found
+
+
+def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
+    """Groups on a way of one edge or more from a group."""
+    found: set[int] = set()
+    todo = [start]
+    while todo:
+        for target in edges[todo.pop()] - found:
+            found.add(target)
+            todo.append(target)
+    return found
