@@ -12,11 +12,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
-from stepsim.atomic import replacing
 from stepsim.design import MODELS, joules_per_token
 from stepsim.itensor import AffineMap, ITensor, converter, matches, min_uniform_cells, printed
+from stepsim.reproduce.pages.files import write_file
 from stepsim.reproduce.streamtensor.codo_decode import (
     PUBLISHED_INTERVAL,
     PUBLISHED_LATENCY,
@@ -41,7 +42,7 @@ from stepsim.reproduce.streamtensor.published_gpt2 import PREFILL_SLOPE_MS, SYST
 from stepsim.reproduce.streamtensor.validation_replays import replays
 from stepsim.sizing import Link, Search, planned_depths
 
-__all__ = ["validation_page"]
+__all__ = ["validation_page", "write_streamtensor_validation"]
 
 _HEAD = """\
 # Validation of the StreamTensor system
@@ -58,6 +59,16 @@ def validation_page(watts: float = 150.0) -> str:
     return "\n".join(
         [_HEAD, *_replayed(), *_figures(), *_gpt2(), *_memory(), *_energy(watts), _DIFFERENCES]
     )
+
+
+def write_streamtensor_validation(path: Path, watts: float = 150.0) -> None:
+    """Write the page.
+
+    Raises
+    ------
+    OutputError : it cannot be written.
+    """
+    write_file(path, validation_page(watts).encode())
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -336,5 +347,4 @@ _DIFFERENCES = """\
 
 
 if __name__ == "__main__":
-    with replacing(sys.argv[1]) as (page,):
-        page.write_text(validation_page(), "utf-8")
+    write_streamtensor_validation(Path(sys.argv[1]))

@@ -1,0 +1,67 @@
+"""A choice of a design is declared once: argument, option, parameter and key of a plan are it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+import yaml
+
+import stepsim as st
+from stepsim.design import Choices, CompiledWorkload, SearchedChoices, compile
+from stepsim.workloads import fields_of
+
+WRITTEN = Path(__file__).parent / "plan" / "data" / "mlp.yaml"
+"""A plan of an earlier version."""
+
+
+def test_the_arguments_of_compile_are_no_choices() -> None:
+    assert not set(inspect.signature(compile).parameters) & set(fields_of(Choices))
+
+
+def test_parameters_of_a_search_are_choices() -> None:
+    known, choices = fields_of(CompiledWorkload), fields_of(Choices)
+    for name in fields_of(SearchedChoices):
+        assert known[name].kind.described() == choices[name].kind.described()
+        assert known[name].param == choices[name].param
+    assert set(known) - set(choices) == {"group"}
+
+
+def test_keys_of_plans_are_choices_and_plans_of_before_are_read() -> None:
+    text = WRITTEN.read_text()
+    plan, written = st.Plan.from_yaml(text), yaml.safe_load(text)
+    assert dict(plan.choices) == written["choices"]
+    assert set(plan.choices) - set(fields_of(Choices)) == {"orders_tried"}
+    assert yaml.safe_load(plan.to_yaml()) == written
+    choices = {name: plan.choices[name] for name in plan.choices if name != "orders_tried"}
+    again = compile(plan.graph.operators, plan.machine, choices=Choices(**choices, runs=20)).plan
+    assert again.groups == plan.groups
+    assert again.choices == {n: v for n, v in plan.choices.items() if n != "orders_tried"}
+
+
+def test_all_mistakes_are_listed_with_their_choice() -> None:
+    with pytest.raises(st.ArgError) as caught:
+        Choices(tile=0, fifo="lps", slowdown=-1, packed=1)  # type: ignore[arg-type]
+    assert str(caught.value).splitlines() == [
+        "tile: expected a whole number from 1, found 0",
+        "packed: expected true or false, found 1",
+        "fifo: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did you "
+        "mean 'lp'?",
+        "slowdown: expected a number from 0, found -1",
+    ]
+
+
+@pytest.mark.parametrize(("text", "size"), [("41MB", 41_000_000), ("2KiB", 2048), ("600", 600)])
+def test_bytes_have_units_on_the_command_line(text: str, size: int) -> None:
+    assert fields_of(Choices)["budget"].parsed(text) == size
+    with pytest.raises(st.ArgError, match="expected bytes, as in 41MB"):
+        fields_of(Choices)["budget"].parsed("41XB")
+
+
+def test_passes_need_a_budget_and_an_order() -> None:
+    graph = st.Plan.load(WRITTEN).graph.operators
+    with pytest.raises(st.CompileError, match="found no budget"):
+        st.design.designed(graph, Choices())
+    with pytest.raises(st.CompileError, match="found the order 'fastest'"):
+        st.design.designed(graph, Choices(budget=0))
