@@ -1,4 +1,4 @@
-"""Choices of a design as options: which commands take them, and what old names are answered with."""
+"""Choices of a design as options: which commands take them, and the answers to old names."""
 
 from __future__ import annotations
 
