@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from random import Random
 
+from stepsim.reproduce.streamtensor.path_program import path_delays
 from stepsim.sizing import (
     Fifo,
     FifoNetwork,
     SteppingKernel,
     intervals,
     lower_bounds,
-    path_delays,
     planned_depths,
 )
 

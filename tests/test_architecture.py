@@ -41,7 +41,9 @@ def test_every_room_and_module_has_its_place() -> None:
     "room", sorted(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("__init__.py"))
 )
 def test_a_room_says_what_it_is_for(room: str) -> None:
-    assert rooms.purpose(PACKAGE / room), f"{room} needs a docstring whose first sentence says what it is for"
+    assert rooms.purpose(PACKAGE / room), (
+        f"{room} needs a docstring whose first sentence says what it is for"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:stepsim|tests)/[\w/.]+)`", PAGE))))

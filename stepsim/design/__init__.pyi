@@ -124,3 +124,5 @@ from stepsim.design.plan.summary import (
     times_text as times_text,
 )
 from stepsim.design.programs.streams import converted as converted
+from stepsim.design.search.fifo_planning import FifoPlan as FifoPlan, fifo_plan as fifo_plan
+from stepsim.design.search.group_sizing import GroupSizing as GroupSizing

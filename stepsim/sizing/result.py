@@ -17,7 +17,8 @@ from stepsim.errors import ArgError
 from stepsim.graph import FIFO_DEPTH
 from stepsim.results import ENDED, schema
 from stepsim.simulation import Prepared, machine_hash, write_depths
-from stepsim.sizing.problem import Found, Problem, checked_slowdown
+from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
+from stepsim.sizing.search import Found
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,25 +68,25 @@ class FifoSizes:
     proved : whether no smaller depths are enough, if deeper FIFOs never make a run slower; units
         that merge by arrival or share the memory may break that.
     program, program_hash, machine : what was sized.
-    problem : what runs the program with other depths.
+    runs : what runs the program with other depths.
     """
 
     def __init__(
         self,
         prepared: Prepared,
         names: tuple[str, ...],
-        problem: Problem,
+        runs: ProgramRuns,
         slowdown_bound: float,
         found: Found,
     ) -> None:
         self._prepared, self._names, self._found = prepared, names, found
-        self.problem = problem
+        self.runs = runs
         self.slowdown_bound = slowdown_bound
         self.program = prepared.program.name
         self.program_hash = prepared.program_hash
         self.machine = prepared.machine.name
         self.slots, self.bytes = self._cost(found.depths)
-        self.cycles, self.unbounded_cycles = found.cycles, problem.cycles
+        self.cycles, self.unbounded_cycles = found.cycles, runs.cycles
         self.simulations_before, self.simulations = found.before, found.simulations
         self.proved = found.proved
 
@@ -110,9 +111,9 @@ class FifoSizes:
     @cached_property
     def table(self) -> pa.Table:
         """One row for each FIFO that was sized: depth, size of its tokens, bytes."""
-        wiring, sized = self._prepared.wiring, self.problem.runs.sized
-        channels = self.problem.runs.images[0].channels
-        sizes = self.problem.token_bytes[sized]
+        wiring, sized = self._prepared.wiring, self.runs.sized
+        channels = self.runs.images[0].channels
+        sizes = self.runs.token_bytes[sized]
         units = [unit.name for unit in wiring.units]
         columns = {
             "fifo": sized,
@@ -122,7 +123,7 @@ class FifoSizes:
             "depth": self._found.depths,
             "token_bytes": sizes,
             "fifo_bytes": sizes * self._found.depths,
-            "unbounded_peak": self.problem.peaks,
+            "unbounded_peak": self.runs.peaks,
         }
         form = schema("fifo_sizes", _FIFOS, _FIFOS, self._provenance())
         arrays = [pa.array(columns[one.name], one.type) for one in form]
@@ -133,7 +134,7 @@ class FifoSizes:
         given = _listed("uniform: depths must be a list of ints, as (2, 8)", depths)
         chosen = [FIFO_DEPTH.checked(f"uniform: depths[{i}]", d) for i, d in enumerate(given)]
         vectors = [np.full(len(self._names), depth) for depth in chosen]
-        runs = self.problem.run(vectors)
+        runs = self.runs.run(vectors)
         rows = []
         for place, (depth, vector) in enumerate(zip(chosen, vectors, strict=True)):
             ends = [each.status[place] for each in runs]
@@ -165,7 +166,7 @@ class FifoSizes:
             if bound == self.slowdown_bound:
                 found = self._found
             else:
-                found = self.problem.solved(bound, None if found is None else found.depths)
+                found = self.runs.solved(bound, None if found is None else found.depths)
             slots, size = self._cost(found.depths)
             if rows and size >= rows[-1]["fifo_bytes"]:
                 continue
@@ -246,7 +247,7 @@ class FifoSizes:
 
     def _cost(self, depths: Any) -> tuple[int, int]:
         """Slots and bytes of depths of all sized FIFOs."""
-        sizes = self.problem.token_bytes[self.problem.runs.sized]
+        sizes = self.runs.token_bytes[self.runs.sized]
         return int(depths.sum()), int((depths * sizes).sum())
 
     def _slowdown(self, cycles: tuple[int, ...]) -> float:

@@ -21,7 +21,7 @@ from stepsim.simulation import (
     kept_prepared,
     with_named_depths,
 )
-from stepsim.sizing.problem import Problem, Runs, checked_slowdown
+from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.result import FifoSizes
 
 __all__ = ["size_fifos", "sized", "slot_bytes"]
@@ -137,20 +137,18 @@ def sized(
     unbounded = prepared.changed(fifo_depths=dict.fromkeys(names))
     indices = [check_bindings(prepared.program, one) for one in runs]
     kinds = [re.sub(r"\d+", "#", name) for name in names]
-    problem = Problem(
-        Runs(
-            name=prepared.program.name,
-            images=[unbounded.image(one) for one in indices],
-            timing=prepared.timing,
-            sized=np.array([prepared.fifo_numbers[name] for name in names]),
-            alike=np.array([kinds.index(kind) for kind in kinds]),
-            bounds=np.array([slot_bytes(fifo.stream.type) for fifo in fifos]),
-            checks=[prepared.check(one) for one in indices],
-            keep=prepared.keep,
-            limits=limits or Limits(),
-        )
+    made = ProgramRuns(
+        name=prepared.program.name,
+        images=[unbounded.image(one) for one in indices],
+        timing=prepared.timing,
+        sized=np.array([prepared.fifo_numbers[name] for name in names]),
+        alike=np.array([kinds.index(kind) for kind in kinds]),
+        bounds=np.array([slot_bytes(fifo.stream.type) for fifo in fifos]),
+        checks=[prepared.check(one) for one in indices],
+        keep=prepared.keep,
+        limits=limits or Limits(),
     )
-    return FifoSizes(prepared, names, problem, slowdown, problem.solved(slowdown))
+    return FifoSizes(prepared, names, made, slowdown, made.solved(slowdown))
 
 
 def _runs(where: str, bindings: object) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepsim.sizing.network import Fifo, FifoNetwork, SteppingKernel
+from stepsim.sizing import Fifo, FifoNetwork, SteppingKernel
 from tests.shared import STREAMTENSOR_CASES, recorded
 
 __all__ = ["cases_of", "each_case", "needs_cases", "network_of", "ratio"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import gcd
 from random import Random
 
-from stepsim.design.passes.fusion.groups import (
-    FusionEdge,
-    FusionGraph,
-)
-from stepsim.sizing.network import Fifo, FifoNetwork, SteppingKernel
+from stepsim.design.passes.fusion.groups import FusionEdge, FusionGraph
+from stepsim.reproduce.streamtensor.stepping_runs import NetworkRun, run_network
+from stepsim.sizing import Fifo, FifoNetwork, SteppingKernel
 
-__all__ = ["fusion_graphs", "rate_networks", "same_rate_networks"]
+__all__ = ["fusion_graphs", "least_alone", "least_uniform", "rate_networks", "same_rate_networks"]
 
 MOST_LATENCY = 20
 BITS = (8, 32, 128)
@@ -87,3 +85,25 @@ def fusion_graphs(seed: int, count: int, most_kernels: int) -> Iterator[tuple[Fu
                 edges.append(FusionEdge(producer, consumer, cost, size, producer))
         graph = FusionGraph(kernels, tuple(edges))
         yield graph, random.randint(0, sum(edge.cost for edge in edges) + 1)
+
+
+def ends(run: NetworkRun) -> bool:
+    """Whether a run ends, however late."""
+    return not run.deadlock
+
+
+def least_uniform(network: FifoNetwork, good: Callable[[NetworkRun], bool] = ends) -> int:
+    """The least common depth with which a run is good."""
+    fifos = len(network.fifos)
+    every = range(1, max(network.tokens) + 1)
+    return next(depth for depth in every if good(run_network(network, [depth] * fifos)))
+
+
+def least_alone(network: FifoNetwork, fifo: int, good: Callable[[NetworkRun], bool] = ends) -> int:
+    """The least depth of one FIFO, with the others without bound, with which a run is good."""
+    others: list[int | None] = [None] * len(network.fifos)
+    return next(
+        depth
+        for depth in range(1, network.tokens[fifo] + 1)
+        if good(run_network(network, [*others[:fifo], depth, *others[fifo + 1 :]]))
+    )

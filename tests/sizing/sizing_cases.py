@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
-from stepsim.sizing.problem import Problem, Runs
+from stepsim.sizing import ProgramRuns
 from tests.shared import STREAMTENSOR_CASES
 
 __all__ = [
     "SizingCase",
     "least_slots",
-    "problem_of",
+    "runs_of",
     "sizing_case",
     "sizing_cases",
     "uniform_depth",
@@ -75,41 +75,39 @@ def sizing_case(raw: dict[str, Any]) -> SizingCase:
     return SizingCase(raw["id"], Network(tuple(units), channels, timing), sized, raw["expected"])
 
 
-def problem_of(network: Network, sized: Sequence[int], limits: Any = None) -> Problem:
+def runs_of(network: Network, sized: Sequence[int], limits: Any = None) -> ProgramRuns:
     """The FIFOs of a network that are to be sized; in ``network`` they are unbounded."""
-    return Problem(
-        Runs(
-            name="network",
-            images=[build_image(network)],
-            timing=network.timing,
-            sized=np.array(sized),
-            alike=np.arange(len(sized)),
-            bounds=np.zeros(len(network.channels), np.int64),
-            checks=[None],
-            **({} if limits is None else {"limits": limits}),
-        )
+    return ProgramRuns(
+        name="network",
+        images=[build_image(network)],
+        timing=network.timing,
+        sized=np.array(sized),
+        alike=np.arange(len(sized)),
+        bounds=np.zeros(len(network.channels), np.int64),
+        checks=[None],
+        **({} if limits is None else {"limits": limits}),
     )
 
 
-def uniform_depth(problem: Problem) -> int:
+def uniform_depth(sized: ProgramRuns) -> int:
     """The least common depth of the sized FIFOs with which the run is as fast as unbounded."""
-    fifos = len(problem.runs.sized)
+    fifos = len(sized.sized)
     for depth in count(1):
-        (runs,) = problem.run([np.full(fifos, depth)])
-        if runs.status[0] == "ok" and runs.cycles[0] <= problem.cycles[0]:
+        (runs,) = sized.run([np.full(fifos, depth)])
+        if runs.status[0] == "ok" and runs.cycles[0] <= sized.cycles[0]:
             return depth
     raise AssertionError
 
 
-def least_slots(problem: Problem, target: int, most: int) -> int:
+def least_slots(sized: ProgramRuns, target: int, most: int) -> int:
     """The fewest slots of all sized FIFOs with which the run takes ``target`` cycles at most.
 
     By trying every choice of depths of 1, 2, ... slots more than one each; ``most`` are enough.
     """
-    fifos = len(problem.runs.sized)
+    fifos = len(sized.sized)
     for more in range(most - fifos + 1):
         choices = [np.array(one) + 1 for one in _split(more, fifos)]
-        (runs,) = problem.run(choices)
+        (runs,) = sized.run(choices)
         if any(s == "ok" and c <= target for s, c in zip(runs.status, runs.cycles, strict=True)):
             return fifos + more
     raise AssertionError

@@ -7,18 +7,26 @@ from itertools import pairwise
 import pytest
 
 from stepsim.errors import CompileError
-from stepsim.sizing.blame import blamed
-from stepsim.sizing.linear_programs import (
+from stepsim.reproduce.streamtensor.path_program import path_delays
+from stepsim.reproduce.streamtensor.sizing_methods import greedy_depths
+from stepsim.reproduce.streamtensor.stepping_runs import (
+    blamed,
+    network_problem,
+    run_network,
+    solved_network,
+)
+from stepsim.sizing import Trials
+from stepsim.sizing.rates import (
+    Fifo,
+    FifoNetwork,
+    SteppingKernel,
     depths_of_delays,
     intervals,
     lower_bounds,
-    path_delays,
     planned_depths,
     start_times,
 )
-from stepsim.sizing.network import Fifo, FifoNetwork, SteppingKernel
-from stepsim.sizing.network_search import Search
-from tests.sizing.drawn_networks import rate_networks, same_rate_networks
+from tests.sizing.drawn_networks import least_alone, rate_networks, same_rate_networks
 
 FIVE = FifoNetwork(
     tuple(SteppingKernel(32, 1, latency) for latency in (5, 2, 11, 5, 11)),
@@ -35,25 +43,26 @@ def test_the_compact_form_is_the_program_over_paths() -> None:
 
 def test_kernels_of_one_interval_keep_their_speed() -> None:
     for network in same_rate_networks(6, 1000, most_interval=1, tokens=32):
-        assert network.run(planned_depths(network)).makespan == network.unbounded.makespan
+        assert run_network(network, planned_depths(network)).makespan == network.cycles
 
 
 def test_conservative_depths_of_mixed_intervals_are_small_and_repaired_ones_fast() -> None:
     slots = dict.fromkeys(("full", "planned", "repaired", "greedy"), 0)
     slowdowns, runs = [], 0
     for network in same_rate_networks(7, 150, most_interval=4, tokens=64):
-        search = Search(network)
         planned = planned_depths(network, "conservative")
-        makespan = network.run(planned).makespan
+        makespan = run_network(network, planned).makespan
         assert makespan is not None
-        slowdowns.append(makespan / search.target - 1)
-        repaired = search.repaired(planned)
-        assert network.run(repaired.depths).makespan == network.unbounded.makespan
-        runs += repaired.runs
+        slowdowns.append(makespan / network.cycles - 1)
+        repaired = solved_network(network, planned)
+        assert run_network(network, repaired.depths).makespan == network.cycles
+        runs += repaired.simulations
+        problem = network_problem(network)
+        greedy = greedy_depths(problem, Trials(problem.judges), range(len(network.fifos)))
         slots["full"] += sum(network.tokens)
         slots["planned"] += sum(planned)
-        slots["repaired"] += sum(repaired.depths)
-        slots["greedy"] += sum(search.greedy(network.peaks))
+        slots["repaired"] += int(repaired.depths.sum())
+        slots["greedy"] += int(greedy.sum())
     assert sum(slowdowns) <= 0.01 * len(slowdowns)
     assert slots["planned"] <= 0.05 * slots["full"]
     assert slots["repaired"] <= 0.06 * slots["full"]
@@ -72,9 +81,9 @@ def test_equal_optima_of_the_published_program_differ_in_speed() -> None:
         ways = ((delays[0] + delays[2]), (delays[1] + delays[3]))
         assert min(ways) >= bounds[1] + bounds[3]
         assert all(delay >= bound for delay, bound in zip(delays, bounds, strict=True))
-    assert FIVE.run(depths_of_delays(FIVE, late, paces)).makespan == 60
-    assert FIVE.run(depths_of_delays(FIVE, early, paces)).makespan == 54
-    assert FIVE.run(planned_depths(FIVE)).makespan == FIVE.unbounded.makespan == 54
+    assert run_network(FIVE, depths_of_delays(FIVE, late, paces)).makespan == 60
+    assert run_network(FIVE, depths_of_delays(FIVE, early, paces)).makespan == 54
+    assert run_network(FIVE, planned_depths(FIVE)).makespan == FIVE.cycles == 54
 
 
 def softmax(row: int, rows: int) -> FifoNetwork:
@@ -89,14 +98,14 @@ def softmax(row: int, rows: int) -> FifoNetwork:
 @pytest.mark.parametrize("row", [4, 16, 64, 128])
 def test_a_bypass_holds_a_row(row: int) -> None:
     network = softmax(row, rows=4)
-    short = network.run((1, 1, row - 1))
+    short = run_network(network, (1, 1, row - 1))
     assert short.deadlock
     assert 2 in blamed(short)
-    assert not network.run((1, 1, row)).deadlock
+    assert not run_network(network, (1, 1, row)).deadlock
     for equalization in ("normal", "effective", "conservative"):
         depths = planned_depths(network, equalization)
         assert row <= depths[2] <= row + 3
-        assert network.run(depths).makespan == network.unbounded.makespan
+        assert run_network(network, depths).makespan == network.cycles
 
 
 def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
@@ -104,12 +113,12 @@ def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
     own = fast = 0
     for network in networks:
         depths = planned_depths(network)
-        run = network.run(depths)
+        run = run_network(network, depths)
         assert not run.deadlock
-        fast += run.makespan == network.unbounded.makespan
-        repaired = Search(network).repaired(depths).depths
-        assert network.run(repaired).makespan == network.unbounded.makespan
-        own += network.run(planned_depths(network, "normal")).deadlock
+        fast += run.makespan == network.cycles
+        repaired = solved_network(network, depths).depths
+        assert run_network(network, repaired).makespan == network.cycles
+        own += run_network(network, planned_depths(network, "normal")).deadlock
     assert fast >= 0.95 * len(networks)
     # With the intervals of kernels by themselves a reduction's delay is too short (0b, item 7).
     assert own > 10
@@ -118,15 +127,14 @@ def test_random_rate_changes_never_deadlock_with_effective_intervals() -> None:
 def test_a_slot_less_than_the_least_without_deadlock_deadlocks() -> None:
     tight = 0
     for network in rate_networks(9, 150):
-        search = Search(network)
         for fifo in range(len(network.fifos)):
-            depth = search.alone(fifo, search.ends)
+            depth = least_alone(network, fifo)
             if depth == 1:
                 continue
             tight += 1
             depths: list[int | None] = [None] * len(network.fifos)
             depths[fifo] = depth - 1
-            run = network.run(depths)
+            run = run_network(network, depths)
             assert run.deadlock
             assert blamed(run) == {fifo}
             # What is planned is never below it.
@@ -140,9 +148,8 @@ def test_sources_may_start_when_it_is_best() -> None:
         tuple(SteppingKernel(8, 1, latency) for latency in (20, 1, 1)), (Fifo(0, 2), Fifo(1, 2))
     )
     bounds = lower_bounds(network, intervals(network))
-    assert start_times(network, bounds).times == (0, 0, 21)
-    free = start_times(network, bounds, sources="free")
-    assert (free.times, free.objective) == ((0, 19, 21), 23.0)
+    assert start_times(network, bounds) == (0, 0, 21)
+    assert start_times(network, bounds, sources="free") == (0, 19, 21)
 
 
 def test_too_many_paths_and_uneven_rates_are_refused() -> None:
@@ -159,4 +166,4 @@ def test_too_many_paths_and_uneven_rates_are_refused() -> None:
     with pytest.raises(CompileError, match="kernel 'a' must make 1 step or more"):
         FifoNetwork((SteppingKernel(0, 1, 1, "a"),), ())
     with pytest.raises(CompileError, match=r"one number from 1, or None, for each of 5 FIFOs"):
-        FIVE.run([1, 0, 1, 1, 1])
+        run_network(FIVE, [1, 0, 1, 1, 1])

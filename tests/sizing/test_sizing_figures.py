@@ -9,15 +9,14 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import EvaluationError
-from stepsim.sizing import FifoSizes
-from stepsim.sizing.problem import Found, Problem
+from stepsim.sizing import FifoSizes, Found, ProgramRuns
 from tests.property_profile import repeatable
 from tests.shared import needs_data
 from tests.simulation.drawn_programs import drawn_programs
 from tests.sizing.sizing_cases import (
     SizingCase,
     least_slots,
-    problem_of,
+    runs_of,
     sizing_cases,
     uniform_depth,
 )
@@ -29,9 +28,9 @@ LIMITS = st.Limits(max_cycles=100_000, max_steps=200_000)
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def solved(case: SizingCase) -> tuple[Problem, Found]:
-    problem = problem_of(case.network, case.sized)
-    return problem, problem.solved(SLOWDOWN)
+def solved(case: SizingCase) -> tuple[ProgramRuns, Found]:
+    runs = runs_of(case.network, case.sized)
+    return runs, runs.solved(SLOWDOWN)
 
 
 @needs_data
@@ -39,11 +38,11 @@ def solved(case: SizingCase) -> tuple[Problem, Found]:
 def test_sized_fifos_keep_the_speed_with_no_more_slots_than_a_uniform_depth(
     case: SizingCase,
 ) -> None:
-    problem, found = solved(case)
-    (again,) = problem.run([found.depths])
+    runs, found = solved(case)
+    (again,) = runs.run([found.depths])
     assert again.status == ("ok",)
     assert again.cycles.tolist() == list(found.cycles)
-    assert found.cycles[0] <= problem.cycles[0] * (1 + SLOWDOWN)
+    assert found.cycles[0] <= runs.cycles[0] * (1 + SLOWDOWN)
     uniform = case.expected["min_uniform_depth_full_speed"]
     assert found.depths.sum() <= uniform * len(case.sized)
 
@@ -63,11 +62,11 @@ def test_slots_and_simulations_of_all_cases_together() -> None:
 def test_no_choice_of_depths_is_smaller(case: SizingCase) -> None:
     if len(case.sized) > 6:
         pytest.skip("more than six FIFOs")
-    problem, found = solved(case)
+    runs, found = solved(case)
     slots = int(found.depths.sum())
     if comb(slots, len(case.sized)) > 20_000:
         pytest.skip("too many choices for every run; the slow test tries them")
-    assert least_slots(problem, problem.target(problem.cycles[0], SLOWDOWN), slots) == slots
+    assert least_slots(runs, runs.targets(SLOWDOWN)[0], slots) == slots
 
 
 @pytest.mark.slow
@@ -75,9 +74,9 @@ def test_no_choice_of_depths_is_smaller(case: SizingCase) -> None:
 @pytest.mark.parametrize("name", ["S001", "S005", "S015", "S025", "S035"])
 def test_no_choice_of_many_is_smaller(name: str) -> None:
     case = next(case for case in CASES if case.name == name)
-    problem, found = solved(case)
+    runs, found = solved(case)
     slots = int(found.depths.sum())
-    assert least_slots(problem, problem.target(problem.cycles[0], SLOWDOWN), slots) == slots
+    assert least_slots(runs, runs.targets(SLOWDOWN)[0], slots) == slots
 
 
 def sizes_of_drawn(count: int) -> list[FifoSizes]:
@@ -109,7 +108,7 @@ def test_random_programs(count: int) -> None:
         assert again.status == "ok"
         assert (again.cycles,) == sizes.cycles
         assert sizes.cycles[0] <= sizes.unbounded_cycles[0] * (1 + SLOWDOWN)
-        least = uniform_depth(sizes.problem) * len(sizes.depths)
+        least = uniform_depth(sizes.runs) * len(sizes.depths)
         assert sizes.slots <= least
         # One slot each is the least there is.
         if least > len(sizes.depths):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from stepsim.simulation import Limits
-from stepsim.simulation.running.depth_runs import DepthRuns
-from stepsim.sizing.search import Shrinking
-from stepsim.sizing.trials import Depths, Trials
+from stepsim.sizing import STUCK, Depths, Problem, Verdict, solved
 
 _NEEDED = np.array([256] * 10 + [1] * 10)
 _PLANNED = np.full(20, 256)
@@ -18,16 +13,15 @@ _PLANNED = np.full(20, 256)
 def _shrunk(budget: int) -> tuple[list[int], bool]:
     """Depths of FIFOs that are enough once each has what it needs, and whether they are proved."""
 
-    def run(choices: Sequence[Depths], limits: Limits) -> DepthRuns:
-        blocked = choices[0] < _NEEDED
-        none = np.zeros((1, len(_NEEDED)), np.int64)
-        status = "deadlock" if blocked.any() else "ok"
-        return DepthRuns((status,), np.array([100]), none, none, blocked[np.newaxis])
+    def judge(depths: Depths) -> Verdict:
+        held = np.where(depths < _NEEDED, STUCK, 0)
+        return Verdict(not held.any(), 100, held)
 
-    numbers = np.arange(len(_NEEDED))
-    trials = Trials([run], [100], numbers, Limits())
-    shrinking = Shrinking(trials, np.ones_like(_NEEDED), _PLANNED, numbers, budget)
-    return shrinking.least(_PLANNED).tolist(), shrinking.proved
+    ones = np.ones_like(_NEEDED)
+    problem = Problem((judge,), ones, _PLANNED, _PLANNED, np.arange(len(_NEEDED)))
+    found = solved(problem, _PLANNED, budget=budget)
+    assert found is not None
+    return found.depths.tolist(), found.proved
 
 
 def test_the_least_depths_are_proved() -> None:
@@ -37,3 +31,11 @@ def test_the_least_depths_are_proved() -> None:
 def test_a_search_that_ran_out_of_runs_proves_nothing() -> None:
     # The runs are used up by FIFOs that need what they have; the others are not looked at.
     assert _shrunk(50) == (_PLANNED.tolist(), False)
+
+
+def test_depths_with_which_no_run_is_in_time_are_not_found() -> None:
+    def judge(depths: Depths) -> Verdict:
+        return Verdict(False, 0, np.zeros(len(depths), np.int64))
+
+    one = np.ones(1, np.int64)
+    assert solved(Problem((judge,), one, one, one, one), one) is None

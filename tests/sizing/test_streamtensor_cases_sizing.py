@@ -2,61 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
 import pytest
 
-from stepsim.sizing.linear_programs import (
+from stepsim.reproduce.streamtensor.path_program import path_delays
+from stepsim.reproduce.streamtensor.sizing_methods import greedy_depths
+from stepsim.reproduce.streamtensor.stepping_runs import (
+    NetworkRun,
+    network_problem,
+    run_network,
+    solved_network,
+)
+from stepsim.sizing import Trials, solved
+from stepsim.sizing.rates import (
     asap,
-    depths_of,
+    depths_of_starts,
     intervals,
     lower_bounds,
-    path_delays,
     planned_depths,
     start_times,
 )
-from stepsim.sizing.network_search import Search
 from tests.design.cases import cases_of, each_case, needs_cases, network_of, ratio
+from tests.sizing.drawn_networks import least_alone, least_uniform
 
 TOLERANCE = 1e-6
 MOST_MEAN_SLOTS = 1.05
 SOURCES: tuple[Literal["zero", "free"], ...] = ("zero", "free")
 
 
+def weighted(delays: Sequence[int], weights: Sequence[float] | None) -> float:
+    """The sum of delays."""
+    every = [1.0] * len(delays) if weights is None else weights
+    return sum(delay * weight for delay, weight in zip(delays, every, strict=True))
+
+
 @each_case("sizing")
 def test_streamtensor_cases_runs(case: dict[str, Any]) -> None:
     network, expected = network_of(case), case["expected"]
-    unbounded = network.unbounded
     fifos = len(network.fifos)
+    starts = [int(takes[0]) for takes in network.takes]
     assert {
-        "makespan": unbounded.makespan,
-        "start": list(unbounded.starts),
-        "first_step_done": [done[0] for done in unbounded.dones],
-        "peak": [unbounded.peak(fifo) for fifo in range(fifos)],
+        "makespan": network.cycles,
+        "start": starts,
+        "first_step_done": [
+            start + kernel.latency for start, kernel in zip(starts, network.kernels, strict=True)
+        ],
+        "peak": list(network.peaks),
     } == expected["unbounded"]
+    unbounded = run_network(network, [None] * fifos)
+    assert (unbounded.makespan, unbounded.takes) == (
+        network.cycles,
+        [takes.tolist() for takes in network.takes],
+    )
     assert list(network.tokens) == expected["tokens"]
     for depth in (1, 2):
-        run = network.run([depth] * fifos)
+        run = run_network(network, [depth] * fifos)
         assert {"deadlock": run.deadlock, "makespan": run.makespan} == expected[f"depth{depth}"]
     for bounded in expected["bounded_runs"]:
-        assert network.run(bounded["depths"]).makespan == bounded["makespan"]
+        assert run_network(network, bounded["depths"]).makespan == bounded["makespan"]
 
 
 @each_case("sizing")
 def test_streamtensor_cases_searches(case: dict[str, Any]) -> None:
     network, expected = network_of(case), case["expected"]
-    search = Search(network)
     fifos = range(len(network.fifos))
-    assert search.uniform(search.ends) == expected["min_uniform_depth_no_deadlock"]
-    assert search.uniform(search.enough) == expected["min_uniform_depth_full_speed"]
-    assert [search.alone(e, search.enough) for e in fifos] == expected["edge_min_full_speed"]
-    assert [search.alone(e, search.ends) for e in fifos] == expected["edge_min_no_deadlock"]
-    greedy = search.greedy(network.peaks)
-    assert {"total": sum(greedy), "depths": list(greedy)} == expected["greedy_slots"]
-    least = Search(network).least()
-    assert sum(least.depths) == expected["min_slots"]["total"]
-    assert search.enough(least.depths)
+
+    def fast(run: NetworkRun) -> bool:
+        return run.makespan == network.cycles
+
+    assert least_uniform(network) == expected["min_uniform_depth_no_deadlock"]
+    assert least_uniform(network, fast) == expected["min_uniform_depth_full_speed"]
+    assert [least_alone(network, e, fast) for e in fifos] == expected["edge_min_full_speed"]
+    assert [least_alone(network, e) for e in fifos] == expected["edge_min_no_deadlock"]
+    problem = network_problem(network)
+    greedy = greedy_depths(problem, Trials(problem.judges), fifos).tolist()
+    assert {"total": sum(greedy), "depths": greedy} == expected["greedy_slots"]
+    least = solved(problem, network.peaks, budget=100_000)
+    assert least is not None
+    assert least.proved
+    assert least.depths.sum() == expected["min_slots"]["total"]
+    assert fast(run_network(network, least.depths))
 
 
 @each_case("sizing")
@@ -71,15 +99,15 @@ def test_streamtensor_cases_linear_programs(case: dict[str, Any]) -> None:
     ]
     for sources in SOURCES:
         for name, weights in (("unit", None), ("bits", bits)):
-            found = start_times(network, bounds, weights, sources=sources)
-            assert found.objective == pytest.approx(
+            times = start_times(network, bounds, weights, sources=sources)
+            delays = [times[fifo.consumer] - times[fifo.producer] for fifo in network.fifos]
+            assert weighted(delays, weights) == pytest.approx(
                 ratio(lp[f"{name}_sources_{sources}"]), abs=TOLERANCE
             )
-            for fifo, bound in zip(network.fifos, bounds, strict=True):
-                assert found.times[fifo.consumer] - found.times[fifo.producer] >= bound
+            assert all(delay >= bound for delay, bound in zip(delays, bounds, strict=True))
             for kernel, earliest in enumerate(lp["asap"]):
-                assert network.outputs[kernel] or found.times[kernel] <= earliest
-                assert network.inputs[kernel] or sources == "free" or not found.times[kernel]
+                assert network.outputs[kernel] or times[kernel] <= earliest
+                assert network.inputs[kernel] or sources == "free" or not times[kernel]
     for form in ("compact", "paths"):
         published = path_delays(network, bounds, form)
         assert published.objective == pytest.approx(ratio(lp["paths_published"]), abs=TOLERANCE)
@@ -88,19 +116,20 @@ def test_streamtensor_cases_linear_programs(case: dict[str, Any]) -> None:
     later = lower_bounds(network, effective)
     assert (later, asap(network, later)) == (lp["edge_lower_bound"], lp["asap"])
     for sources in SOURCES:
-        found = start_times(network, later, sources=sources)
-        assert found.objective == pytest.approx(ratio(lp[f"unit_sources_{sources}"]), abs=TOLERANCE)
+        times = start_times(network, later, sources=sources)
+        delays = [times[fifo.consumer] - times[fifo.producer] for fifo in network.fifos]
+        assert sum(delays) == pytest.approx(ratio(lp[f"unit_sources_{sources}"]), abs=TOLERANCE)
     starts = {
         "asap": asap(network, bounds),
         "asap_effective": asap(network, later),
-        "simulated_start": network.unbounded.starts,
+        "simulated_start": [int(takes[0]) for takes in network.takes],
     }
-    for name, times in starts.items():
-        depths = depths_of(network, times, own)
+    for name, begun in starts.items():
+        depths = depths_of_starts(network, begun, own)
         assert {
             "depths": list(depths),
             "total": sum(depths),
-            "makespan": network.run(depths).makespan,
+            "makespan": run_network(network, depths).makespan,
         } == expected["sized"][name]
 
 
@@ -110,10 +139,9 @@ def test_streamtensor_cases_planned_repaired_and_shrunk() -> None:
     ratios = []
     for case in cases:
         network, least = network_of(case), case["expected"]["min_slots"]["total"]
-        search = Search(network)
-        repaired = search.repaired(planned_depths(network, "conservative"))
-        depths = search.shrunk(repaired.depths).depths
-        assert network.run(depths).makespan == case["expected"]["unbounded"]["makespan"]
-        assert sum(depths) >= least
-        ratios.append(sum(depths) / least)
+        planned = planned_depths(network, "conservative")
+        depths = solved_network(network, planned, budget=2000).depths
+        assert run_network(network, depths).makespan == network.cycles
+        assert depths.sum() >= least
+        ratios.append(depths.sum() / least)
     assert sum(ratios) <= MOST_MEAN_SLOTS * len(ratios)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepsim.sizing.token_model import Link
+from stepsim.reproduce.streamtensor.token_model import Link
 from tests.design.cases import each_case
 
 

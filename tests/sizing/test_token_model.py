@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as some
 
 from stepsim.errors import CompileError
-from stepsim.sizing.token_model import Link
+from stepsim.reproduce.streamtensor.token_model import Link
 from tests.property_profile import profile
 
 links = some.builds(

@@ -10,6 +10,7 @@ import typer
 
 import stepsim.design
 import stepsim.machine
+import stepsim.reproduce
 import stepsim.simulation
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
@@ -148,7 +149,8 @@ def compile_model(
         tables = []
         if fifo_table:
             heartbeat.phase("comparing FIFO sizes")
-            tables = [compiled.fifo_table(one.group) for one in compiled.plan.groups]
+            groups = [one.group for one in compiled.plan.groups]
+            tables = [stepsim.reproduce.fifo_table(compiled, group) for group in groups]
     if json:
         rows = [[asdict(row) for row in table] for table in tables]
         print_json(compiled.to_dict() | ({"fifo_table": rows} if rows else {}))

@@ -6,20 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepsim.design.passes.pipeline import Pass
 from stepsim.design.plan.model_times import model_milliseconds
 from stepsim.design.plan.plan import Plan
 from stepsim.design.programs.group_program import GroupProgram
-from stepsim.design.search.fifo_planning import fifo_plan
-from stepsim.errors import CompileError
 from stepsim.graph import Wiring
 from stepsim.results import Result
 from stepsim.simulation import Prepared, prepare
-
-if TYPE_CHECKING:
-    from stepsim.design.search.fifo_table import SizingRow
 
 __all__ = ["Compiled"]
 
@@ -72,32 +67,6 @@ class Compiled:
         """What the plan takes by the clock of its machine; None where it states none."""
         cycles = self.plan.simulated
         return None if cycles is None else self.plan.machine.milliseconds(cycles)
-
-    def fifo_table(
-        self, group: int | None = None, *, runs: int = 100, seed: int = 0
-    ) -> tuple[SizingRow, ...]:
-        """Baselines of FIFO sizing beside the linear program, a row each, judged by runs.
-
-        Parameters
-        ----------
-        group : number of the group; None is the only one.
-        runs : that greedy, random search and annealing make at most.
-        """
-        from stepsim.design.search.fifo_table import fifo_table
-        from stepsim.design.search.group_sizing import GroupSizing
-
-        plan = self.plan
-        place = plan.group(group)
-        made = self.programs[place]
-        if made.routings:
-            raise CompileError(
-                f"fifo_table: group {made.group} of {plan.name} has experts, whose streams have no "
-                "types that the baselines could size; stepsim.design.size_over_traces sizes them"
-            )
-        planned = fifo_plan(plan.graph, made.group, plan.measured, plan.machine)
-        prepared = prepare(made.program, plan.machine)
-        slowdown = float(plan.choices.get("slowdown", 0.005))
-        return fifo_table(GroupSizing(made, prepared, planned, slowdown), runs=runs, seed=seed)
 
     def passes_text(self) -> str:
         """The graph before the first pass, and after every one that changed it."""

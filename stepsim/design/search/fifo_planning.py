@@ -1,6 +1,6 @@
 """FIFO depths of a dataflow graph before any run of it, by the linear program over start times.
 
-Kernels, loads and converters become kernels that step (see `stepsim.sizing.network`), with
+Kernels, loads and converters become kernels that step (see `stepsim.sizing.rates`), with
 what was measured of each alone. Whatever first takes in a group of tokens and then sends another, a
 converter or a reduction around parallel loops, is two of them: one whose ``out_period`` is the
 group that it takes in, one whose ``in_period`` is the group that it sends.
@@ -21,7 +21,7 @@ from stepsim.sizing import Equalization, Fifo, FifoNetwork, SteppingKernel, plan
 __all__ = ["MOST_STEPS", "FifoPlan", "fifo_plan", "with_depths"]
 
 MOST_STEPS = 4_000_000
-"""Steps of a network that is run to tell its cycles: seconds, and some hundred megabytes."""
+"""Steps of a network whose cycles are told: some ten megabytes of times."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,10 @@ class FifoPlan:
 
     @property
     def cycles(self) -> int | None:
-        """Of the network with unbounded FIFOs, a run of which takes a microsecond for each step.
-
-        None where it has more than `MOST_STEPS` of them.
-        """
+        """Of the network with unbounded FIFOs; None where it has more steps than `MOST_STEPS`."""
         if sum(kernel.steps for kernel in self.network.kernels) > MOST_STEPS:
             return None
-        makespan = self.network.unbounded.makespan
-        assert makespan is not None  # nothing waits for room without bounds
-        return ceil(makespan / self.scale)
+        return ceil(self.network.cycles / self.scale)
 
 
 @dataclass

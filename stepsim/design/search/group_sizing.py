@@ -16,7 +16,7 @@ from stepsim.design.search.fifo_planning import FifoPlan
 from stepsim.errors import CompileError
 from stepsim.results import ENDED
 from stepsim.simulation import Limits, Prepared
-from stepsim.sizing import Depths, Found, Problem, Runs, slot_bytes
+from stepsim.sizing import Depths, Found, ProgramRuns, slot_bytes
 
 __all__ = ["INNER", "GroupSizing", "SizedGroup"]
 
@@ -54,8 +54,8 @@ class GroupSizing:
 
     Attributes
     ----------
-    problem : what runs the program with other depths.
-    names : of the FIFOs that are sized, in the order of the problem.
+    runs : what runs the program with other depths.
+    names : of the FIFOs that are sized, in the order of the runs.
     inner : depth of all others, by name.
     unbounded : cycles of a run in which all FIFOs are unbounded.
     """
@@ -76,17 +76,15 @@ class GroupSizing:
         kinds = [re.sub(r"\d+", "#", name) for name in self.names]
         first = {kind: number for number, kind in reversed(list(enumerate(kinds)))}
         self.slots = {fifo.name: slot_bytes(fifo.stream.type) for fifo in fifos}
-        self.problem = Problem(
-            Runs(
-                name=made.program.name,
-                images=[open_.image()],
-                timing=prepared.timing,
-                sized=sized,
-                alike=np.array([first[kind] for kind in kinds]),
-                bounds=np.array(list(self.slots.values()), np.int64),
-                checks=[prepared.check({})],
-                keep=prepared.keep,
-            )
+        self.runs = ProgramRuns(
+            name=made.program.name,
+            images=[open_.image()],
+            timing=prepared.timing,
+            sized=sized,
+            alike=np.array([first[kind] for kind in kinds]),
+            bounds=np.array(list(self.slots.values()), np.int64),
+            checks=[prepared.check({})],
+            keep=prepared.keep,
         )
 
     def _with_inner(self, prepared: Prepared) -> tuple[int, dict[str, int], Prepared]:
@@ -112,15 +110,15 @@ class GroupSizing:
 
     @property
     def left(self) -> float:
-        """What may be lost by the FIFOs that are sized, as a fraction of the problem's cycles."""
-        return max(0.0, self.unbounded * (1 + self.slowdown) / self.problem.cycles[0] - 1)
+        """What may be lost by the FIFOs that are sized, as a fraction of those of its runs."""
+        return max(0.0, self.unbounded * (1 + self.slowdown) / self.runs.cycles[0] - 1)
 
     def planned(self, sizing: Sizing) -> Depths | None:
         """Depths before any run with them; None leaves the plan to the recorded stamps."""
         if sizing == "recorded":
             return None
         if sizing == "unbounded":
-            most: Depths = np.maximum(self.problem.peaks, self.problem.most)
+            most: Depths = np.maximum(self.runs.peaks, self.runs.most)
             return most
         planned = self.plan.depths(_INTERVALS[sizing])
         return np.array([planned[name] for name in self.streams], np.int64)
@@ -134,9 +132,7 @@ class GroupSizing:
         runs : that shrinking makes at most.
         """
         budget = runs if shrink and sizing != "unbounded" else 0
-        return self.sized(
-            self.problem.solved(self.left, budget=budget, planned=self.planned(sizing))
-        )
+        return self.sized(self.runs.solved(self.left, budget=budget, planned=self.planned(sizing)))
 
     def sized(self, found: Found) -> SizedGroup:
         """What depths come to, by name."""

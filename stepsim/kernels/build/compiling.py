@@ -9,8 +9,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding as llvm
-from llvmlite import ir
+from llvmlite import binding as llvm, ir
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
@@ -20,12 +19,10 @@ from numba.np.numpy_support import from_dtype
 
 from stepsim.collection import without_collection
 from stepsim.kernels.build import folding
-from stepsim.kernels.recording import flag_type as recording_types
-from stepsim.kernels.build import reference_type
-from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 from stepsim.kernels.build.foreign import plugin_refusal
 from stepsim.kernels.build.linking import COMPILERS, emitted, whole_module
 from stepsim.kernels.build.loading import SYMBOL
+from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 
 __all__ = ["Compiled", "compiled", "dispatcher_of"]
 

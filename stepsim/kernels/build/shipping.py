@@ -15,10 +15,10 @@ from pathlib import Path
 
 from stepsim.errors import UserCodeError
 from stepsim.kernels.build.cache_key import COMPILED_GROUPS
+from stepsim.kernels.build.processors import LEVELS
 from stepsim.kernels.dram.traffic import run_traffic
 from stepsim.kernels.engine import run
 from stepsim.kernels.hardware.clock import run_hardware
-from stepsim.kernels.build.processors import LEVELS
 from stepsim.kernels.recording.recorded import run_recorded
 from stepsim.kernels.recording.retiming import retime
 from stepsim.plugins import usable

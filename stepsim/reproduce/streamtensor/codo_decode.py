@@ -9,6 +9,7 @@ all weights into arrays before the others begin.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stepsim.sizing import Fifo, FifoNetwork, SteppingKernel
@@ -142,10 +143,10 @@ class StageBlock:
     network: FifoNetwork
     published: tuple[int, ...]
 
-    def bits(self, depths: tuple[int, ...]) -> int:
+    def bits(self, depths: Iterable[int]) -> int:
         """Bits of the streams with these depths."""
         pairs = zip(self.network.fifos, depths, strict=False)
-        return sum(fifo.bits * depth for fifo, depth in pairs)
+        return sum(fifo.bits * int(depth) for fifo, depth in pairs)
 
     @property
     def published_bits(self) -> int:

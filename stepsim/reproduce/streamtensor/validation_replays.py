@@ -39,16 +39,16 @@ from stepsim.design.passes.memory.memory_kinds import pack
 from stepsim.graph import Program, linear_load, spec
 from stepsim.itensor import ITensor, converter, matches
 from stepsim.machine import load_machine
+from stepsim.reproduce.streamtensor.path_program import path_delays
+from stepsim.reproduce.streamtensor.stepping_runs import run_network, solved_network
 from stepsim.simulation import simulate
 from stepsim.sizing import (
     Fifo,
     FifoNetwork,
-    Search,
     SteppingKernel,
     depths_of_delays,
     intervals,
     lower_bounds,
-    path_delays,
     planned_depths,
 )
 
@@ -252,18 +252,18 @@ def _sizing(count: int = 300) -> list[Row]:
     ours = paths = 0
     for network in _networks(5, count, rates=False):
         paces = intervals(network, "normal")
-        least = network.unbounded.makespan
-        ours += network.run(planned_depths(network)).makespan == least
+        ours += run_network(network, planned_depths(network)).makespan == network.cycles
         delays = [round(n) for n in path_delays(network, lower_bounds(network, paces)).delays]
-        paths += network.run(depths_of_delays(network, delays, paces)).makespan == least
+        run = run_network(network, depths_of_delays(network, delays, paces))
+        paths += run.makespan == network.cycles
     deadlocks, own, slots, full, slow = 0, 0, 0, 0, 0
     for network in _networks(6, 500, rates=True):
-        own += network.run(planned_depths(network, "normal")).deadlock
-        found = Search(network).repaired(planned_depths(network)).depths
-        run = network.run(found)
+        own += run_network(network, planned_depths(network, "normal")).deadlock
+        found = solved_network(network, planned_depths(network)).depths
+        run = run_network(network, found)
         deadlocks += run.deadlock
-        slow += run.makespan != network.unbounded.makespan
-        slots, full = slots + sum(found), full + sum(network.tokens)
+        slow += run.makespan != network.cycles
+        slots, full = slots + int(found.sum()), full + sum(network.tokens)
     return [
         ("F8 b", f"of {count} random networks with one interval, as fast as unbounded FIFOs "
          "(published program over paths)", f"{ours} ({paths})", str(count), where),

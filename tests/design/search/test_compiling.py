@@ -160,16 +160,6 @@ def test_mistakes_are_told(arguments: dict[str, object], told: str) -> None:
         st.compile("gpt2-medium", **{**SIZES, **arguments})
 
 
-def test_baselines_stand_in_one_table() -> None:
-    rows = {row.method: row for row in small().fifo_table(runs=40)}
-    assert rows["all 2"].status == "deadlock"
-    assert rows["all T"].slowdown == 0
-    ours = rows["lp + repair + shrink"]
-    assert ours.slowdown is not None
-    assert ours.slowdown <= 0.005
-    assert ours.bytes < rows["peak"].bytes < rows["all T"].bytes
-
-
 @pytest.mark.slow
 def test_times_of_a_request() -> None:
     prefill, decode = small().plan, small("decode").plan

@@ -31,7 +31,7 @@ def test_a_plan_needs_no_repair_where_work_decides(phase: str) -> None:
     for method in ("lp", "conservative"):
         depths = group.planned(method)  # type: ignore[arg-type]
         assert depths is not None
-        run = group.problem.run([depths])[0]
+        run = group.runs.run([depths])[0]
         assert run.status[0] == "ok"
         assert run.cycles[0] <= 1.005 * group.unbounded
     assert plan.predicted is not None

@@ -20,6 +20,7 @@ from stepsim.design.passes.pipeline import designed
 from stepsim.design.programs.group_program import GroupProgram
 from stepsim.design.search.routed_sizing import covering_traces, latest_trace
 from stepsim.errors import CompileError
+from stepsim.reproduce import fifo_table
 from stepsim.simulation import prepare
 from stepsim.trace_io import read_routing, synthetic_routing, write_routing
 from tests.design.experts import hostile, layer, small_block, values_of
@@ -210,4 +211,4 @@ def test_compile_takes_traces_and_its_plan_is_read_as_it_was_written(tmp_path: P
         assert run.status == "ok"
         assert run.cycles <= (group.simulated or 0)
     with pytest.raises(CompileError, match="has experts, whose streams have no types"):
-        st.design.Compiled(plan).fifo_table()
+        fifo_table(st.design.Compiled(plan))

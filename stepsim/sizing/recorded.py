@@ -1,11 +1,9 @@
-"""FIFO depths from one run with unbounded FIFOs: a linear program over when its units work.
+"""FIFO depths from the times of one run with unbounded FIFOs.
 
 With unbounded FIFOs every unit works as early as it can, so that tokens wait in front of whatever
-joins them. The program delays and stretches the work of units, as long as no token is taken before
-it is there and no unit ends later than the run may, so that tokens wait where they are small. The
-times are those of a real run: intervals are effective ones, those of the slowest unit a stream
-depends on (StreamTensor, section 4, with start times *and* intervals as variables). The depths that
-the new times need follow token by token.
+joins them. A timetable delays and stretches the work of units so that they wait where they are
+small. The times are those of a real run: intervals are effective ones, those of the slowest unit a
+stream depends on. The depths that the new times need follow token by token.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.simulation import ImageRun
-from stepsim.sizing.solver import Row, minimized
+from stepsim.sizing.timetable import Timetable, Work
 
-__all__ = ["Stamps", "delayed_depths", "peak_depths", "stamps_of"]
+__all__ = ["Stamps", "delayed_depths", "peak_depths", "slots_needed", "stamps_of"]
 
 
 _ROUNDING = 1e-6
@@ -135,7 +133,7 @@ def _progress(steps: NDArray[np.int64], times: NDArray[np.int64]) -> _Times:
     return np.maximum(done, 0) / max(len(steps) - 1, 1)
 
 
-def _depth(sent: NDArray[np.generic], freed: NDArray[np.generic]) -> int:
+def slots_needed(sent: NDArray[np.generic], freed: NDArray[np.generic]) -> int:
     """Slots with which no token has to wait; one can be taken in the cycle in which it is free."""
     if not len(sent):
         return 1
@@ -146,7 +144,7 @@ def _depth(sent: NDArray[np.generic], freed: NDArray[np.generic]) -> int:
 def peak_depths(stamps: Stamps) -> NDArray[np.int64]:
     """Depth of every FIFO with which the run is the same."""
     return np.array(
-        [_depth(*pair) for pair in zip(stamps.sent, stamps.freed, strict=True)], np.int64
+        [slots_needed(*pair) for pair in zip(stamps.sent, stamps.freed, strict=True)], np.int64
     )
 
 
@@ -162,16 +160,33 @@ def delayed_depths(
     last : cycle in which the run ends at the latest.
     tail : cycles from the last off-chip access to the end of the run.
     """
-    program = _Program(stamps, depths, token_bytes, last, tail)
-    times = program.solved()
+    room = np.maximum(last - tail * stamps.memory - stamps.ends, 0)
+    timetable = Timetable(room.astype(float), stretched=True)
+    for fifo in range(len(depths)):
+        _in_time(timetable, stamps, fifo)
+        if depths[fifo]:
+            _in_room(timetable, stamps, fifo, int(depths[fifo]))
+    sized = np.flatnonzero(depths == 0).tolist()
+    for fifo in sized:
+        freed = stamps.freed[fifo]
+        sent = stamps.sent[fifo][: len(freed)]
+        stay = freed - sent
+        timetable.add_wait(
+            int(token_bytes[fifo]) * _tokens_per_cycle(sent),
+            [
+                (_taken(stamps, fifo, k), _sent(stamps, fifo, k), float(stay[k]))
+                for k in _points(stay, smallest=False)
+            ],
+        )
+    times = timetable.solved()
     if times is None:
         return peak_depths(stamps)
     found = depths.copy()
-    for fifo in np.flatnonzero(depths == 0).tolist():
+    for fifo in sized:
         producer, consumer = int(stamps.producers[fifo]), int(stamps.consumers[fifo])
-        sent = stamps.sent[fifo] + _delay(times[producer], stamps.produced[fifo])
-        freed = stamps.freed[fifo] + _delay(times[consumer], stamps.consumed[fifo])
-        found[fifo] = _depth(np.floor(sent + _ROUNDING), freed)
+        sends = stamps.sent[fifo] + _delay(times[producer], stamps.produced[fifo])
+        frees = stamps.freed[fifo] + _delay(times[consumer], stamps.consumed[fifo])
+        found[fifo] = slots_needed(np.floor(sends + _ROUNDING), frees)
     return found
 
 
@@ -181,101 +196,37 @@ def _delay(delays: _Times, progress: _Times) -> _Times:
     return found
 
 
-class _Program:
-    """The linear program. Unit ``v`` does what it did at ``t`` at ``t + a + (b - a) * x``, where
-    ``x`` goes from 0 at its first token to 1 at its last; the delays ``0 <= a <= b`` are sought.
-    """
+def _in_time(timetable: Timetable, stamps: Stamps, fifo: int) -> None:
+    """No token is taken before it can be seen."""
+    begun = stamps.begun[fifo]
+    slack = begun - stamps.seen[fifo][: len(begun)]
+    for k in _points(slack, smallest=True):
+        timetable.add_order(_sent(stamps, fifo, k), _taken(stamps, fifo, k), float(slack[k]))
 
-    def __init__(
-        self,
-        stamps: Stamps,
-        depths: NDArray[np.int64],
-        token_bytes: NDArray[np.int64],
-        last: int,
-        tail: int,
-    ) -> None:
-        self._stamps = stamps
-        self._units = len(stamps.ends)
-        self._rows: list[Row] = []
-        sized = np.flatnonzero(depths == 0)
-        self._sized = len(sized)
-        weights = np.zeros(self._sized)
-        for fifo in range(len(depths)):
-            self._in_time(fifo)
-            if depths[fifo]:
-                self._in_room(fifo, int(depths[fifo]))
-        for column, fifo in enumerate(sized.tolist()):
-            weights[column] = token_bytes[fifo] * self._stay(fifo, 2 * self._units + column)
-        room = last - tail * stamps.memory - stamps.ends
-        self._room = np.maximum(room, 0)
-        self._weights = weights
 
-    def solved(self) -> _Times | None:
-        """The delays; None where the solver finds none."""
-        units, rows = self._units, self._rows
-        for unit in range(units):
-            rows.append(([2 * unit, 2 * unit + 1], [1.0, -1.0], 0.0))
-        # Of equally good times the earliest: what is shared, the memory, is then used as it was.
-        early = 1e-6 * max(float(self._weights.max(initial=0.0)), 1e-9)
-        cost = np.concatenate((np.full(2 * units, early), self._weights))
-        top = np.concatenate((np.repeat(self._room, 2), np.full(self._sized, np.inf)))
-        found = minimized(cost, rows, top)
-        if found is None:
-            return None
-        delays: _Times = found[: 2 * units].reshape(units, 2)
-        return delays
+def _in_room(timetable: Timetable, stamps: Stamps, fifo: int, depth: int) -> None:
+    """A FIFO that is not to be sized has room for every token."""
+    freed = stamps.freed[fifo]
+    sent = stamps.sent[fifo][depth:]
+    count = min(len(sent), len(freed))
+    slack = np.maximum(sent[:count] - freed[:count], 0)
+    for k in _points(slack, smallest=True):
+        later = _sent(stamps, fifo, k + depth)
+        timetable.add_order(_taken(stamps, fifo, k), later, float(slack[k]))
 
-    def _in_time(self, fifo: int) -> None:
-        """No token is taken before it can be seen."""
-        stamps = self._stamps
-        begun = stamps.begun[fifo]
-        slack = begun - stamps.seen[fifo][: len(begun)]
-        for k in _points(slack, smallest=True):
-            self._add(self._sent(fifo, k), self._taken(fifo, k), float(slack[k]))
 
-    def _in_room(self, fifo: int, depth: int) -> None:
-        """A FIFO that is not to be sized has room for every token."""
-        stamps = self._stamps
-        freed = stamps.freed[fifo]
-        sent = stamps.sent[fifo][depth:]
-        count = min(len(sent), len(freed))
-        slack = np.maximum(sent[:count] - freed[:count], 0)
-        for k in _points(slack, smallest=True):
-            self._add(self._taken(fifo, k), self._sent(fifo, k + depth), float(slack[k]))
+def _tokens_per_cycle(sent: NDArray[np.int64]) -> float:
+    if len(sent) < 2:
+        return 1e-3
+    return (len(sent) - 1) / max(float(sent[-1] - sent[0]), len(sent) - 1.0)
 
-    def _stay(self, fifo: int, column: int) -> float:
-        """``column`` is how long tokens of a FIFO stay at most; tokens per cycle."""
-        stamps = self._stamps
-        freed = stamps.freed[fifo]
-        sent = stamps.sent[fifo][: len(freed)]
-        stay = freed - sent
-        for k in _points(stay, smallest=False):
-            self._add(self._taken(fifo, k), self._sent(fifo, k), -float(stay[k]), column)
-        if len(sent) < 2:
-            return 1e-3
-        return (len(sent) - 1) / max(float(sent[-1] - sent[0]), len(sent) - 1.0)
 
-    def _sent(self, fifo: int, k: int) -> tuple[int, float]:
-        return int(self._stamps.producers[fifo]), float(self._stamps.produced[fifo][k])
+def _sent(stamps: Stamps, fifo: int, k: int) -> Work:
+    return int(stamps.producers[fifo]), float(stamps.produced[fifo][k])
 
-    def _taken(self, fifo: int, k: int) -> tuple[int, float]:
-        return int(self._stamps.consumers[fifo]), float(self._stamps.consumed[fifo][k])
 
-    def _add(
-        self, first: tuple[int, float], second: tuple[int, float], gap: float, column: int = -1
-    ) -> None:
-        """The delay of the first event is at most that of the second, plus a gap or a variable.
-
-        An event is a unit and how far it was.
-        """
-        columns, values = [], []
-        for (unit, x), sign in ((first, 1.0), (second, -1.0)):
-            columns += [2 * unit, 2 * unit + 1]
-            values += [sign * (1 - x), sign * x]
-        if column >= 0:
-            columns.append(column)
-            values.append(-1.0)
-        self._rows.append((columns, values, gap))
+def _taken(stamps: Stamps, fifo: int, k: int) -> Work:
+    return int(stamps.consumers[fifo]), float(stamps.consumed[fifo][k])
 
 
 def _points(values: NDArray[np.int64], *, smallest: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""How many tokens one FIFO holds: closed forms for a source and a sink of constant rates.
+"""How many tokens one FIFO holds: the printed equations beside every push and pop.
 
 The source pushes token ``k`` at ``first + k * source_interval``. The sink pops token ``j`` when it
 is due (``delay + j * sink_interval``), when it can be seen (``hop`` cycles after its push) and no
@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.errors import CompileError
+from stepsim.sizing import Cycles, most_tokens
 
-__all__ = ["Cycles", "Link", "LinkTrace"]
-
-Cycles = int | Fraction
-"""Times and intervals; an interval that follows from a rate change may be a fraction."""
+__all__ = ["Link", "LinkTrace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +117,9 @@ class Link:
     @property
     def peak(self) -> int:
         """Most tokens that the FIFO holds, exact."""
-        if self.applies == "eq2":
-            return self.eq2
-        if self.effective_delay > self.last:
-            return self.tokens
-        taken = floor(Fraction(self.last - self.effective_delay) / self.sink_interval)
-        return self.tokens - 1 - taken
+        return most_tokens(
+            self.tokens, self.first, self.source_interval, self.sink_interval, self.delay, self.hop
+        )
 
     @property
     def depth(self) -> int:

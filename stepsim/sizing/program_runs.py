@@ -1,0 +1,224 @@
+"""FIFOs of programs: what unbounded runs say of them, and runs with other depths as judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stepsim.arguments import is_number, shown
+from stepsim.errors import ArgError, EvaluationError, StepSimError
+from stepsim.lowering import Image, TimingParams
+from stepsim.results import ENDED
+from stepsim.simulation import (
+    MEMORY_TAIL,
+    DepthRuns,
+    ImageRun,
+    Limits,
+    largest_tokens,
+    run_depths,
+    run_image,
+)
+from stepsim.sizing.judge import STUCK, Depths, Judge, Verdict
+from stepsim.sizing.recorded import Stamps, delayed_depths, peak_depths, stamps_of
+from stepsim.sizing.search import Found, Problem, solved
+
+if TYPE_CHECKING:
+    from stepsim.kernels import Execution
+
+__all__ = ["ProgramRuns", "checked_slowdown"]
+
+_EFFORT = 2e7
+"""Firings of all runs of a search together, about; a small program takes few of them each."""
+
+_FEWEST, _MOST = 80, 6000
+"""Runs of a search, whatever the program. With 80 runs the FIFOs of the published decoders take 2
+to 12 % more bytes than with 400, with 40 runs 4 to 17 %, and with 160 runs up to 7 %."""
+
+
+@dataclass(eq=False)
+class ProgramRuns:
+    """Runs of one program, the unbounded ones of which are made at once.
+
+    Attributes
+    ----------
+    name : of the program, for messages.
+    images : of all runs, with the sized FIFOs unbounded.
+    timing : what they were laid out for.
+    sized : numbers of the FIFOs to be sized.
+    alike : sized FIFOs that do the same in different places have the same number.
+    bounds : bytes of a token of every FIFO, where its type tells; else 0.
+    keep : FIFOs whose tokens runs keep, for ``checks``.
+    checks : what may object to a run that is ok, by run.
+    limits : of every run.
+    cycles : of the unbounded runs.
+    token_bytes : size of a token of every FIFO, at least 1.
+    peaks : depths of the sized FIFOs with which the unbounded runs are the same.
+    most : depths that are as good as unbounded.
+
+    Raises
+    ------
+    EvaluationError
+        An unbounded run is not ok.
+    """
+
+    name: str
+    images: Sequence[Image]
+    timing: TimingParams
+    sized: NDArray[np.int64]
+    alike: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    checks: Sequence[Callable[[Execution], StepSimError | None] | None]
+    keep: frozenset[int] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    cycles: tuple[int, ...] = field(init=False)
+    token_bytes: NDArray[np.int64] = field(init=False)
+    peaks: Depths = field(init=False)
+    most: Depths = field(init=False)
+    _stamps: list[Stamps] = field(init=False)
+    _budget: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = [self._unbounded(number) for number in range(len(self.images))]
+        self._stamps = [stamps_of(run) for run in made]
+        self.cycles = tuple(run.totals.cycles for run in made)
+        sizes = self.bounds
+        if not (sizes > 0).all():
+            largest = np.max([largest_tokens(run) for run in made], 0)
+            sizes = np.where(sizes > 0, sizes, largest)
+        self.token_bytes = np.maximum(sizes, 1)
+        peaks = np.max([peak_depths(stamps) for stamps in self._stamps], 0)
+        sent = [[len(times) for times in stamps.sent] for stamps in self._stamps]
+        self.peaks = peaks[self.sized]
+        self.most = np.maximum(np.max(sent, 0), peaks)[self.sized]
+        steps = sum(run.totals.engine_steps for run in made)
+        self._budget = int(np.clip(_EFFORT / (steps + 1000), _FEWEST, _MOST))
+
+    def targets(self, max_slowdown: float) -> list[int]:
+        """Cycles that the runs may take: ``1 + max_slowdown`` times those of the unbounded ones."""
+        return [int(min(each * (1 + max_slowdown) + 1e-9, 2.0**61)) for each in self.cycles]
+
+    def problem(self, max_slowdown: float) -> Problem:
+        """The FIFOs that are sized, and what says whether their depths are enough."""
+        return Problem(
+            judges=[
+                self._judge(number, target)
+                for number, target in enumerate(self.targets(max_slowdown))
+            ],
+            weights=self.token_bytes[self.sized],
+            peaks=self.peaks,
+            most=self.most,
+            alike=self.alike,
+        )
+
+    def planned(self, max_slowdown: float) -> Depths:
+        """What the timetables of all runs need."""
+        fixed = self.images[0].channels["cap"].copy()
+        fixed[self.sized] = 0
+        planned = [
+            delayed_depths(stamps, fixed, self.token_bytes, target, MEMORY_TAIL)
+            for stamps, target in zip(self._stamps, self.targets(max_slowdown), strict=True)
+        ]
+        found: Depths = np.max(planned, 0)[self.sized]
+        return found
+
+    def solved(
+        self,
+        max_slowdown: float,
+        start: Depths | None = None,
+        budget: int | None = None,
+        planned: Depths | None = None,
+    ) -> Found:
+        """The least depths with which no run takes longer than it may.
+
+        Parameters
+        ----------
+        start : depths that are enough, to begin with if they are smaller than what is planned.
+        budget : runs that shrinking makes at most.
+        planned : depths that are repaired and shrunk, in place of those of `planned`.
+        """
+        found = solved(
+            self.problem(max_slowdown),
+            self.planned(max_slowdown) if planned is None else planned,
+            start=start,
+            budget=self._budget if budget is None else budget,
+        )
+        if found is None:
+            raise EvaluationError(
+                f"program '{self.name}': not decided which depths are enough: a run reaches one "
+                "of the limits; raise it"
+            )
+        made = len(self.images)
+        return replace(
+            found,
+            before=made + found.before,
+            simulations=made + found.simulations,
+            proved=found.proved and not self._is_cut(max(self.targets(max_slowdown))),
+        )
+
+    def run(self, depths: Sequence[Depths]) -> list[DepthRuns]:
+        """All bindings with each of some depths of the sized FIFOs, however long it takes."""
+        return [self._runs(number, depths, self.limits) for number in range(len(self.images))]
+
+    def _is_cut(self, target: int) -> bool:
+        """Whether a run may have ended at a limit that is not the target."""
+        limits = self.limits
+        others = limits.max_steps is not None or limits.max_wall_seconds is not None
+        return others or (limits.max_cycles is not None and limits.max_cycles < target)
+
+    def _judge(self, number: int, target: int) -> Judge:
+        bound = self.limits.max_cycles
+        limits = replace(self.limits, max_cycles=min(target, bound or target))
+
+        def judge(depths: Depths) -> Verdict:
+            runs = self._runs(number, [depths], limits)
+            status, cycles = runs.status[0], int(runs.cycles[0])
+            held = runs.producer_wait[0][self.sized]
+            if status == "deadlock":
+                held = np.where(runs.blocked[0][self.sized], STUCK, held)
+            return Verdict(status in ENDED and cycles <= target, cycles, held)
+
+        return judge
+
+    def _runs(self, number: int, depths: Sequence[Depths], limits: Limits) -> DepthRuns:
+        sized = self.sized.tolist()
+        rows = [dict(zip(sized, each.tolist(), strict=True)) for each in depths]
+        image, check = self.images[number], self.checks[number]
+        return run_depths(image, rows, limits=limits, keep=self.keep, check=check)
+
+    def _unbounded(self, number: int) -> ImageRun:
+        """One run with unbounded FIFOs that kept all tokens."""
+        image, check = self.images[number], self.checks[number]
+        done = run_image(image, self.timing, limits=self.limits, keep=True, check=check)
+        if done.totals.status == "limit":
+            raise EvaluationError(
+                f"program '{self.name}': not decided which depths are enough: with all FIFOs that "
+                f"are sized unbounded a run is {done.totals.reason}; raise this limit"
+            )
+        if done.totals.status not in ENDED:
+            which = f" of bindings[{number}]" if len(self.images) > 1 else ""
+            raise EvaluationError(
+                f"program '{self.name}': no depth of the FIFOs that are sized helps: with all of "
+                f"them unbounded the run{which} ends with status {done.totals.status}: "
+                f"{done.totals.reason}"
+            )
+        return done
+
+
+def checked_slowdown(what: str, slowdown: object) -> float:
+    """A slowdown as a float.
+
+    Raises
+    ------
+    ArgError
+        It is no number from 0.
+    """
+    if not (is_number(slowdown) and float(slowdown) >= 0):  # type: ignore[arg-type]
+        raise ArgError(
+            f"{what} must be a number from 0, as 0.01 for runs that take at most 1 % longer than "
+            f"with unbounded FIFOs, found {shown(slowdown)}"
+        )
+    return float(slowdown)  # type: ignore[arg-type]
