@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
+from math import comb
 from typing import Any, Final, Literal
+
+import numpy as np
 
 from stepsim.arguments import Range, counted, is_number, shown
 from stepsim.errors import ArgError
@@ -14,7 +18,9 @@ from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
 from stepsim.results import Diagnosis
 from stepsim.simulation import FifoDepth, ImageRun, Limits, Prepared, as_prepared, check_limits
-from stepsim.sizing.deadlock_search import Depths, Search, SearchEnded
+from stepsim.sizing.deadlock_runs import DeadlockRuns, order_matters
+from stepsim.sizing.judge import Depths, SearchEnded
+from stepsim.sizing.search import Search
 
 __all__ = ["DeadlockFix", "fix_deadlock", "fix_of"]
 
@@ -178,38 +184,86 @@ def fix_of(
 ) -> DeadlockFix:
     """As `fix_deadlock`, of a ``first`` run that ended with a deadlock."""
     indices = check_bindings(prepared.program, bindings)
-    search = Search(prepared, indices, limits, max_runs, max_seconds)
-    search.runs = 1
-    return replace(_found(search, prepared.program.name, first), runs=search.runs)
+    runs = DeadlockRuns(prepared, indices, limits, max_runs, max_seconds)
+    runs.made = 1
+    found = _found(runs, prepared.program.name, first, order_matters(prepared))
+    return replace(found, runs=runs.made)
 
 
-def _found(search: Search, name: str, first: ImageRun) -> DeadlockFix:
+def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> DeadlockFix:
+    firsts = list(dict.fromkeys(runs.rows.values()))
     try:
-        free = search.executed(dict.fromkeys(search.depths))
+        free = runs.executed(dict.fromkeys(runs.depths))
         if free.totals.status != "ok":
             reason = _hopeless(free)
             return DeadlockFix(name, "no depth helps", first.diagnosis, reason=reason)
-        enough = search.sufficient(first)
+        search = runs.search(firsts, free)
+        enough = search.repaired(np.array([runs.depths[one] for one in firsts]), runs.left)
     except SearchEnded as ended:
         return DeadlockFix(name, "not found", first.diagnosis, reason=str(ended))
-    chosen: list[Depths] = [enough]
     least, reason = False, ""
-    search.spend(_SHARE_OF_PROOF)
+    runs.spend(_SHARE_OF_PROOF)
     try:
-        least = search.least(enough, chosen.append)
+        search.prove_least(enough)
+        least = _is_least_of_all(search, runs) if by_arrival else search.proved
     except SearchEnded as ended:
         reason = str(ended)
-    search.spend(1)
-    depths = chosen[-1]
+    runs.spend(1)
+    depths = _deeper(runs, firsts, search.best)
+    added = sum(depth - runs.depths[one] for one, depth in depths.items())
     fix = DeadlockFix(
-        name, "fixed", first.diagnosis, depths, search.added(depths), least,
-        search.cycles(depths), unbounded_cycles=free.totals.cycles, reason=reason,
+        name, "fixed", first.diagnosis, depths, added, least, runs.cycles(depths),
+        unbounded_cycles=free.totals.cycles, reason=reason,
     )  # fmt: skip
-    fast: list[Depths] = [{}]
-    minimal = False
+    fast, minimal = _full_speed(runs, free, depths)
+    return replace(fix, full_speed=fast, full_speed_is_minimal=minimal)
+
+
+def _is_least_of_all(search: Search, runs: DeadlockRuns) -> bool:
+    """Try all choices of fewer tokens than the best; what is done depends on what arrives first."""
+    floors = search.problem.floors
+    assert floors is not None
+    fewer = search.problem.cost(search.best - floors) - 1
+    if comb(len(floors) + fewer, fewer) > runs.left:
+        raise SearchEnded("what is done depends on which token arrives first")
+    for tokens in range(1, fewer + 1):
+        for fifos in combinations_with_replacement(range(len(floors)), tokens):
+            depths = floors + np.bincount(fifos, minlength=len(floors))
+            if search.trials.enough(depths):
+                search.best = depths
+                return True
+    return True
+
+
+def _full_speed(
+    runs: DeadlockRuns, free: ImageRun, depths: Mapping[str, int]
+) -> tuple[dict[str, int], bool]:
+    """Depths with which the run is as fast as with unbounded FIFOs, and whether all are needed.
+
+    From unbounded FIFOs, as many as possible go back to ``depths`` or to what they are, and the
+    others as low as they can, the last ones first: a token may be worth several further down. Then
+    each is made less deep, until none can be. There are none where the search ended before that.
+    """
+    names = list(runs.depths)
+    search = runs.search(names, free, free.totals.cycles)
+    own = search.problem.floors
+    assert own is not None
+    minimal = found = False
     with suppress(SearchEnded):
-        minimal = search.full_speed(depths, free.totals.cycles, fast.append)
-    return replace(fix, full_speed=fast[-1], full_speed_is_minimal=minimal)
+        back = np.array([depths.get(name, runs.depths[name]) for name in names])
+        search.make_small_in_parts(back, range(len(names))[::-1])
+        found = True
+        while not minimal:
+            before = search.best
+            search.make_small(own)
+            minimal = bool((search.best == before).all())
+    return (_deeper(runs, names, search.best) if found else {}), minimal
+
+
+def _deeper(runs: DeadlockRuns, names: Sequence[str], depths: Depths) -> dict[str, int]:
+    """Those of the FIFOs that are deeper than the program has them."""
+    pairs = zip(names, depths.tolist(), strict=True)
+    return {name: depth for name, depth in pairs if depth > runs.depths[name]}
 
 
 def _hopeless(free: ImageRun) -> str:

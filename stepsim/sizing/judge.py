@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STUCK", "Depths", "Judge", "Trial", "Trials", "Verdict"]
+from stepsim.arguments import counted
+
+__all__ = ["STUCK", "Depths", "Judge", "SearchEnded", "Trial", "Trials", "Verdict"]
 
 Depths: TypeAlias = NDArray[np.int64]
 """Depths of the FIFOs that are sized, in their order."""
 
 STUCK = int(np.iinfo(np.int64).max)
 """Stands for the cycles for which a producer is held up that waits for a slot for ever."""
+
+
+class SearchEnded(Exception):
+    """The runs or the time of a search are used up, or a run reached a limit, as the text says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,48 +34,75 @@ class Verdict:
     ----------
     in_time : it is ok, and no longer than it may be.
     cycles : how long it is, where it is in time.
-    held : cycles that each FIFO, for want of a slot, held its producer up; 0 of those that need not
-        be deeper. Where the run is not in time, one of the others has to be.
+    blame : tells `Trial.held` of a run that is not in time.
     """
 
     in_time: bool
     cycles: int
-    held: NDArray[np.int64]
+    blame: Callable[[], NDArray[np.int64]]
 
 
 Judge: TypeAlias = Callable[[Depths], Verdict]
 """Makes a run: of a program with some bindings, or of a model of one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
     """What some depths came to.
 
     Attributes
     ----------
-    enough : all runs are in time.
-    cycles : of the runs; empty unless all of them were made.
-    held : as of the verdict on the run that was not in time.
+    cycles : of the runs; empty unless all of them were made and are in time.
+    late : a run that is not.
     """
 
-    enough: bool
     cycles: tuple[int, ...]
-    held: NDArray[np.int64]
+    late: Verdict | None = None
+
+    @property
+    def enough(self) -> bool:
+        """All runs are in time."""
+        return self.late is None
+
+    @cached_property
+    def held(self) -> NDArray[np.int64]:
+        """Cycles that each FIFO, for want of a slot, held its producer up, or `STUCK`.
+
+        It is 0 of those that need not be deeper for the run to be in time. One of the others has to
+        be.
+        """
+        assert self.late is not None  # what is enough has nothing to blame
+        return self.late.blame()
 
 
 class Trials:
     """Asks the judges, counts the runs and remembers what came of them.
+
+    Parameters
+    ----------
+    check : called before every run; it may raise `SearchEnded`.
 
     Attributes
     ----------
     simulations : runs made so far.
     """
 
-    def __init__(self, judges: Sequence[Judge]) -> None:
-        self._judges = tuple(judges)
+    def __init__(self, judges: Sequence[Judge], check: Callable[[], None] = lambda: None) -> None:
+        self._judges, self._check = tuple(judges), check
         self._order = list(range(len(self._judges)))
         self._known: dict[bytes, Trial] = {}
+        self._last = math.inf
         self.simulations = 0
+
+    def allow(self, simulations: int) -> None:
+        """Make no further runs when so many are made in all."""
+        self._last = simulations
+
+    def check(self) -> None:
+        """SearchEnded when no run may be made."""
+        if self.simulations >= self._last:
+            raise SearchEnded(f"{counted(self.simulations, 'run')} are used up")
+        self._check()
 
     def enough(self, depths: Depths) -> bool:
         """Whether all runs are in time with these depths."""
@@ -77,17 +112,18 @@ class Trials:
         """Make all runs, the one that failed last first, until one is not in time."""
         key = depths.tobytes()
         if key not in self._known:
+            self.check()
             self._known[key] = self._made(depths)
         return self._known[key]
 
     def _made(self, depths: Depths) -> Trial:
         cycles = [0] * len(self._judges)
         for number in tuple(self._order):
-            verdict = self._judges[number](depths)
             self.simulations += 1
+            verdict = self._judges[number](depths)
             cycles[number] = verdict.cycles
             if not verdict.in_time:
                 self._order.remove(number)
                 self._order.insert(0, number)
-                return Trial(False, (), verdict.held)
-        return Trial(True, tuple(cycles), np.zeros(len(depths), np.int64))
+                return Trial((), verdict)
+        return Trial(tuple(cycles))

@@ -176,9 +176,13 @@ class ProgramRuns:
         def judge(depths: Depths) -> Verdict:
             runs = self._runs(number, [depths], limits)
             status, cycles = runs.status[0], int(runs.cycles[0])
-            held = runs.producer_wait[0][self.sized]
-            if status == "deadlock":
-                held = np.where(runs.blocked[0][self.sized], STUCK, held)
+
+            def held() -> NDArray[np.int64]:
+                waited: NDArray[np.int64] = runs.producer_wait[0][self.sized]
+                if status != "deadlock":
+                    return waited
+                return np.where(runs.blocked[0][self.sized], STUCK, waited)
+
             return Verdict(status in ENDED and cycles <= target, cycles, held)
 
         return judge

@@ -1,25 +1,29 @@
 """The search for the least bytes of FIFO with which all runs are in time.
 
-Depths that were planned are repaired, then made smaller. Deeper FIFOs never make a run of pure
-dataflow slower, so that a depth that is not enough with all other FIFOs unbounded is never enough,
-and only a FIFO that somebody waited for can help a run that is too slow. Where units compete for
-the memory or merge by arrival neither need hold; depths that are returned have been run, and
-whether they are the least is only said where it follows.
+Depths that were planned are repaired, made smaller, and proved to be the least. Deeper FIFOs never
+make a run of pure dataflow slower, or stop it earlier (a Kahn process network with bounded
+channels). So if a run is late or stuck in which some FIFOs have a depth each and all others are
+unbounded, no run is in time in which none of these FIFOs is deeper: one of them has to be. Such a
+`Bar` is found wherever the search meets a run that is not in time, and made as high as it goes, by
+doubling and bisection; least depths that pass all bars known so far, and are enough, are the least
+of all. Where units compete for the memory or merge by arrival that need not hold; depths that are
+returned have been run, and whether they are the least is only said where it follows.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.sizing.judge import Depths, Judge, Trials
+from stepsim.sizing.bars import Bar, Bars
+from stepsim.sizing.judge import Depths, Judge, SearchEnded, Trials
 
-__all__ = ["Found", "Problem", "solved"]
+__all__ = ["Found", "Problem", "Search", "solved"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,14 +36,16 @@ class Problem:
     weights : bytes of a slot of every FIFO, or another cost.
     peaks : depths with which unbounded runs are the same.
     most : depths that are as good as unbounded.
-    alike : FIFOs that do the same in different places have the same number.
+    alike : FIFOs that do the same in different places have the same number; empty if there are few.
+    floors : depths that are not gone below; without them, 1.
     """
 
     judges: Sequence[Judge]
     weights: NDArray[np.int64]
     peaks: Depths
     most: Depths
-    alike: NDArray[np.int64]
+    alike: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    floors: Depths | None = None
 
     def cost(self, depths: Depths) -> int:
         """Bytes of all FIFOs with these depths."""
@@ -87,44 +93,23 @@ def solved(
     repairs : how often a FIFO is enlarged, one at a time, before all get what the unbounded run
         needed.
     """
-    trials = Trials(problem.judges)
-    depths = _repaired(problem, trials, np.asarray(planned, np.int64), repairs)
+    search = Search(problem, Trials(problem.judges))
+    trials = search.trials
+    depths = search.repaired(np.asarray(planned, np.int64), repairs)
     before = trials.simulations
     if start is not None and problem.cost(start) < problem.cost(depths) and trials.enough(start):
         depths = start
-    shrinking = _Shrinking(problem, trials, budget)
-    depths = shrinking.least(depths)
-    last = trials.trial(depths)
-    if not last.enough:
+    if not trials.enough(depths):
         return None
-    return Found(depths, last.cycles, before, trials.simulations, shrinking.proved)
+    trials.allow(before + budget)
+    with suppress(SearchEnded):
+        search.make_least(depths)
+    cycles = trials.trial(search.best).cycles
+    return Found(search.best, cycles, before, trials.simulations, search.proved)
 
 
 _SINGLY = 64
 """Up to so many FIFOs are looked at one by one; of more those that are alike go together first."""
-
-
-def _repaired(problem: Problem, trials: Trials, depths: Depths, repairs: int) -> Depths:
-    """Depths with which all runs are in time, from some that may be too small.
-
-    The FIFO that held its producer up longest gets half as much again, no more than its peak.
-    """
-    most = problem.most
-    caps = np.maximum(depths, problem.peaks)
-    for _ in range(repairs):
-        trial = trials.trial(depths)
-        if trial.enough:
-            return depths
-        held = np.where(depths >= caps, 0, trial.held)
-        if not held.any():
-            break
-        fifo = int(held.argmax())
-        depths = depths.copy()
-        depths[fifo] = min(caps[fifo], depths[fifo] + max(1, depths[fifo] // 2))
-    depths = caps
-    while not trials.enough(depths) and (depths < most).any():
-        depths = np.minimum(2 * depths, np.maximum(most, depths))
-    return depths
 
 
 _ROUGH = 1.3
@@ -133,54 +118,137 @@ what that leaves to gain, the search for single ones finds. Decoders of 600 to 3
 to the same bytes with half the runs."""
 
 
-class _Shrinking:
-    """Makes depths that are enough smaller, until none can be, or a budget of runs is used up.
+class Search:
+    """Looks for depths with which the runs of a problem are in time.
+
+    What it does until its trials end it, with `SearchEnded`, is kept.
 
     Attributes
     ----------
-    proved : the result is the least there is, if deeper FIFOs never make a run slower.
+    best : the least depths so far that are enough.
+    proved : they are the least there are, if deeper FIFOs never make a run slower.
     """
 
-    def __init__(self, problem: Problem, trials: Trials, budget: int) -> None:
-        self._problem, self._trials = problem, trials
+    def __init__(self, problem: Problem, trials: Trials) -> None:
+        self.problem, self.trials = problem, trials
         self._weights, self._most = problem.weights, problem.most
-        self._last = trials.simulations + budget
+        self._floors = np.ones_like(problem.most) if problem.floors is None else problem.floors
+        self.best: Depths = problem.most
+        self._top = problem.most
         self.proved = False
 
-    def least(self, depths: Depths) -> Depths:
-        """The smallest depths that were found."""
-        floors = np.ones_like(depths)
-        if self._enough(floors):
-            self.proved = True
-            return floors
-        if len(depths) > _SINGLY:
-            return self._together(depths, floors)
-        floors = self._floors(depths)
-        if self._is_over:  # FIFOs that were not looked at keep their depths, which proves nothing
-            return depths
-        if self._enough(floors):
-            self.proved = True
-            return floors
-        found = self._singly(depths, floors)
-        risen = self._risen(floors, self._problem.cost(found))
-        if risen is not None:
-            risen = self._singly(risen, floors)
-            found = min(found, risen, key=self._problem.cost)
-        return self._searched(floors, found)
+    def repaired(self, depths: Depths, repairs: int) -> Depths:
+        """Depths with which all runs are in time, from some that may be too small.
 
-    @property
-    def _is_over(self) -> bool:
-        return self._trials.simulations >= self._last
+        The FIFO that held its producer up longest gets half as much again, no more than its peak;
+        after so many repairs all get theirs.
+        """
+        most = self._most
+        caps = np.maximum(depths, self.problem.peaks)
+        for _ in range(repairs):
+            trial = self.trials.trial(depths)
+            if trial.enough:
+                return depths
+            held = np.where(depths >= caps, 0, trial.held)
+            if not held.any():
+                break
+            fifo = int(held.argmax())
+            depths = depths.copy()
+            depths[fifo] = min(caps[fifo], depths[fifo] + max(1, depths[fifo] // 2))
+        depths = caps
+        while not self.trials.enough(depths) and (depths < most).any():
+            depths = np.minimum(2 * depths, np.maximum(most, depths))
+        return depths
+
+    def make_least(self, depths: Depths) -> None:
+        """Make depths that are enough smaller; of many FIFOs, until no single one can be."""
+        if len(depths) > _SINGLY and not self.is_least_possible(depths):
+            self._make_small_together()
+        else:
+            self.prove_least(depths)
+
+    def is_least_possible(self, depths: Depths) -> bool:
+        """Whether no FIFO need be deeper than it has to be; else begin with ``depths``."""
+        self.best, self._top = depths, np.maximum(self._most, depths)
+        self.proved = self._enough(self._floors)
+        return self.proved
+
+    def prove_least(self, depths: Depths) -> None:
+        """Make depths that are enough smaller, until there are proved to be none."""
+        if self.is_least_possible(depths):
+            return
+        floors = np.array(
+            [
+                self._bisected(self._top, [fifo], int(self._floors[fifo]), int(depths[fifo]))
+                for fifo in range(len(depths))
+            ]
+        )
+        if not self._enough(floors):
+            self.make_small(floors)
+        self._prove(floors)
+
+    def make_small(self, floors: Depths) -> None:
+        """Every FIFO in turn as small as the others let it be, those with most to gain first."""
+        depths = self.best
+        gains = (depths - floors) * self._weights
+        for fifo in np.argsort(-gains, kind="stable").tolist():
+            bound = self._bisected(depths, [fifo], int(floors[fifo]), int(depths[fifo]))
+            depths = self._bounded(depths, [fifo], bound)
+
+    def _prove(self, floors: Depths) -> None:
+        """Find the least depths of all from floors up, by the bars that are in their way."""
+        bars = Bars(floors.tolist(), self._weights.tolist(), self.trials.check)
+        while True:
+            depths = floors.copy()
+            for fifo, depth in bars.least().items():
+                depths[fifo] = depth
+            if self.problem.cost(depths) >= self.problem.cost(self.best) or self._enough(depths):
+                self.proved = True
+                return
+            bar = self._bar(depths)
+            if not bar:  # deeper FIFOs make a run slower here
+                return
+            bars.add(bar)
+
+    def _bar(self, depths: Depths) -> Bar:
+        """The highest bar of as few FIFOs as possible that these depths do not pass."""
+        low_ones = depths < self._top
+        held = np.flatnonzero(low_ones & (self.trials.trial(depths).held > 0)).tolist()
+        bar = {fifo: int(depths[fifo]) for fifo in held}
+        if not self._is_bar(bar):  # more than one wait holds the run up
+            bar = {fifo: int(depths[fifo]) for fifo in np.flatnonzero(low_ones).tolist()}
+        for fifo in list(bar):
+            rest = {other: height for other, height in bar.items() if other != fifo}
+            if rest and self._is_bar(rest):
+                bar = rest
+        for fifo, height in bar.items():
+            low, step = height, 1
+            while self._is_bar({**bar, fifo: low + step}):
+                low, step = low + step, 2 * step
+            high = low + step
+            while low + 1 < high:
+                middle = (low + high) // 2
+                if self._is_bar({**bar, fifo: middle}):
+                    low = middle
+                else:
+                    high = middle
+            bar[fifo] = low
+        return bar
+
+    def _is_bar(self, bar: Bar) -> bool:
+        """Whether no run is in time in which only these FIFOs have a depth."""
+        if not bar or any(height >= self._top[fifo] for fifo, height in bar.items()):
+            return False
+        depths = self._top.copy()
+        depths[list(bar)] = list(bar.values())
+        return not self.trials.enough(depths)
 
     def _enough(self, depths: Depths) -> bool:
-        return not self._is_over and self._trials.enough(depths)
-
-    def _floors(self, depths: Depths) -> Depths:
-        """The least depth of every FIFO, the others unbounded; ``depths`` are enough."""
-        top = np.maximum(self._most, depths)
-        return np.array(
-            [self._bisected(top, [fifo], 1, int(depths[fifo])) for fifo in range(len(depths))]
-        )
+        """Whether depths are enough; the best of them are kept."""
+        enough = self.trials.enough(depths)
+        if enough and self.problem.cost(depths) < self.problem.cost(self.best):
+            self.best = depths
+        return enough
 
     def _bisected(self, depths: Depths, fifos: Sequence[int], low: int, high: int) -> int:
         """The least common bound from ``low`` on the depths of some FIFOs; ``high`` is enough."""
@@ -198,70 +266,26 @@ class _Shrinking:
         other[fifos] = np.minimum(other[fifos], bound)
         return other
 
-    def _singly(self, depths: Depths, floors: Depths) -> Depths:
-        """Every FIFO in turn as small as the others let it be, those with most to gain first."""
-        gains = (depths - floors) * self._weights
-        for fifo in np.argsort(-gains, kind="stable").tolist():
-            bound = self._bisected(depths, [fifo], int(floors[fifo]), int(depths[fifo]))
-            depths = self._bounded(depths, [fifo], bound)
-        return depths
-
-    def _risen(self, depths: Depths, most_bytes: int) -> Depths | None:
-        """From too small depths up: the FIFO that held its producer up longest gets a slot more."""
-        while self._problem.cost(depths) < most_bytes and not self._is_over:
-            trial = self._trials.trial(depths)
-            if trial.enough:
-                return depths
-            held = np.where(depths >= self._most, 0, trial.held / self._weights)
-            if not held.any():
-                return None
-            depths = depths.copy()
-            depths[int(held.argmax())] += 1
-        return None
-
-    def _searched(self, floors: Depths, found: Depths) -> Depths:
-        """Best first from the floors up: a FIFO that nobody waited for need not be deeper."""
-        bound = self._problem.cost(found)
-        heap: list[tuple[int, tuple[int, ...]]] = [
-            (self._problem.cost(floors), tuple(floors.tolist()))
-        ]
-        seen = {heap[0][1]}
-        while heap:
-            cost, vector = heapq.heappop(heap)
-            if cost >= bound:
-                break
-            if self._is_over:
-                return found
-            depths = np.array(vector, np.int64)
-            trial = self._trials.trial(depths)
-            if trial.enough:
-                found = depths
-                break
-            for fifo in np.flatnonzero(trial.held).tolist():
-                deeper = (*vector[:fifo], vector[fifo] + 1, *vector[fifo + 1 :])
-                more = cost + int(self._weights[fifo])
-                if more < bound and deeper not in seen:
-                    seen.add(deeper)
-                    heapq.heappush(heap, (more, deeper))
-        self.proved = True
-        return found
-
-    def _together(self, depths: Depths, floors: Depths) -> Depths:
+    def _make_small_together(self) -> None:
         """Many FIFOs: those that are alike go together, then parts of all, down to single ones.
 
         Most FIFOs need no more than one slot, which one run tells of many of them at once.
         """
-        groups = [
-            np.flatnonzero(self._problem.alike == group) for group in np.unique(self._problem.alike)
-        ]
-        parts = [group.tolist() for group in groups]
-        depths = self._in_parts(depths, floors, self._ordered(parts, depths), _ROUGH)
-        parts = [[fifo] for fifo in range(len(depths))]
-        return self._in_parts(depths, floors, self._ordered(parts, depths), 1)
+        alike = self.problem.alike
+        groups = [np.flatnonzero(alike == group).tolist() for group in np.unique(alike)]
+        depths = self._in_parts(self.best, self._floors, self._ordered(groups), _ROUGH)
+        singles = self._ordered([[fifo] for fifo in range(len(depths))])
+        self._in_parts(depths, self._floors, singles, 1)
 
-    def _ordered(self, groups: list[list[int]], depths: Depths) -> list[list[int]]:
+    def make_small_in_parts(self, floors: Depths, order: Sequence[int]) -> None:
+        """As `make_small`, from unbounded FIFOs, of which most can be as small as their floors."""
+        self.best = self._top = self._most
+        self._in_parts(self.best, floors, [[fifo] for fifo in order], 1)
+
+    def _ordered(self, groups: list[list[int]]) -> list[list[int]]:
         """Groups of FIFOs, those with most to gain first."""
-        gains = [int(((depths - 1) * self._weights)[group].sum()) for group in groups]
+        gained = (self.best - self._floors) * self._weights
+        gains = [int(gained[group].sum()) for group in groups]
         return [groups[place] for place in np.argsort(-np.array(gains), kind="stable").tolist()]
 
     def _in_parts(
@@ -272,7 +296,7 @@ class _Shrinking:
         A group may stay ``rough`` times as deep as it need be.
         """
         groups = [group for group in groups if (depths[group] > floors[group]).any()]
-        if not groups or self._is_over:
+        if not groups:
             return depths
         fifos = [fifo for group in groups for fifo in group]
         smaller = depths.copy()

@@ -14,7 +14,7 @@ from hypothesis import given
 
 import stepsim as st
 from stepsim.errors import ArgError
-from stepsim.sizing import deadlock_search
+from stepsim.sizing import deadlock_runs
 from stepsim.sizing.deadlock import fix_deadlock
 from tests.property_profile import profile
 from tests.simulation.drawn_programs import drawn_programs
@@ -336,7 +336,7 @@ def test_the_first_fifo_of_a_row_serves_as_well_as_the_others(program: st.Progra
         return
     with pytest.MonkeyPatch.context() as patch:
         fix = fix_deadlock(prepared, limits=LIMITS, max_runs=1000)
-        patch.setattr(deadlock_search, "_HANDING_ON", frozenset())
+        patch.setattr(deadlock_runs, "_HANDING_ON", frozenset())
         singly = fix_deadlock(prepared, limits=LIMITS, max_runs=1000)
     assert fix.status == singly.status
     if singly.is_least:

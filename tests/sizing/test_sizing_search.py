@@ -15,7 +15,7 @@ def _shrunk(budget: int) -> tuple[list[int], bool]:
 
     def judge(depths: Depths) -> Verdict:
         held = np.where(depths < _NEEDED, STUCK, 0)
-        return Verdict(not held.any(), 100, held)
+        return Verdict(not held.any(), 100, lambda: held)
 
     ones = np.ones_like(_NEEDED)
     problem = Problem((judge,), ones, _PLANNED, _PLANNED, np.arange(len(_NEEDED)))
@@ -35,7 +35,7 @@ def test_a_search_that_ran_out_of_runs_proves_nothing() -> None:
 
 def test_depths_with_which_no_run_is_in_time_are_not_found() -> None:
     def judge(depths: Depths) -> Verdict:
-        return Verdict(False, 0, np.zeros(len(depths), np.int64))
+        return Verdict(False, 0, lambda: np.zeros(len(depths), np.int64))
 
     one = np.ones(1, np.int64)
     assert solved(Problem((judge,), one, one, one, one), one) is None

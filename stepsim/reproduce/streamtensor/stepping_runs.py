@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stepsim.errors import CompileError
 from stepsim.sizing import STUCK, Depths, FifoNetwork, Found, Problem, Verdict, solved
@@ -41,11 +42,14 @@ def network_problem(
 
     def judge(depths: Depths) -> Verdict:
         run = run_network(network, depths)
-        in_time = run.makespan is not None and run.makespan <= target
-        held = np.zeros(fifos, np.int64)
-        for fifo in () if in_time else blamed(run):
-            held[fifo] = STUCK if run.deadlock else run.held(fifo)
-        return Verdict(in_time, run.makespan or 0, held)
+
+        def held() -> NDArray[np.int64]:
+            cycles = np.zeros(fifos, np.int64)
+            for fifo in blamed(run):
+                cycles[fifo] = STUCK if run.deadlock else run.held(fifo)
+            return cycles
+
+        return Verdict(run.makespan is not None and run.makespan <= target, run.makespan or 0, held)
 
     return Problem(
         judges=(judge,),
