@@ -136,7 +136,8 @@ class DeadlockRuns:
             def held() -> NDArray[np.int64]:
                 if status == "deadlock":
                     return self._held(names, depths)
-                return done.producer_wait[0][numbers]
+                waited: NDArray[np.int64] = done.producer_wait[0][numbers]
+                return waited
 
             return Verdict(status == "ok" and fast, cycles, held)
 
