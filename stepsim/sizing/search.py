@@ -36,7 +36,7 @@ class Problem:
     weights : bytes of a slot of every FIFO, or another cost.
     peaks : depths with which unbounded runs are the same.
     most : depths that are as good as unbounded.
-    alike : FIFOs that do the same in different places have the same number; empty if there are few.
+    alike : FIFOs that do the same in different places have the same number; without it, none do.
     floors : depths that are not gone below; without them, 1.
     """
 
@@ -111,7 +111,6 @@ def solved(
 _SINGLY = 64
 """Up to so many FIFOs are looked at one by one; of more those that are alike go together first."""
 
-
 _ROUGH = 1.3
 """Of FIFOs that are alike a bound is known well enough when it is so many times the least, or less;
 what that leaves to gain, the search for single ones finds. Decoders of 600 to 3,600 FIFOs come so
@@ -162,20 +161,20 @@ class Search:
 
     def make_least(self, depths: Depths) -> None:
         """Make depths that are enough smaller; of many FIFOs, until no single one can be."""
-        if len(depths) > _SINGLY and not self.is_least_possible(depths):
-            self._make_small_together()
-        else:
+        if len(depths) <= _SINGLY:
             self.prove_least(depths)
+        elif not self._are_floors_enough(depths):
+            self._make_small_together()
 
-    def is_least_possible(self, depths: Depths) -> bool:
-        """Whether no FIFO need be deeper than it has to be; else begin with ``depths``."""
+    def _are_floors_enough(self, depths: Depths) -> bool:
+        """Whether no FIFO need be deeper than its floor; else the search begins with ``depths``."""
         self.best, self._top = depths, np.maximum(self._most, depths)
         self.proved = self._enough(self._floors)
         return self.proved
 
     def prove_least(self, depths: Depths) -> None:
         """Make depths that are enough smaller, until there are proved to be none."""
-        if self.is_least_possible(depths):
+        if self._are_floors_enough(depths):
             return
         floors = np.array(
             [
