@@ -18,11 +18,12 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 from stepsim.collection import without_collection
-from stepsim.kernels.build import folding
+from stepsim.kernels.build import folding, reference_type as reference_type
 from stepsim.kernels.build.foreign import plugin_refusal
 from stepsim.kernels.build.linking import COMPILERS, emitted, whole_module
 from stepsim.kernels.build.loading import SYMBOL
 from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
+from stepsim.kernels.recording import flag_type as flag_type
 
 __all__ = ["Compiled", "compiled", "dispatcher_of"]
 

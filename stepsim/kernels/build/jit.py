@@ -1,7 +1,8 @@
 """How kernels are compiled: what is said of each beside its source.
 
 Nothing here knows the compiler. A decorated function keeps its options until numba asks for its
-type, in :mod:`stepsim.kernels.build.compiling`; a process that loads the compiled engine never does.
+type, in :mod:`stepsim.kernels.build.compiling`; a process that loads the compiled engine never
+does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Kernel:
     Attributes
     ----------
     py_func : the function.
-    library : how its machine code is made, a name of :data:`stepsim.kernels.build.linking.COMPILERS`.
+    library : how its machine code is made, a name of
+        :data:`stepsim.kernels.build.linking.COMPILERS`.
     targetoptions : options of ``numba.njit``, under the name by which numba looks for them.
     """
 

@@ -1,8 +1,8 @@
 """Compile the engine for a wheel: once for each level of processors of this kind of machine.
 
-``python -m stepsim.kernels.build.shipping FOLDER`` writes a file for every entry point and level: the
-engine, that of runs that are recorded, the retiming of such a run, the DRAM alone, and the hardware
-level.
+``python -m stepsim.kernels.build.shipping FOLDER`` writes a file for every entry point and level:
+the engine, that of runs that are recorded, the retiming of such a run, the DRAM alone, and the
+hardware level.
 """
 
 from __future__ import annotations
