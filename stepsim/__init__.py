@@ -1,9 +1,10 @@
 """stepsim: simulate Streaming Tensor Programs on spatial dataflow accelerators.
 
-``import stepsim as st`` provides the graph language (``st.Program``, ``st.linear_load``, ``st.map``,
-..., functions in ``st.fn``, layers in ``st.nn``), ``st.simulate`` and the questions about a run.
-Everything else is in a namespace: ``st.workloads``, ``st.traces``, ``st.report``, ``st.design`` and
-so on. Everything is imported on first use, so that importing the package itself is free.
+``import stepsim as st`` provides the graph language (``st.Program``, ``st.linear_load``,
+``st.map``, ..., functions in ``st.fn``, layers in ``st.nn``), ``st.simulate`` and the questions
+about a run. Everything else is in a namespace: ``st.workloads``, ``st.traces``, ``st.report``,
+``st.design`` and so on. Everything is imported on first use, so that importing the package itself
+is free.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+from stepsim.design.choices import Choices as Choices
 from stepsim.design.dataflow.graph import (
     DataflowGraph as DataflowGraph,
     Dma as Dma,
@@ -58,6 +59,7 @@ from stepsim.design.passes.memory.placement import (
     place_on_dies as place_on_dies,
 )
 from stepsim.design.passes.memory.single_buffers import single_buffers as single_buffers
+from stepsim.design.passes.pipeline import designed as designed
 from stepsim.design.plan.compiled import Compiled as Compiled
 from stepsim.design.plan.model_times import (
     RequestTimes as RequestTimes,
@@ -82,7 +84,6 @@ from stepsim.design.workload import (
 # isort: split
 # for other rooms
 from stepsim.design.choices import (
-    Choices as Choices,
     OrderChoice as OrderChoice,
     SearchedChoices as SearchedChoices,
     Sizing as Sizing,
@@ -110,7 +111,7 @@ from stepsim.design.passes.memory.memory_kinds import (
     allocate as allocate,
     kinds_of as kinds_of,
 )
-from stepsim.design.passes.pipeline import Pass as Pass, designed as designed
+from stepsim.design.passes.pipeline import Pass as Pass
 from stepsim.design.plan.files import graph_files as graph_files
 from stepsim.design.plan.folder_workload import of_plan as of_plan
 from stepsim.design.plan.summary import (

@@ -21,10 +21,10 @@ def test_choices_of_a_search_are_options(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("sizing", "fifo"), ("max_slowdown", "slowdown")])
 def test_old_names_are_answered_with_the_new(cli: Cli, old: str, new: str) -> None:
-    with pytest.raises(st.ArgError, match=f"'{old}'; it is now called '{new}'"):
+    with pytest.raises(st.errors.ArgError, match=f"'{old}'; it is now called '{new}'"):
         compile("gpt2-medium", **{old: "lp"})
-    with pytest.raises(st.ArgError, match=f"{old}: .*it is now called {new}"):
-        st.make_case("compiled", **{old: "lp"})
+    with pytest.raises(st.errors.ArgError, match=f"{old}: .*it is now called {new}"):
+        st.simulation.make_case("compiled", **{old: "lp"})
     refused = cli("run", "compiled", f"--{old.replace('_', '-')}", "lp")
     assert refused.code == 2
     assert f"it is now called --{new}" in refused.err

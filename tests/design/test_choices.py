@@ -30,7 +30,7 @@ def test_parameters_of_a_search_are_choices() -> None:
 
 def test_keys_of_plans_are_choices_and_plans_of_before_are_read() -> None:
     text = WRITTEN.read_text()
-    plan, written = st.Plan.from_yaml(text), yaml.safe_load(text)
+    plan, written = st.design.Plan.from_yaml(text), yaml.safe_load(text)
     assert dict(plan.choices) == written["choices"]
     assert set(plan.choices) - set(fields_of(Choices)) == {"orders_tried"}
     assert yaml.safe_load(plan.to_yaml()) == written
@@ -41,7 +41,7 @@ def test_keys_of_plans_are_choices_and_plans_of_before_are_read() -> None:
 
 
 def test_all_mistakes_are_listed_with_their_choice() -> None:
-    with pytest.raises(st.ArgError) as caught:
+    with pytest.raises(st.errors.ArgError) as caught:
         Choices(tile=0, fifo="lps", slowdown=-1, packed=1)  # type: ignore[arg-type]
     assert str(caught.value).splitlines() == [
         "tile: expected a whole number from 1, found 0",
@@ -55,13 +55,13 @@ def test_all_mistakes_are_listed_with_their_choice() -> None:
 @pytest.mark.parametrize(("text", "size"), [("41MB", 41_000_000), ("2KiB", 2048), ("600", 600)])
 def test_bytes_have_units_on_the_command_line(text: str, size: int) -> None:
     assert fields_of(Choices)["budget"].parsed(text) == size
-    with pytest.raises(st.ArgError, match="expected bytes, as in 41MB"):
+    with pytest.raises(st.errors.ArgError, match="expected bytes, as in 41MB"):
         fields_of(Choices)["budget"].parsed("41XB")
 
 
 def test_passes_need_a_budget_and_an_order() -> None:
-    graph = st.Plan.load(WRITTEN).graph.operators
-    with pytest.raises(st.CompileError, match="found no budget"):
+    graph = st.design.Plan.load(WRITTEN).graph.operators
+    with pytest.raises(st.errors.CompileError, match="found no budget"):
         st.design.designed(graph, Choices())
-    with pytest.raises(st.CompileError, match="found the order 'fastest'"):
+    with pytest.raises(st.errors.CompileError, match="found the order 'fastest'"):
         st.design.designed(graph, Choices(budget=0))
