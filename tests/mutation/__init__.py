@@ -4,3 +4,6 @@
 ``stepsim/kernels/units`` at a time, runs the tests that stand for it, and lists the changes that no
 test noticed.
 """
+
+CHOSEN = "not slow and not recorded and not torch"
+"""Which tests notice a change: those of `make test`."""

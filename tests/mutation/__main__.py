@@ -23,12 +23,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from tests.mutation import CHOSEN
 from tests.mutation.mutants import Mutant, mutants
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-
-_CHOSEN: Final = "not slow and not torch and not recorded"
-"""The tests of `make test`."""
 
 _WALL_TIMES: Final = 20.0
 """Wall time that tests may take, in times of their CPU time."""
@@ -149,7 +147,7 @@ def _run(path: Path, source: str, tests: Sequence[str], seconds: int) -> tuple[b
             import pytest
 
             options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
-            code = int(pytest.main([*options, "-m", _CHOSEN, *tests], plugins=[_NoShrinking()]))
+            code = int(pytest.main([*options, "-m", CHOSEN, *tests], plugins=[_NoShrinking()]))
         finally:
             os._exit(code)
     options = os.WNOHANG

@@ -21,6 +21,8 @@ from typing import Any, Final
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tests.mutation import CHOSEN
+
 __all__ = ["Tests", "with_tests"]
 
 _REFERENCES: Final = ("interpret", "per_cycle")
@@ -31,7 +33,7 @@ def with_tests(arguments: Sequence[str], then: Callable[[Tests], None]) -> None:
     """Collect tests and hand them over; raises SystemExit when one fails without any change."""
     plugin = _Plugin(then)
     pytest.main(
-        ["-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist", "-m", "not slow",
+        ["-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist", "-m", CHOSEN,
          "--capture=no", *arguments],
         plugins=[plugin],
     )  # fmt: skip
