@@ -53,6 +53,7 @@ def run_example(section: str, folder: Path) -> None:
     assert [done.stdout] == blocks(section, "text")
 
 
+@pytest.mark.slow
 def test_a_stream_operator_takes_five_files(tmp_path: Path) -> None:
     package = Path(stepsim.__file__).parent
     shutil.copytree(package, tmp_path / "stepsim", ignore=shutil.ignore_patterns("__pycache__"))

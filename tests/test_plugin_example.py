@@ -47,6 +47,7 @@ def test_env_lists_what_is_found_and_from_which_package(site: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_workload_runs_with_the_function(site: Path) -> None:
     row = json.loads(stepsim(site, "run", "gemm", "--m", 64, "--json"))
     assert (row["workload"], row["status"], row["tile"]) == ("gemm", "ok", "16")

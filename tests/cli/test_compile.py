@@ -11,6 +11,7 @@ import pytest
 import stepsim as st
 from stepsim.cli.main import main
 from tests.cli.conftest import Cli
+from tests.samples import sampled
 
 SMALL = ("gpt2-medium", "--hidden", "64", "--inner", "128", "--heads", "4", "--kv-heads", "4",
          "--head-dim", "16")  # fmt: skip
@@ -76,7 +77,7 @@ def test_a_plan_runs_as_it_was_simulated(cli: Cli, folder: Path) -> None:
     assert json.loads(cli("run", str(folder), "--machine", "sda-1024", "--json").out)["cycles"]
 
 
-@pytest.mark.parametrize("command", [("why",), ("inspect",), ("size",)])
+@pytest.mark.parametrize("command", sampled([("why",), ("inspect",), ("size",)], ("why",)))
 def test_other_commands_take_a_plan(cli: Cli, folder: Path, command: tuple[str, ...]) -> None:
     outcome = cli(*command, str(folder))
     assert outcome.code == 0, outcome.err
@@ -98,6 +99,7 @@ def test_sweeps_take_plans_and_designs(cli: Cli, folder: Path, tmp_path: Path) -
     assert str(st.design.Plan.load(folder / "plan.yaml").simulated) in found
 
 
+@pytest.mark.slow
 def test_groups_run_one_after_another(cli: Cli, tmp_path: Path) -> None:
     where = str(tmp_path / "groups")
     assert cli("compile", *SMALL, "--budget", "600B", "--out", where).code == 0
@@ -197,6 +199,7 @@ def test_mistakes_about_experts_are_told(cli: Cli, options: tuple[str, ...], tol
     assert told in outcome.err
 
 
+@pytest.mark.slow
 def test_a_design_that_does_not_fit_gets_smaller_and_says_so(cli: Cli, tmp_path: Path) -> None:
     room = ("--set", "onchip.capacity_bytes=150000", "--budget", "41MB")
     printed = ("--order", "reductions_outermost")
@@ -216,6 +219,7 @@ def test_a_design_that_does_not_fit_gets_smaller_and_says_so(cli: Cli, tmp_path:
     assert st.design.Plan.load(tmp_path / "none" / "plan.yaml").status == "infeasible"
 
 
+@pytest.mark.slow
 def test_pages_are_made_of_runs_of_a_plan(cli: Cli, folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.parquet"
     assert cli("run", str(folder), "--record", "--out", str(run)).code == 0

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.cli.conftest import Cli
 
@@ -36,6 +37,7 @@ def test_demo_compares_tilings_and_writes_table_and_picture(cli: Cli, tmp_path: 
     assert (dynamic["compute_bw"], static[0]["compute_bw"]) == (6400, 4096)
 
 
+@pytest.mark.slow
 def test_demo_says_which_units_its_numbers_have(cli: Cli, tmp_path: Path) -> None:
     cli("demo", "--out", tmp_path)
     schema = pq.read_schema(tmp_path / "tilings.parquet")

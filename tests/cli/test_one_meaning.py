@@ -22,6 +22,7 @@ from stepsim.simulation.cases.case import make_case
 from stepsim.sweep import open_table, run_sweep
 from stepsim.workloads import Data
 from tests.cli.conftest import Cli
+from tests.samples import sampled
 
 ROUTING = np.array([[0, 1], [2, 0], [1, 2], [5, 3], [7, 1], [0, 3], [4, 1], [1, 0]])
 LENGTHS = np.array([5, 0, 40, 31, 32, 63, 64, 7])
@@ -93,7 +94,7 @@ def run_row(cli: Cli, path: Path, workload: str, given: Mapping[str, Any]) -> Ro
 
 
 @pytest.mark.parametrize("counting", ["executed", "published"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES, "moe"))
 def test_run_sweep_and_result(
     cli: Cli, tmp_path: Path, files: dict[str, Path], name: str, counting: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from stepsim.workloads.models import read_model
 from tests.cli.conftest import Cli
+from tests.samples import sampled
 from tests.workloads.configs import CONFIGS, write_config
 
 LENGTHS = [3, 40, 0, 17]
@@ -29,7 +30,7 @@ def routing_file(folder: Path, experts: int, active: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", sorted(CONFIGS))
+@pytest.mark.parametrize("name", sampled(sorted(CONFIGS), min(CONFIGS)))
 def test_layers_of_public_models(cli: Cli, tmp_path: Path, lengths: Path, name: str) -> None:
     file = write_config(tmp_path / name, CONFIGS[name])
     shape = read_model(str(file)).feed_forward

@@ -12,6 +12,7 @@ import pytest
 
 from stepsim.machine import load_machine
 from stepsim.workloads import Model
+from tests.samples import sampled
 
 QWEN = Model.parse("qwen3-30b-a3b").moe
 
@@ -95,7 +96,7 @@ def test_times_depend_on_machine_and_depth_but_not_on_the_counting(run) -> None:
     assert cycles("--set", "fifo.depth=1") == cycles("--fifo-depth", 1)
 
 
-@pytest.mark.parametrize("tile", [1, 4, "dynamic"])
+@pytest.mark.parametrize("tile", sampled([1, 4, "dynamic"], "dynamic"))
 def test_countings_have_names(run, tile: object) -> None:
     executed, paper, published = (
         run("--json", "--counting", counting, tile=tile).has(counting=counting)

@@ -16,6 +16,7 @@ from tests.functional.references import Cache, Layer, close, served, silu, tenso
 from tests.functional.support import run_both
 from tests.layers import built
 from tests.property_profile import profile
+from tests.samples import sampled
 
 
 def layer(
@@ -44,7 +45,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("scalar", ["f32", "bf16"])
-@pytest.mark.parametrize("tile", [1, 4, 8, "dynamic"])
+@pytest.mark.parametrize("tile", sampled([1, 4, 8, "dynamic"], 4, "dynamic"))
 @pytest.mark.parametrize("name", LAYERS)
 def test_moe(name, tile, scalar):
     made = layer(*LAYERS[name])

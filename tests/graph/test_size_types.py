@@ -36,6 +36,7 @@ WRONG = {12: "assignment", 13: "assignment", 14: "arg-type", 15: "list-item", 16
          21: "attr-defined"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_only_ints_and_expressions_are_sizes(tmp_path: Path) -> None:
     code = tmp_path / "size_snippet.py"
     code.write_text(CODE, encoding="utf-8")

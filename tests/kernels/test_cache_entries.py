@@ -25,6 +25,7 @@ from stepsim.kernels.build.entry_point import EntryPoint, cached_entry
 from stepsim.kernels.build.settings import is_jit_disabled
 from stepsim.simulation import warm_up
 from tests.faults import Faults, MemoryFaults
+from tests.samples import sampled
 
 ROOT = Path(__file__).parents[2]
 HEADER_BITS = 8 * (24 + 32 + 8 + 8 + 32)
@@ -363,7 +364,7 @@ print(cached_entry(twice, Numbers(np.int64))(Numbers(np.array([21]))))
 
 
 @needs_compiler
-@pytest.mark.parametrize("size", [0, 50, 500])
+@pytest.mark.parametrize("size", sampled([0, 50, 500], 50))
 def test_a_disk_that_takes_no_more_costs_only_the_compilation(
     folder: Path, tmp_path: Path, size: int
 ) -> None:

@@ -217,6 +217,7 @@ print(entry.origin.how, entry.origin.path is not None, entry.is_stored())
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_was_imported_before_an_edit_is_not_stored(tmp_path: Path) -> None:
     package = tmp_path / "stepsim"

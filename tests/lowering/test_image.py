@@ -85,6 +85,7 @@ print(build_image(network).digest(), work.program.fingerprint())
 """
 
 
+@pytest.mark.slow
 def test_digest_does_not_depend_on_the_process() -> None:
     def digest(seed: str) -> str:
         done = subprocess.run(

@@ -14,6 +14,7 @@ from stepsim.reproduce.pages.drawing import draw
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.schema import COMPARED
 from tests.reproduce.conftest import invented
+from tests.samples import sampled
 
 
 def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
@@ -28,7 +29,7 @@ def rows_of(figure: str, *, compared: bool) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("figure", sampled(FIGURES, *list(FIGURES)[::3]))
 def test_pictures(figure: str) -> None:
     files = draw((Chosen(figure), rows_of(figure, compared=True)))
     assert files["png"].startswith(b"\x89PNG")

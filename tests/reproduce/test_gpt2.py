@@ -75,6 +75,7 @@ def test_what_a_token_of_the_prompt_adds_is_not_fitted() -> None:
     assert prefill_slope(design) == pytest.approx(PREFILL_SLOPE_MS, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_height_of_tiles_hardly_moves_the_slope() -> None:
     for rows in (2, 4, 16):
         assert prefill_slope(uncalibrated(rows)) == pytest.approx(PREFILL_SLOPE_MS, rel=0.15)

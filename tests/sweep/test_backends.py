@@ -90,6 +90,7 @@ def test_what_came_before_a_failure_of_the_backend_is_kept(
     assert open_table(tmp_path).count_rows() == kept
 
 
+@pytest.mark.slow
 def test_a_worker_stays_with_the_design_point_it_has_prepared(tmp_path: Path) -> None:
     run_sweep(tiny(chunk=1), tmp_path, jobs=2)
     prepared = {(record["chunk"].split("-")[0], record["process"]) for record in timings(tmp_path)}

@@ -356,6 +356,7 @@ def test_bad_input_gives_exit_code_2(
     assert expected in err
 
 
+@pytest.mark.slow
 def test_a_query_leaves_nothing_on_stderr_when_its_process_ends(tmp_path: Path) -> None:
     run_sweep(plan_sweep(tiny()), tmp_path / "out")
     command = [sys.executable, "-m", "stepsim", "query", tmp_path / "out", "select 1 as one"]

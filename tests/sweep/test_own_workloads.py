@@ -113,6 +113,7 @@ def test_its_arguments_are_axes_and_columns(done: Path, folder: Path) -> None:
         assert keys == {row["run"] for row in rows}
 
 
+@pytest.mark.slow
 def test_workers_import_the_file(done: Path, folder: Path) -> None:
     run_sweep(written(folder), folder / "two", jobs=2)
     assert rows_of(folder / "two") == rows_of(done)
@@ -348,6 +349,7 @@ class Bare(st.workloads.Workload):
 )
 
 
+@pytest.mark.slow
 def test_values_of_classes_of_the_file_reach_workers(folder: Path) -> None:
     (folder / "gemm.py").write_text(CLASSES)
     grid = {"tile": [16, {"rows": 32}]}

@@ -17,6 +17,7 @@ from stepsim.sweep import Ended, run_sweep
 from stepsim.sweep.backends import LocalBackend
 from stepsim.sweep.running import run
 from stepsim.sweep.running.signals import ended_by_signals
+from tests.samples import sampled
 from tests.sweep.support import (
     assert_as_undisturbed,
     saved,
@@ -156,6 +157,7 @@ def test_a_signal_waits_until_the_workers_have_ended(
     assert_as_undisturbed(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; what is started inherits it
@@ -169,7 +171,7 @@ def test_a_sweep_that_is_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None
     assert len(saved(folder)) == 24
 
 
-@pytest.mark.parametrize("first", [*BOTH, signal.SIGINT])
+@pytest.mark.parametrize("first", sampled([*BOTH, signal.SIGINT], signal.SIGINT))
 def test_signals_have_no_effect_while_the_ended_process_exits(
     tmp_path: Path, first: signal.Signals
 ) -> None:

@@ -28,6 +28,7 @@ from stepsim.trace_io import (
     synthetic_routing,
     write_routing,
 )
+from tests.samples import sampled
 from tests.sweep.support import rows_of, tiny
 
 ATTENTION = {
@@ -82,7 +83,7 @@ def test_which_windows(routing: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("kept", [traces_module.KEPT_BYTES, 0])
+@pytest.mark.parametrize("kept", sampled([traces_module.KEPT_BYTES, 0], 0))
 def test_windows_are_runs_of_their_own(
     routing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
@@ -157,7 +158,7 @@ class Failing:
         raise self._failure
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", sampled([1, 2], 1))
 def test_a_file_that_goes_away_costs_its_runs_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
 ) -> None:

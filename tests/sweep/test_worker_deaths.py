@@ -185,6 +185,7 @@ def test_a_signal_ends_all_processes_quietly(
     assert 0 < len(saved(folder)) < 2000
 
 
+@pytest.mark.slow
 def test_failures_are_the_same_from_every_process(tmp_path: Path) -> None:
     spec = tiny(parameters={"tile_inter": 32, "regions": 2, "fifo_depth": 1})
     summary = run_sweep(spec, tmp_path / "here")

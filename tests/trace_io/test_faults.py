@@ -17,6 +17,7 @@ from stepsim.trace_io import importing, writer
 from stepsim.trace_io.importing import import_trace
 from stepsim.trace_io.writer import ParquetStream
 from tests.faults import Faults, MemoryFaults
+from tests.samples import sampled
 
 ROOT = Path(__file__).parents[2]
 OLD = b"what was there"
@@ -121,7 +122,7 @@ except OutputError as error:
 """
 
 
-@pytest.mark.parametrize("size", [0, 3, 500])
+@pytest.mark.parametrize("size", sampled([0, 3, 500], 3))
 def test_a_disk_that_takes_no_more(
     source: Path, tmp_path: Path, expected: bytes, size: int
 ) -> None:

@@ -32,6 +32,7 @@ from stepsim.design.passes.memory.layout import stored_tile
 from stepsim.errors import CompileError
 from tests.design.compiled import simulated
 from tests.design.operators.test_models import SMALL
+from tests.samples import sampled
 
 UNLIMITED = 1 << 40
 
@@ -183,7 +184,7 @@ def test_vectors_carry_the_same_bits() -> None:
         vectorize_fifos(plain, slack=-1)
 
 
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize("model", sampled(SMALL, "gpt2-medium"))
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_vectors_add_no_more_cycles_than_the_slack(model: str, phase: Any) -> None:
     narrow = 0

@@ -138,6 +138,7 @@ def test_latest_traces_are_routings(rows: int, k: int, experts: int, most: int) 
         assert np.argwhere(one == 0).tolist() == [[0, 0]]
 
 
+@pytest.mark.slow
 def test_a_block_is_compiled_over_traces_by_the_same_passes() -> None:
     graph = small_block(tokens=8, experts=4, max_rows=8)
     traces = synthetic(8, 4, 2, 6)

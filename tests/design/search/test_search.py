@@ -19,6 +19,7 @@ from stepsim.sweep.search.proposals import make_proposals
 from stepsim.sweep.search.space import Space
 from stepsim.workloads import ParameterError
 from tests.design.search.small import SIZES
+from tests.samples import sampled
 
 PAGE = Path(__file__).parents[3] / "docs" / "compile-dse.md"
 
@@ -34,7 +35,7 @@ def spec(grid: dict[str, Any], **search: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("budget", [600, 41_000_000])
+@pytest.mark.parametrize("budget", sampled([600, 41_000_000], 600))
 def test_a_design_takes_what_the_plan_says(budget: int) -> None:
     case = st.simulation.make_case("compiled", phase="decode", budget=budget, **SIZES)
     plan = st.compile("gpt2-medium", phase="decode", budget=budget, shrink=False, **SIZES).plan

@@ -26,6 +26,7 @@ def labels_of(folder: Path, **changes: Any) -> list[str]:
     return [cost.label for cost in design_costs(folder, "onchip_bytes", "cycles")]
 
 
+@pytest.mark.slow
 def test_labels_hold_what_differs_and_nothing_else(tmp_path: Path) -> None:
     points: list[dict[str, Any]] = [{"tile_inter": 16}, {"regions": 3, "tile_inter": 32}]
     # Regions leave the defaults of the others as they are.

@@ -67,6 +67,7 @@ def test_no_design_is_tried_twice_and_all_depend_on_the_seed(tmp_path: Path) -> 
     assert tune(space(search={"seed": 4}), tmp_path / "c").trials != first.trials
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_was_and_beyond(tmp_path: Path) -> None:
     first = tune(space(), tmp_path)
     again = tune(space(), tmp_path, resume=True)
