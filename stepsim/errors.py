@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from stepsim.deferred import deferred
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = deferred("difflib")
 
 __all__ = [
     "ArgError",
@@ -130,8 +138,6 @@ class UserCodeError(StepSimError, RuntimeError):
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """End of a sentence: ``"; did you mean 'x'?"`` for the nearest choice, otherwise ``"."``."""
-    import difflib
-
     known = list(choices)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if not near:

@@ -18,9 +18,15 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from stepsim.deferred import deferred
 from stepsim.errors import StepSimError
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = deferred("importlib.metadata")
 
 __all__ = ["GROUPS", "Plugin", "found", "identity_of", "source_digest", "sources", "usable"]
 
@@ -67,11 +73,12 @@ def found(group: str) -> tuple[Plugin, ...]:
         raise StepSimError(f"there is no group of plugins {group!r}; known are {', '.join(GROUPS)}")
     if not _may_be_offered(group):
         return ()
-    from importlib.metadata import entry_points
 
     owners: dict[str, str] = {}
     plugins = []
-    for point in sorted(entry_points(group=group), key=lambda p: (p.name, _origin(p), p.value)):
+    for point in sorted(
+        metadata.entry_points(group=group), key=lambda p: (p.name, _origin(p), p.value)
+    ):
         package, version = _origin(point)
         loaded, error = None, None
         if point.name in owners:
