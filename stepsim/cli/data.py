@@ -9,6 +9,7 @@ import typer
 
 import stepsim.data
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Json
 from stepsim.deferred import deferred
 
@@ -30,12 +31,13 @@ _Chosen = Annotated[
 @app.command(name="list")
 def list_(names: _Chosen = None, json: Json = False) -> None:
     """List data sets: what each holds, its size, and whether it is fetched."""
-    from stepsim.data import choose, data_folder, is_fetched, place
-
-    chosen = choose(names or ["all"])
+    chosen = stepsim.data.choose(names or ["all"])
     if json:
-        listed = [asdict(d) | {"fetched": is_fetched(d), "path": str(place(d))} for d in chosen]
-        print_json({"folder": str(data_folder()), "datasets": listed})
+        listed = [
+            asdict(d) | {"fetched": stepsim.data.is_fetched(d), "path": str(stepsim.data.place(d))}
+            for d in chosen
+        ]
+        print_json({"folder": str(stepsim.data.data_folder()), "datasets": listed})
         return
 
     for source in dict.fromkeys(d.source for d in chosen):
@@ -46,24 +48,24 @@ def list_(names: _Chosen = None, json: Json = False) -> None:
         table.add_column("fetched", no_wrap=True)
         table.add_column("content")
         for d in own:
-            table.add_row(d.name, f"{d.bytes:,}", "yes" if is_fetched(d) else "-", d.about)
+            table.add_row(
+                d.name, f"{d.bytes:,}", "yes" if stepsim.data.is_fetched(d) else "-", d.about
+            )
         show(f"{source}; license: {own[0].license}", table, "")
-    show(f"data folder: {data_folder()}")
+    show(f"data folder: {stepsim.data.data_folder()}")
 
 
 @app.command()
 def fetch(names: _Chosen = None) -> None:
     """Fetch data sets that are not in the data folder yet, and check their digests."""
-    from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.data import choose, data_folder, fetch_datasets
-
-    chosen = choose(names or [])
+    chosen = stepsim.data.choose(names or [])
     with Heartbeat() as heartbeat:
         heartbeat.phase("checking the data folder")
-        fetched = fetch_datasets(chosen, notice=heartbeat.phase)
+        fetched = stepsim.data.fetch_datasets(chosen, notice=heartbeat.phase)
     for dataset in fetched:
         note(f"fetched {dataset.name} ({dataset.bytes:,} bytes)")
-    note(f"{len(chosen)} data set{'s are' if len(chosen) > 1 else ' is'} in {data_folder()}")
+    folder = stepsim.data.data_folder()
+    note(f"{len(chosen)} data set{'s are' if len(chosen) > 1 else ' is'} in {folder}")
 
 
 @app.command()

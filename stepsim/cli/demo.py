@@ -17,6 +17,7 @@ import stepsim.workloads
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.runs.fifo_depths import machine_text
 from stepsim.deferred import deferred
 from stepsim.errors import OutputError
@@ -45,8 +46,6 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the synthetic routing.")] = 0,
 ) -> None:
     """Compare static tiles of 8 to 64 rows with dynamic tiles on a Qwen3-30B-A3B layer."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     _make_folder(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")

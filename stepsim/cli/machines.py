@@ -13,6 +13,7 @@ import stepsim.lowering
 import stepsim.machine
 from stepsim.cli.console import note, print_json, show
 from stepsim.deferred import deferred
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim import hardware
@@ -44,8 +45,6 @@ def machines(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the built-in machines, or print one."""
-    from stepsim.errors import ArgError
-
     if schema:
         print_json(stepsim.machine.machine_json_schema())
         return

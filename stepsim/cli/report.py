@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import stepsim.explain
 import stepsim.report
+import stepsim.report.html
 import stepsim.results
 import stepsim.sweep
 import stepsim.workloads
 from stepsim.cli.console import note, show
 from stepsim.cli.options import check_output
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
+    from stepsim.cli.runs import execution, workload
     from stepsim.report import RunTables
+else:
+    execution = deferred("stepsim.cli.runs.execution")
+    workload = deferred("stepsim.cli.runs.workload")
 
 __all__ = ["report"]
 
@@ -35,14 +42,12 @@ def report(
     ),
 ) -> None:
     """Write one HTML page that shows a run, a sweep or a plan; it needs no network."""
-    from stepsim.report.html import sweep_document
-
     check_output(out, ".html")
     stepsim.report.require_plotly()
     if stepsim.workloads.plan_file(str(source)) is not None:
         document: dict[str, Any] = _plan_document(source)
     elif source.is_dir():
-        document = sweep_document(_sweep_tables(source))
+        document = stepsim.report.html.sweep_document(_sweep_tables(source))
         if document["missing"]:
             note(f"{source}: {document['missing']:,} runs are not done yet")
     else:
@@ -58,11 +63,6 @@ def _plan_document(source: Path) -> dict[str, Any]:
     ------
     ArgError : the plan has several groups, or needs a routing; runs of it can be shown.
     """
-    from tempfile import TemporaryDirectory
-
-    from stepsim.cli.runs.execution import RunOptions, run_choice
-    from stepsim.cli.runs.workload import command_of
-
     plan: Any = stepsim.workloads.find_workload(str(source.resolve())).load()
     if plan.inputs or len(plan.plan.graph.groups) > 1:
         needed = "--routing FILE" if plan.inputs else "--group N"
@@ -72,20 +72,20 @@ def _plan_document(source: Path) -> dict[str, Any]:
         )
 
     def perform(choice: Any, options: Any) -> None:
-        run_choice(choice, options)
+        execution.run_choice(choice, options)
 
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run.parquet"
-        command_of(str(source.resolve()), RunOptions, perform).main(
+        workload.command_of(str(source.resolve()), execution.RunOptions, perform).main(
             ["--record", "--out", str(run)], prog_name="stepsim report", standalone_mode=False
         )
         return _run_document(stepsim.report.read_run(run))
 
 
 def _run_document(tables: RunTables) -> dict[str, Any]:
-    from stepsim.report.html import run_document
-
-    return run_document(tables, stepsim.explain.stall_tree(tables.units, tables.fifos).to_dict())
+    return stepsim.report.html.run_document(
+        tables, stepsim.explain.stall_tree(tables.units, tables.fifos).to_dict()
+    )
 
 
 def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:

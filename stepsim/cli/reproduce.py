@@ -14,6 +14,8 @@ import stepsim.report
 import stepsim.reproduce
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import Heartbeat
+from stepsim.cli.options import check_output
 from stepsim.deferred import deferred
 from stepsim.threads import usable_cpus
 
@@ -66,8 +68,6 @@ def reproduce(
 
     Figures of the paper are compared with what is published.
     """
-    from stepsim.cli.heartbeat import Heartbeat
-
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         # All that the processes need is loaded before they are copied from this one.
@@ -96,9 +96,6 @@ def validate(
     jobs: _Jobs = None,
 ) -> None:
     """Simulate every recorded point with several closure slacks, and write a report page."""
-    from stepsim.cli.heartbeat import Heartbeat
-    from stepsim.cli.options import check_output
-
     check_output(out)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")

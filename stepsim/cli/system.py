@@ -12,13 +12,17 @@ import stepsim
 import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     import rich.table
     import rich.text
 else:
     rich = deferred("rich")
+    metadata = deferred("importlib.metadata")
 
 __all__ = ["env", "environment", "warmup"]
 
@@ -86,8 +90,6 @@ def warmup() -> None:
 
     The engine of runs that are recorded, as by `stepsim why`, is another one.
     """
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     with Heartbeat() as heartbeat:
         heartbeat.phase(LOADING_ENGINE)
         origin, recorded = stepsim.simulation.warm_up(), stepsim.simulation.warm_up_recorded()
@@ -129,8 +131,6 @@ def _plugins() -> dict[str, str]:
 
 
 def _version(package: str) -> str | None:
-    from importlib import metadata  # slow to import
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -14,6 +14,7 @@ import stepsim.reproduce
 import stepsim.simulation
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Json
 from stepsim.cli.runs.parameters import given_of, options_of
 from stepsim.cli.signature import takes
@@ -122,9 +123,6 @@ def compile_model(
     json: Json = False,
 ) -> None:
     """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
-    choices = stepsim.design.Choices(**given_of(_CHOICES, chosen))
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = stepsim.machine.load_machine(

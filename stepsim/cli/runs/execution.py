@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -16,8 +17,10 @@ import stepsim.results
 import stepsim.simulation
 import stepsim.sizing
 import stepsim.workloads
+from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.cli.runs.disturbing import disturbances
 from stepsim.cli.runs.fifo_depths import machine_text, named_depths, with_depths
@@ -112,8 +115,6 @@ class RunOptions(RecordOptions):
 
 def run_choice(choice: Choice, options: RunOptions) -> int:
     """Build, simulate and print what was chosen; its cycles."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".parquet")
@@ -252,8 +253,6 @@ def record_of(
     case: Case, traces: Traces, result: Result, busiest: tuple[BusyUnit, ...]
 ) -> dict[str, Any]:
     """All that is known of the run: what ``--json`` prints and ``--out`` keeps."""
-    from stepsim._version import MODEL_VERSION, __version__
-
     return {
         "status": result.status,
         **case.measures(result, traces.data),
@@ -276,8 +275,6 @@ def record_of(
 
 def nested(record: dict[str, Any]) -> dict[str, Any]:
     """The record with what is JSON text in tables as objects."""
-    import json
-
     nested = ("parameters", "origins", "machine_json", "model_json")
     return {**record, **{name: json.loads(record[name] or "null") for name in nested}}
 
@@ -319,11 +316,10 @@ def _show(
     result: Result,
     found: Why | None,
 ) -> None:
-    from stepsim.workloads import KV_LENGTHS
-
     title, inputs = case.source.text, case.resolved.workload.inputs
     if inputs:
-        title += f", {record['batch']:,} {'requests' if KV_LENGTHS in inputs else 'tokens'}"
+        noun = "requests" if stepsim.workloads.KV_LENGTHS in inputs else "tokens"
+        title += f", {record['batch']:,} {noun}"
     show(
         f"machine {machine_text(case)}",
         f"{settings_text(case)}\n",

@@ -14,6 +14,7 @@ import stepsim.report
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import check_output
 from stepsim.cli.runs.disturbing import disturbances
 from stepsim.cli.runs.execution import nested, record_of, settings_text
@@ -40,8 +41,6 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
     ArgError : an option or parameter that has no effect at this level.
     LoweringError : operators without a hardware unit.
     """
-    from stepsim.cli.heartbeat import Heartbeat
-
     _refuse_options(choice, options)
     disturbed = disturbances(options)
     if options.out is not None:

@@ -11,6 +11,7 @@ import stepsim.graph
 import stepsim.simulation
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Config, Counting, Json
+from stepsim.cli.runs.execution import nested
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
@@ -73,8 +74,6 @@ def list_choice(choice: Choice, options: ListOptions) -> None:
         return
     formulas, numbers = _formulas(case), _numbers(case, choice, traces)
     if options.json:
-        from stepsim.cli.runs.execution import nested
-
         print_json(
             {
                 **nested(case.describe(traces.data)),

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from stepsim.cli.runs.execution import RunOptions, run_choice
 from stepsim.cli.runs.groups import run_groups
 from stepsim.cli.runs.workload_group import workload_app
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
+    from stepsim.cli.runs import hardware_run
     from stepsim.cli.runs.workload import Choice
+else:
+    hardware_run = deferred("stepsim.cli.runs.hardware_run")
 
 __all__ = ["app"]
 
@@ -18,9 +22,7 @@ __all__ = ["app"]
 def _run_at_level(choice: Choice, options: RunOptions) -> int:
     """Run what was chosen at the level that was chosen; its cycles."""
     if options.level == "hardware":
-        from stepsim.cli.runs.hardware_run import run_on_hardware
-
-        return run_on_hardware(choice, options)
+        return hardware_run.run_on_hardware(choice, options)
     if options.hardware:
         raise ArgError("--hardware: add --level hardware, whose machine it chooses")
     return run_choice(choice, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import stepsim.results
 import stepsim.simulation
 import stepsim.sizing
 from stepsim.cli.console import note, print_json, show, show_table
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
 from stepsim.cli.runs.workload_group import workload_app
 
@@ -65,8 +67,6 @@ class SizeOptions:
 
 def size_choice(choice: Choice, options: SizeOptions) -> None:
     """Find depths for what was chosen, write and print them."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     check_counts(max_cycles=options.max_cycles)
     if options.out is not None:
         check_output(options.out, ".yaml")
@@ -112,8 +112,6 @@ def _write(out: Path, sizes: FifoSizes, uniform: pa.Table, curve: pa.Table | Non
 
 def _plain(table: pa.Table) -> list[dict[str, Any]]:
     """Rows as JSON can say them."""
-    import json
-
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:
         if "fifo_depths" in row:

@@ -12,8 +12,10 @@ import typer
 
 import stepsim.explain
 import stepsim.simulation
+from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
 from stepsim.cli.options import Config, Json, check_output
 from stepsim.cli.runs.execution import NO_PATH, limits_of, settings_text
 from stepsim.cli.runs.fifo_depths import machine_text, with_depths
@@ -58,8 +60,6 @@ class WhyOptions:
 
 def why_choice(choice: Choice, options: WhyOptions) -> None:
     """Build and simulate what was chosen, and tell what bounds it."""
-    from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-
     limits = limits_of(options.max_cycles, options.max_seconds)
     if options.out is not None:
         check_output(options.out, ".json")
@@ -106,8 +106,6 @@ def why_choice(choice: Choice, options: WhyOptions) -> None:
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     """The file, complete or not at all."""
-    from stepsim.atomic import replacing
-
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     with replacing(path) as (part,):
         part.write_text(text, encoding="utf-8")

@@ -9,9 +9,13 @@ import typer
 from typer.core import TyperGroup
 
 import stepsim.workloads
+from stepsim.deferred import deferred
 
 if TYPE_CHECKING:
+    from stepsim.cli.runs import workload
     from stepsim.cli.runs.workload import Choice
+else:
+    workload = deferred("stepsim.cli.runs.workload")
 
 __all__ = ["WorkloadGroup", "workload_app"]
 
@@ -29,9 +33,7 @@ class WorkloadGroup(TyperGroup):
         return stepsim.workloads.workload_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from stepsim.cli.runs.workload import command_of
-
-        return command_of(cmd_name, type(self).options, type(self).perform)
+        return workload.command_of(cmd_name, type(self).options, type(self).perform)
 
 
 def workload_app(text: str, options: type, perform: Callable[[Choice, Any], None]) -> typer.Typer:

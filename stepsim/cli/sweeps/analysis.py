@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,9 @@ import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.options import AllowMissing, Cost, FailAbove, Json, Markdown, Where, check_output
+from stepsim.cli.sweeps.comparing import Gate, compare_runs, sweeps_markdown
+from stepsim.cli.sweeps.designs import show_against_baseline
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.sweep import Statistics
@@ -48,24 +52,19 @@ def pareto(
     percentiles, cost is a sum of weighted columns, and channels or any other number of the design
     is that number, the smaller the better.
     """
-    from dataclasses import asdict
-
-    from stepsim.errors import ArgError
-    from stepsim.sweep import COST, design_costs, find_name, is_cost, listing, parse_weights
-
     if plot is not None:
         check_output(plot)
         stepsim.report.check_picture(plot)
     elif color or marker:
         raise ArgError("--color and --marker are for pictures; give --plot FILE.png as well")
-    weights = None if cost is None else parse_weights(cost)
-    if cost is not None and not any(name and is_cost(name) for name in (x, y, z)):
+    weights = None if cost is None else stepsim.sweep.parse_weights(cost)
+    if cost is not None and not any(name and stepsim.sweep.is_cost(name) for name in (x, y, z)):
         if z is not None:
             raise ArgError(
                 f"--cost: none of {x}, {y} and {z} is cost; give --z cost, or leave --cost out"
             )
-        z = COST
-    costs = design_costs(folder, x, y, z, where=where, weights=weights)
+        z = stepsim.sweep.COST
+    costs = stepsim.sweep.design_costs(folder, x, y, z, where=where, weights=weights)
     metrics = [x, y] if z is None else [x, y, z]
     _note_missing(folder, costs.missing)
     designs = costs.designs
@@ -85,13 +84,13 @@ def pareto(
         ]
         note(
             f"{len(few)} of {counted(designs, 'design point')} left out: with them, too few traces "
-            f"would be left that all points finished{listing(few, _SHOWN_LEFT_OUT)}"
+            f"would be left that all points finished{stepsim.sweep.listing(few, _SHOWN_LEFT_OUT)}"
         )
     if costs.violating:
         texts = [f"{label}: {', '.join(why)}" for label, why in costs.violating.items()]
         note(
             f"{len(texts)} of {designs} design points violate constraints of the search and are "
-            f"left out:{listing(texts, _SHOWN_LEFT_OUT)}"
+            f"left out:{stepsim.sweep.listing(texts, _SHOWN_LEFT_OUT)}"
         )
     if costs.remark:
         note(costs.remark)
@@ -100,7 +99,7 @@ def pareto(
         def named(option: str, axis: str | None) -> tuple[str | None, tuple[str, ...] | None]:
             if axis is None:
                 return None, None
-            full = find_name(axis, costs[0].values, option)
+            full = stepsim.sweep.find_name(axis, costs[0].values, option)
             return full, tuple(str(c.values[full]) for c in costs)
 
         (color_name, colors) = named("--color", color)
@@ -203,19 +202,14 @@ def compare(
     With --baseline or --by, the designs of a sweep are compared with a baseline of the same or of
     another sweep, paired by their axes and traces, whatever constants the sweeps have.
     """
-    from dataclasses import asdict
-
-    from stepsim.cli.sweeps.comparing import Gate, compare_runs, sweeps_markdown
-    from stepsim.cli.sweeps.designs import show_against_baseline
-    from stepsim.errors import ArgError
-    from stepsim.sweep import OF_CYCLES, compare as compare_sweeps
-
     if json and markdown:
         raise ArgError("--json and --markdown: only one can be printed; leave one out")
-    if ensemble and (baseline is not None or by is not None or metric not in OF_CYCLES):
+    if ensemble and (
+        baseline is not None or by is not None or metric not in stepsim.sweep.OF_CYCLES
+    ):
         raise ArgError(
             "--ensemble is about cycles of the same runs; leave out --baseline and --by, and "
-            f"choose --metric among {', '.join(OF_CYCLES)}"
+            f"choose --metric among {', '.join(stepsim.sweep.OF_CYCLES)}"
         )
     if baseline is not None or by is not None:
         show_against_baseline(
@@ -231,7 +225,7 @@ def compare(
     if before.is_file() or after.is_file():
         compare_runs(before, after, gate, rows, json=json, markdown=markdown)
         return
-    found = compare_sweeps(before, after, metric)
+    found = stepsim.sweep.compare(before, after, metric)
     known = [change.noise for change in found.changes if change.noise is not None]
     if ensemble and not known:
         raise ArgError(

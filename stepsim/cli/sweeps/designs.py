@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.options import Cost, Json, Where
+from stepsim.cli.sweeps.comparing import Gate, absent_designs, baseline_markdown
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.sweep import BaselineComparison
@@ -33,8 +36,6 @@ def best(
     json: Json = False,
 ) -> None:
     """Show the best design of a sweep: per layer or any other columns, and for all runs."""
-    from dataclasses import asdict
-
     columns = _names(per)
     _check_cost_used(metric, cost)
     weights = None if cost is None else stepsim.sweep.parse_weights(cost)
@@ -93,41 +94,35 @@ def show_against_baseline(
     typer.Exit
         There is a regression.
     """
-    from dataclasses import asdict
-
-    from stepsim.cli.sweeps.comparing import Gate, absent_designs, baseline_markdown
-    from stepsim.errors import ArgError
-    from stepsim.sweep import compare_baseline, listing, parse_assignments, parse_weights
-
     before, after = folders
     if after is None and baseline is None:
         raise ArgError("--by within one sweep needs a --baseline, as in --baseline tile=32")
     _check_cost_used(metric, cost)
     gate = Gate(metric, fail_above, grouped=True, allow_missing=allow_missing)
-    found = compare_baseline(
+    found = stepsim.sweep.compare_baseline(
         before,
         after,
         metric,
-        baseline=None if baseline is None else parse_assignments(baseline),
+        baseline=None if baseline is None else stepsim.sweep.parse_assignments(baseline),
         by=_names(by),
         where=where,
-        weights=None if cost is None else parse_weights(cost),
+        weights=None if cost is None else stepsim.sweep.parse_weights(cost),
     )
     if found.differing:
-        note(f"constants that differ between the sweeps:{listing(found.differing)}")
+        note(f"constants that differ between the sweeps:{stepsim.sweep.listing(found.differing)}")
     if found.unpaired:
         note(
             f"{counted(len(found.unpaired), 'design')} without a baseline of the same values on "
-            f"the other axes:{listing(found.unpaired, _SHOWN)}"
+            f"the other axes:{stepsim.sweep.listing(found.unpaired, _SHOWN)}"
         )
     if found.newly_failing:
         texts = [f"{label}: {error}" for label, error in found.newly_failing]
         note(
             f"{counted(len(texts), 'run')} failed although the baseline did not:"
-            f"{listing(texts, _SHOWN)}"
+            f"{stepsim.sweep.listing(texts, _SHOWN)}"
         )
     if missing := absent_designs(found):
-        note(f"not compared: {', '.join(missing)}{listing(found.lost, _SHOWN)}")
+        note(f"not compared: {', '.join(missing)}{stepsim.sweep.listing(found.lost, _SHOWN)}")
     regression = gate.of_groups(found)
     if json:
         objective = found.objective._asdict()
@@ -157,8 +152,6 @@ def _show_baseline(found: BaselineComparison, columns: list[str], rows: int) -> 
 
 
 def _check_cost_used(metric: str, cost: str | None) -> None:
-    from stepsim.errors import ArgError
-
     if cost is not None and stepsim.sweep.parse_objective(metric).metric != stepsim.sweep.COST:
         raise ArgError(
             f"--cost: the metric is {metric}, which has no use for weights; give --metric cost, or "

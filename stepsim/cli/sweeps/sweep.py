@@ -13,7 +13,9 @@ import typer
 import stepsim.sweep
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.sweep import Plan, SweepProgress, SweepSummary
@@ -36,8 +38,6 @@ def sweep(
     json: Json = False,
 ) -> None:
     """Run every design point of a specification on every trace."""
-    from stepsim.errors import ArgError
-
     if out is None and not dry_run:
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
     stepsim.sweep.check_backend(backend, address)
@@ -88,8 +88,6 @@ def _sweep(
     json: bool,
 ) -> None:
     """What the command does, into ``out``; without it only the plan and the estimate."""
-    from stepsim.cli.heartbeat import Heartbeat
-
     with Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
         plan = stepsim.sweep.plan_sweep(spec)
@@ -126,20 +124,18 @@ def _how_far(progress: SweepProgress) -> str:
 
 
 def _note_plan(plan: Plan, left: int, estimate: float, jobs: int | None) -> None:
-    from stepsim.sweep import listing
-
     bad = plan.unreadable
     unusable = f" ({len(bad):,} of them cannot be used)" if bad else ""
     done = "" if left == plan.runs else f"{left:,} of them left to do, "
     workers = "of computing" if jobs is None else f"with {jobs} worker{'s' if jobs > 1 else ''}"
     note(
         f"{plan.size}{unusable}; {done}about {estimate:.0f} s {workers}"
-        f"{listing(bad, _SHOWN_FAILURES)}"
+        f"{stepsim.sweep.listing(bad, _SHOWN_FAILURES)}"
     )
     for sentence in dict.fromkeys(text for point in plan.points for text in point.machine.notes):
         note(sentence)
     if plan.misfits:
-        note(f"runs that become failures:{listing(plan.misfits, _SHOWN_FAILURES)}")
+        note(f"runs that become failures:{stepsim.sweep.listing(plan.misfits, _SHOWN_FAILURES)}")
 
 
 def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
@@ -153,8 +149,6 @@ def _plan_record(plan: Plan, estimate: float) -> dict[str, Any]:
 
 
 def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
-    from stepsim.sweep import listing
-
     kinds = "".join(f"\n  {count:,} x {error}" for error, count in summary.errors.items())
     lost = list(summary.unfinished.items())
     unfinished = "".join(f"\n  chunk {key}: {why}" for key, why in lost[:_SHOWN_FAILURES])
@@ -171,7 +165,7 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
     if summary.damaged:
         note(
             f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "
-            f"check the disk:{listing(summary.damaged, _SHOWN_FAILURES)}"
+            f"check the disk:{stepsim.sweep.listing(summary.damaged, _SHOWN_FAILURES)}"
         )
     if lost:
         note(f"{len(lost)} chunks killed their worker every time; try --resume:{unfinished}")

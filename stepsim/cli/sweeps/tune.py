@@ -11,6 +11,7 @@ import typer
 import stepsim.sweep
 from stepsim.cli.console import note, number, print_json, show, show_table
 from stepsim.cli.exit_codes import RUN_FAILED
+from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
 from stepsim.cli.sweeps.sweep import end_told
 
@@ -32,8 +33,6 @@ def tune(
     json: Json = False,
 ) -> None:
     """Search the design space of a specification for the Pareto-optimal designs."""
-    from stepsim.cli.heartbeat import Heartbeat
-
     with end_told(out), Heartbeat() as heartbeat:
         heartbeat.phase("reading the specification and the traces")
 
@@ -57,8 +56,6 @@ def tune(
 
 
 def _show(found: Tuning, out: Path) -> None:
-    from stepsim.sweep import listing
-
     failed = [trial for trial in found.trials if trial.failure]
     violating = sum(bool(trial.violated) for trial in found.trials)
     show(
@@ -73,13 +70,19 @@ def _show(found: Tuning, out: Path) -> None:
         note("no design succeeded and satisfies all constraints")
     reasons = [f"{_design(t.design)}: {t.failure}" for t in failed]
     if reasons:
-        note(f"{len(reasons):,} designs failed:{listing(reasons, _SHOWN_REASONS)}")
+        note(f"{len(reasons):,} designs failed:{stepsim.sweep.listing(reasons, _SHOWN_REASONS)}")
     refused = [f"{design}: {reason}" for design, reason in found.refused.items()]
     if refused:
-        note(f"{len(refused):,} designs were not simulated:{listing(refused, _SHOWN_REASONS)}")
+        note(
+            f"{len(refused):,} designs were not simulated:"
+            f"{stepsim.sweep.listing(refused, _SHOWN_REASONS)}"
+        )
     if found.unfinished:
         lost = [f"chunk {key}: {why}" for key, why in found.unfinished.items()]
-        note(f"{len(lost)} chunks killed their worker every time; try --resume:{listing(lost)}")
+        note(
+            f"{len(lost)} chunks killed their worker every time; try --resume:"
+            f"{stepsim.sweep.listing(lost)}"
+        )
 
 
 def show_front(front: Sequence[Trial], objectives: Sequence[str]) -> None:

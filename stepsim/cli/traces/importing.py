@@ -16,6 +16,7 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, OptionalModel, check_output, find_model
 from stepsim.cli.traces.show import load_table, routing_record
 from stepsim.deferred import deferred
+from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     import rich.console
@@ -130,8 +131,6 @@ def router_of(
     ------
     ArgError : both a model and one of these numbers are given, and differ.
     """
-    from stepsim.errors import ArgError
-
     if model is None:
         return experts, k
     found = find_model(model)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import stepsim.trace_io
+from stepsim.atomic import replacing
 from stepsim.cli.console import note, print_json, show
 from stepsim.cli.options import Json, check_output
 from stepsim.cli.traces.importing import Column, FormatName
 from stepsim.deferred import deferred
+from stepsim.errors import ArgError, OutputError, TraceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +77,6 @@ def select(
     json: Json = False,
 ) -> None:
     """Select windows of a request trace by the standard deviation of their lengths."""
-    from stepsim.errors import ArgError
-
     if set(prefix) & set("/\\"):
         raise ArgError(
             f"--prefix: expected the beginning of a name, found '{prefix}' with a folder in it; "
@@ -135,8 +135,6 @@ def replay(
     json: Json = False,
 ) -> None:
     """Serve a request trace with continuous batching, and list the KV lengths of each step."""
-    from stepsim.errors import ArgError, TraceError
-
     if every < 1:
         raise ArgError(f"--every {every}: expected at least 1")
     if out is not None:
@@ -217,8 +215,6 @@ def _of_classes(
 
 def _refuse(why: str, **options: Any) -> None:
     """Refuse options that have no effect because of others."""
-    from stepsim.errors import ArgError
-
     for name, value in options.items():
         if value is not None:
             raise ArgError(f"--{name}: has no effect, since {why}; leave it out")
@@ -266,9 +262,6 @@ def _record(
 def _write_windows(
     lengths: npt.NDArray[np.int64], windows: list[Window], prefix: str, folder: Path
 ) -> None:
-    from stepsim.atomic import replacing
-    from stepsim.errors import OutputError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -284,7 +277,5 @@ def _write_windows(
 
 
 def _check_count(requests: int) -> None:
-    from stepsim.errors import ArgError
-
     if requests < 0:
         raise ArgError(f"--requests {requests}: expected at least 1, or 0 for all")

@@ -14,6 +14,7 @@ from stepsim.cli.traces.importing import import_
 from stepsim.cli.traces.look import info, plot
 from stepsim.cli.traces.requests import replay, select
 from stepsim.cli.traces.show import show_tables, table_record
+from stepsim.errors import ArgError
 
 __all__ = ["app"]
 
@@ -43,8 +44,6 @@ def synth(
     steps: Annotated[int, typer.Option(help="Number of forward passes.")] = 1,
 ) -> None:
     """Write a synthetic routing trace, the same on every computer."""
-    from stepsim.errors import ArgError
-
     if model is not None:
         found = find_model(model)
         for name, given, own in (("experts", experts, found.experts), ("k", k, found.active)):
