@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError
+
+if TYPE_CHECKING:
+    import difflib
+    import tomllib
+    from importlib import resources
+else:
+    difflib = deferred("difflib")
+    resources = deferred("importlib.resources")
+    tomllib = deferred("tomllib")
 
 __all__ = ["Dataset", "choose", "datasets", "find", "in_known_group"]
 
@@ -39,9 +50,6 @@ class Dataset:
 @cache
 def datasets() -> dict[str, Dataset]:
     """All data sets by name, in the order of the table."""
-    import tomllib
-    from importlib import resources
-
     text = resources.files("stepsim.data").joinpath("registry.toml").read_text(encoding="utf-8")
     return {
         f"{group}/{name}": Dataset(
@@ -69,9 +77,8 @@ def find(name: str) -> Dataset:
     known = datasets()
     if name in known:
         return known[name]
-    from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     raise ArgError(
         f"{name}: is not the name of a data set{hint} All names are listed by: stepsim data list"
