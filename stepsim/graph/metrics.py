@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from stepsim.graph.operator import Operator
     from stepsim.graph.programs.program import Program
+    from stepsim.graph.sizes import sympy_forms
 else:
     sympy = deferred("sympy")
+    sympy_forms = deferred("stepsim.graph.sizes.sympy_forms")
 
 __all__ = [
     "BoundMetrics",
@@ -100,9 +102,7 @@ def _check_traffic(traffic: Size | Expression, program: Program) -> None:
 
 def _shown(size: Size) -> sympy.Expr:
     """A total as users get it: always an expression."""
-    from stepsim.graph.sizes.sympy_forms import shown as shown_of
-
-    return shown_of(size)
+    return sympy_forms.shown(size)
 
 
 _NUMERIC: dict[str, Callable[..., Any]] = {

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from stepsim.deferred import deferred
 from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
 from stepsim.graph.sizes.formula import (
     UNIT,
@@ -28,6 +29,10 @@ from stepsim.graph.sizes.formula import (
 
 if TYPE_CHECKING:
     import sympy
+
+    from stepsim.graph.sizes import sympy_forms
+else:
+    sympy_forms = deferred("stepsim.graph.sizes.sympy_forms")
 
 __all__ = [
     "Active",
@@ -229,9 +234,7 @@ def fraction(size: Size) -> tuple[Size, Size]:
 def degree(size: Formula, symbol: Size) -> int:
     """The highest power of a symbol in a formula; more than any where it is rounded or compared."""
     if any(isinstance(base, Sum) for factors, _ in size.terms() for base, _ in bases_of(factors)):
-        from stepsim.graph.sizes.sympy_forms import degree_of
-
-        return degree_of(size, symbol)
+        return sympy_forms.degree_of(size, symbol)
     return max(
         sum(
             exponent if base == symbol else _MANY
