@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import Range, flag
+from stepsim.deferred import deferred
 from stepsim.hardware.image import Image, build_image
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network import Network
 from stepsim.hardware.result import COMMANDS, FifoCounts, HardwareResult, Status, UnitCounts
 from stepsim.kernels import Kind, Outcome, commands, run_hardware
+
+if TYPE_CHECKING:
+    from stepsim.hardware import tables
+else:
+    tables = deferred("stepsim.hardware.tables")
 
 __all__ = ["run_network"]
 
@@ -55,9 +61,7 @@ def run_network(
             break
     events = None
     if trace:
-        from stepsim.hardware.tables import events_table
-
-        events = events_table(words, image.fifos)
+        events = tables.events_table(words, image.fifos)
     return _result(network, machine, image, outcome, events)
 
 

@@ -12,8 +12,11 @@ from stepsim.machine import milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stepsim.hardware import tables
 else:
     pa = deferred("pyarrow")
+    tables = deferred("stepsim.hardware.tables")
 
 __all__ = ["FifoCounts", "HardwareResult", "Status", "UnitCounts"]
 
@@ -122,15 +125,11 @@ class HardwareResult:
 
     def unit_table(self) -> pa.Table:
         """Units, one per row."""
-        from stepsim.hardware.tables import units_table
-
-        return units_table(self)
+        return tables.units_table(self)
 
     def fifo_table(self) -> pa.Table:
         """FIFOs, one per row."""
-        from stepsim.hardware.tables import fifos_table
-
-        return fifos_table(self)
+        return tables.fifos_table(self)
 
     def summary(self) -> str:
         """One line: how long it took, or why it did not end, and the traffic."""
