@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
+from inspect import cleandoc
 from typing import Any, TypeVar
 
 from stepsim.arguments import shown
@@ -246,8 +247,6 @@ def _may_be_absent(each: Field[Any]) -> bool:
 
 
 def _docstring(section: type[Section]) -> str:
-    from inspect import cleandoc
-
     return cleandoc(section.__doc__ or "")
 
 
