@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from stepsim.deferred import deferred
 from stepsim.pytest_plugin.places import baseline_file, relative_to
 
 if TYPE_CHECKING:
-    from stepsim.pytest_plugin.guard import Cycles
+    from stepsim.pytest_plugin import guard as guarding, updating
+else:
+    guarding = deferred("stepsim.pytest_plugin.guard")
+    updating = deferred("stepsim.pytest_plugin.updating")
 
 __all__ = ["cycles"]
 
@@ -47,15 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def cycles(request: pytest.FixtureRequest) -> Cycles:
+def cycles(request: pytest.FixtureRequest) -> guarding.Cycles:
     """Checks simulated cycles, traffic and memory against the baseline beside the test file.
 
     ``cycles.check(program)`` simulates the program and fails if it has become slower, faster or
     larger than ``test_x.cycles.json`` says; ``pytest --update-cycles`` writes that file.
     """
-    from stepsim.pytest_plugin.guard import Cycles
-
-    made = Cycles(
+    made = guarding.Cycles(
         request.path,
         _name(request.node),
         root=request.config.rootpath,
@@ -79,7 +81,7 @@ def pytest_runtest_makereport(
     # Fixtures may check too, until the last of them is torn down.
     if call.when != "teardown":
         return
-    guard: Cycles | None = getattr(item, _GUARD, None)
+    guard: guarding.Cycles | None = getattr(item, _GUARD, None)
     setattr(item, _GUARD, None)
     path: Path | None = getattr(item, "path", None)
     if path is None or (guard is None and not _has_baselines(path)):
@@ -127,15 +129,14 @@ class _Collector:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self._told:
             return
-        from stepsim.pytest_plugin.updating import closing_lines, update
 
         told = list(self._told.values())
         if self._config.getoption("update_cycles"):
-            self._lines, complete = update(self._config.rootpath, told)
+            self._lines, complete = updating.update(self._config.rootpath, told)
             if not complete and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         else:
-            self._lines = closing_lines(
+            self._lines = updating.closing_lines(
                 self._config.rootpath, self._config.invocation_params.dir, told
             )
 
