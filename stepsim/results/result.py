@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from os import PathLike
 
     import pyarrow as pa
+
+    from stepsim.results import writing
 else:
     pa = deferred("pyarrow")
+    writing = deferred("stepsim.results.writing")
 
 __all__ = ["Result", "utilization"]
 
@@ -271,10 +274,8 @@ class Result:
         OutputError
             When the files cannot be written; no new file remains.
         """
-        from stepsim.results.writing import write_run_tables
-
         tables = {"": self.to_arrow(), "units": self.units, "fifos": self.fifos}
-        write_run_tables(path, tables, self.identity)
+        writing.write_run_tables(path, tables, self.identity)
 
     def __repr__(self) -> str:
         head = f"Result({self.program!r}: {self.status}, {self.cycles:,} cycles"

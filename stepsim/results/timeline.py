@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import Range
+from stepsim.deferred import deferred
 from stepsim.results.arrays import arrow_table
 from stepsim.results.events import Events
 from stepsim.results.occupancy import levels, onchip_levels
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stepsim.results import schemas
+else:
+    schemas = deferred("stepsim.results.schemas")
 
 __all__ = ["BINS", "bandwidth", "binned_mean", "binned_peak", "timeline"]
 
@@ -33,8 +38,6 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
     ------
     ArgError : ``bins`` is not a valid number of bins.
     """
-    from stepsim.results.schemas import TIMELINE_SCHEMA
-
     count = min(BINS.checked("timeline: bins", bins), events.cycles)
     edges = np.arange(count + 1) * events.cycles // max(count, 1)
     columns: dict[str, Any] = {
@@ -45,7 +48,7 @@ def timeline(events: Events, bins: Any = 100) -> pa.Table:
         **_onchip(events, edges),
         **_units(events, edges),
     }
-    return arrow_table(columns, TIMELINE_SCHEMA)
+    return arrow_table(columns, schemas.TIMELINE_SCHEMA)
 
 
 def binned_mean(begin: _Times, end: _Times, amount: _Amounts, edges: _Times) -> NDArray[Any]:
