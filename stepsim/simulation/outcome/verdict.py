@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from stepsim.deferred import deferred
 from stepsim.errors import StepSimError
 from stepsim.graph import Bindings, Function
 from stepsim.kernels import Execution
@@ -20,9 +21,11 @@ from stepsim.simulation.outcome.diagnose import diagnose
 from stepsim.simulation.outcome.totals import Totals, totals_of
 
 if TYPE_CHECKING:
-    from stepsim.simulation.outcome.energy import EnergyAccount
-    from stepsim.simulation.outcome.fit import Fit
+    from stepsim.simulation.outcome import energy, fit
     from stepsim.simulation.programs.prepared import Prepared
+else:
+    energy = deferred("stepsim.simulation.outcome.energy")
+    fit = deferred("stepsim.simulation.outcome.fit")
 
 __all__ = ["energy_account", "excess_of", "fit_of", "kept_fifos", "verdict", "with_accounts"]
 
@@ -54,7 +57,7 @@ def verdict(
     return totals, diagnosis
 
 
-def energy_account(prepared: Prepared) -> EnergyAccount | None:
+def energy_account(prepared: Prepared) -> energy.EnergyAccount | None:
     """What counts the energy of runs; None where the machine has no table of energies.
 
     Raises
@@ -64,9 +67,8 @@ def energy_account(prepared: Prepared) -> EnergyAccount | None:
     """
     if prepared.machine.energy is None:
         return None
-    from stepsim.simulation.outcome.energy import EnergyAccount
 
-    return EnergyAccount(prepared)
+    return energy.EnergyAccount(prepared)
 
 
 def _is_limited(machine: Machine) -> bool:
@@ -76,13 +78,12 @@ def _is_limited(machine: Machine) -> bool:
     return stated or machine.onchip.capacity_bytes is not None
 
 
-def fit_of(prepared: Prepared) -> Fit | None:
+def fit_of(prepared: Prepared) -> fit.Fit | None:
     """What compares the program with its machine; None where that states no capacity."""
     if not _is_limited(prepared.machine):
         return None
-    from stepsim.simulation.outcome.fit import Fit
 
-    return Fit(prepared)
+    return fit.Fit(prepared)
 
 
 def kept_fifos(prepared: Prepared) -> Collection[int] | Literal[True]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stepsim.arguments import AUTO_DEPTH, is_number, shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph import COMPUTE_BW, FIFO_DEPTH, PAR_DISPATCH, Compute, Wiring
 from stepsim.lowering import (
@@ -34,7 +35,10 @@ from stepsim.machine import Machine, Port, load_machine
 from stepsim.simulation.programs.fifo_file import read_depths
 
 if TYPE_CHECKING:
+    from stepsim.simulation.outcome import fit
     from stepsim.simulation.programs.prepared import Prepared
+else:
+    fit = deferred("stepsim.simulation.outcome.fit")
 
 __all__ = [
     "changes_of", "checked_depths", "depth_of", "scaled_compute", "with_depth", "with_depths",
@@ -144,9 +148,7 @@ def with_regions(prepared: Prepared, regions: Mapping[str, int]) -> Prepared:
     ArgError
         As `stepsim.simulation.outcome.fit.checked_regions`.
     """
-    from stepsim.simulation.outcome.fit import checked_regions
-
-    placed = checked_regions(prepared, regions)
+    placed = fit.checked_regions(prepared, regions)
     made = _copied(prepared)
     made.regions = {**prepared.regions, **placed}
     return made

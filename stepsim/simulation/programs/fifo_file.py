@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stepsim.documents
+from stepsim._version import MODEL_VERSION, __version__
 from stepsim.arguments import is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.deferred import deferred
@@ -89,8 +90,6 @@ def write_depths(
 
 def depths_text(about: Mapping[str, Any], depths: Mapping[str, int | None]) -> str:
     """The text of such a file."""
-    from stepsim._version import MODEL_VERSION, __version__
-
     whole = {
         **about,
         "stepsim_version": __version__,

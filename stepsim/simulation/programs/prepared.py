@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.arguments import Range, flag, shown
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, EvaluationError, LoweringError, StepSimError
 from stepsim.graph import (
     Bindings,
@@ -75,9 +76,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepsim.functional import Decisions
-    from stepsim.simulation.outcome.assumptions import AssumptionCheck
+    from stepsim.simulation.outcome import assumptions
     from stepsim.simulation.outcome.energy import EnergyAccount
     from stepsim.simulation.outcome.fit import Fit
+    from stepsim.simulation.recording import decisions, events
+else:
+    assumptions = deferred("stepsim.simulation.outcome.assumptions")
+    decisions = deferred("stepsim.simulation.recording.decisions")
+    events = deferred("stepsim.simulation.recording.events")
 
 __all__ = ["FifoDepth", "Prepared"]
 
@@ -132,11 +138,9 @@ class Prepared:
         self.places: Mapping[str, Place] = dict(places or {})
         self.sizes: Mapping[Any, int] = {}
         self.timing = network.timing
-        self._assumptions: AssumptionCheck | None = None
+        self._assumptions: assumptions.AssumptionCheck | None = None
         if program.assumptions:
-            from stepsim.simulation.outcome.assumptions import AssumptionCheck
-
-            self._assumptions = AssumptionCheck(self.wiring)
+            self._assumptions = assumptions.AssumptionCheck(self.wiring)
         self.keep = self._assumptions.keep if self._assumptions else frozenset[int]()
         sources = {
             u: unit.operator
@@ -348,10 +352,8 @@ class Prepared:
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
         done = self._accounted(done, indices)
         if record:
-            from stepsim.simulation.recording.events import events_of
-
             symbols = substitution(self.program, indices)
-            done = replace(done, events=events_of(done, self.wiring, self.timing, symbols))
+            done = replace(done, events=events.events_of(done, self.wiring, self.timing, symbols))
         about = {
             "program_hash": self.program_hash,
             "flop_weights": dict(self.program.flop_weights),
@@ -386,9 +388,8 @@ class Prepared:
                 f"program '{self.program.name}': the timing run ended with {state}, so that its "
                 "decisions are incomplete. See the diagnosis of stepsim.simulate(program)"
             )
-        from stepsim.simulation.recording.decisions import decisions_of
 
-        return decisions_of(self.wiring, done, self.program_hash)
+        return decisions.decisions_of(self.wiring, done, self.program_hash)
 
     def words(self, indices: Mapping[Routing, NDArray[np.int64]]) -> NDArray[np.int64]:
         """What the template takes for checked indices ``[..., rows, k]`` of one or several runs."""

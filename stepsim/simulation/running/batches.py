@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepsim.deferred import deferred
 from stepsim.errors import LoweringError
 from stepsim.graph import Routing
 from stepsim.kernels import INFINITY, BatchTotals, Execution, execute_batch
@@ -22,8 +23,12 @@ from stepsim.simulation.outcome.verdict import kept_fifos
 from stepsim.simulation.running.limits import Limits
 
 if TYPE_CHECKING:
+    import concurrent.futures
+
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
     from stepsim.simulation.programs.prepared import Prepared
+else:
+    concurrent = deferred("concurrent")
 
 __all__ = ["Ending", "ManyRuns", "Outcomes", "run_all"]
 
@@ -196,17 +201,16 @@ def run_all(many: Sequence[ManyRuns], threads: int) -> list[Outcomes]:
             for job in each.jobs(1):
                 job(lambda: False)
         return [each.outcomes() for each in many]
-    from concurrent.futures import ThreadPoolExecutor, as_completed
 
     slices = -(-_SLICES * threads // len(many))
     stop = Event()
-    with ThreadPoolExecutor(threads) as pool:
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         futures: list[Any] = []
         try:
             for each in many:
                 futures += [pool.submit(job, stop.is_set) for job in each.jobs(slices)]
             # An error ends all runs when it comes, not when those before it are done.
-            for future in as_completed(futures):
+            for future in concurrent.futures.as_completed(futures):
                 future.result()
         except BaseException:
             # First of all, or threads that are stopped begin the next piece of work.

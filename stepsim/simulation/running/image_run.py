@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stepsim.kernels
+from stepsim.deferred import deferred
 from stepsim.errors import StepSimError
 from stepsim.graph import Function
 from stepsim.kernels import INFINITY, Execution, execute
@@ -23,7 +24,10 @@ from stepsim.simulation.running.limits import Limits
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from stepsim.simulation.recording import record
     from stepsim.simulation.recording.record import Record
+else:
+    record = deferred("stepsim.simulation.recording.record")
 
 __all__ = ["ImageRun", "Recording", "run_image"]
 
@@ -141,6 +145,5 @@ def _journal(record: Recording) -> stepsim.kernels.Journal | None:
 def _record(execution: Execution) -> Record | None:
     if execution.journal is None:
         return None
-    from stepsim.simulation.recording.record import record_of
 
-    return record_of(execution)
+    return record.record_of(execution)
