@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stepsim.deferred import deferred
 from stepsim.errors import ArgError, SweepError
 from stepsim.results import EVERY_MEASURE, MEASURES
 from stepsim.sweep.analysis.labels import (
@@ -22,6 +23,11 @@ from stepsim.sweep.analysis.tables import read_failures, read_runs
 from stepsim.sweep.spec.filter_types import Kinds, kinds_of
 from stepsim.sweep.spec.filters import find_name, names_ending_with, parse_condition
 from stepsim.sweep.storage.manifest import read_manifest
+
+if TYPE_CHECKING:
+    from stepsim.sweep.analysis import measured
+else:
+    measured = deferred("stepsim.sweep.analysis.measured")
 
 __all__ = ["Failed", "Frame", "read_failed", "read_frame"]
 
@@ -268,14 +274,12 @@ def read_frame(folder: str | Path, metrics: Sequence[str] = ()) -> Frame:
     SweepError
         The folder holds no sweep, a file is damaged, or no run succeeded.
     """
-    from stepsim.sweep.analysis.measured import why_none_succeeded
-
     columns = dict.fromkeys(
         ["run", "counting", *POINT_COLUMNS, *TRACE_COLUMNS, *_CONTENT, *_measures(folder), *metrics]
     )
     rows = read_runs(folder, [*columns]).to_pylist()
     if not rows:
-        raise SweepError(f"{folder}: {why_none_succeeded(folder)}")
+        raise SweepError(f"{folder}: {measured.why_none_succeeded(folder)}")
     first: dict[int, Mapping[str, Any]] = {}
     runs: dict[int, dict[TraceKey, Mapping[str, Any]]] = {}
     # Models have routings of their own, which go together by layer, step and window.
