@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from stepsim.graph import Program
+    from stepsim.workloads import arrays
 else:
     np = deferred("numpy")
+    arrays = deferred("stepsim.workloads.arrays")
 
 __all__ = [
     "DEFAULT_ROWS",
@@ -206,15 +208,13 @@ class Data:
     whole: int = 0
 
     def __post_init__(self) -> None:
-        from stepsim.workloads.arrays import lengths_of, routing_of, rows_of
-
         put = object.__setattr__
         if self.routing is not None:
-            put(self, "routing", routing_of(self.routing))
+            put(self, "routing", arrays.routing_of(self.routing))
         if self.kv_lengths is not None:
-            put(self, "kv_lengths", lengths_of(self.kv_lengths))
-        put(self, "rows", rows_of("rows", self.rows, 0))
-        put(self, "whole", rows_of("whole", self.whole, 0))
+            put(self, "kv_lengths", arrays.lengths_of(self.kv_lengths))
+        put(self, "rows", arrays.rows_of("rows", self.rows, 0))
+        put(self, "whole", arrays.rows_of("whole", self.whole, 0))
         for name, array in (("routing", self.routing), ("kv_lengths", self.kv_lengths)):
             if array is not None and len(array) != self.rows:
                 raise ArgError(
@@ -238,23 +238,23 @@ class Data:
         ArgError : an array has a wrong shape, is not of whole numbers from 0, or does not have one
             row for each row of the others.
         """
-        from stepsim.workloads.arrays import lengths_of, routing_of, rows_of
-
-        ids = None if routing is None else routing_of(routing)
-        lengths = None if kv_lengths is None else lengths_of(kv_lengths)
+        ids = None if routing is None else arrays.routing_of(routing)
+        lengths = None if kv_lengths is None else arrays.lengths_of(kv_lengths)
         counts = [len(array) for array in (ids, lengths) if array is not None]
         if len(set(counts)) > 1:
             raise ArgError(
                 f"routing: expected one token for each of the {counts[1]} requests of kv_lengths, "
                 f"found {counts[0]}; take as many of both"
             )
-        said = None if rows is None else rows_of("rows", rows, 1)
+        said = None if rows is None else arrays.rows_of("rows", rows, 1)
         if counts and said is not None and said != counts[0]:
             raise ArgError(
                 f"rows: expected the {counts[0]} of the arrays, found {said}; leave it out"
             )
         found = counts[0] if counts else DEFAULT_ROWS if said is None else said
-        return cls(ids, lengths, found, found if whole is None else rows_of("whole", whole, found))
+        return cls(
+            ids, lengths, found, found if whole is None else arrays.rows_of("whole", whole, found)
+        )
 
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
         """Those of the inputs that are not given."""

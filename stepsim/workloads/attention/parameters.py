@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from stepsim.deferred import deferred
 from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
 from stepsim.workloads.common import (
     ActivationType,
@@ -22,7 +23,10 @@ from stepsim.workloads.parameters import KV_LENGTHS, Data, Param, ParameterError
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from stepsim.workloads.attention import build
     from stepsim.workloads.attention.build import BuiltAttention
+else:
+    build = deferred("stepsim.workloads.attention.build")
 
 __all__ = ["Attention"]
 
@@ -133,10 +137,8 @@ class Attention(Workload):
             )
 
     def build(self, data: Data) -> BuiltAttention:
-        from stepsim.workloads.attention.build import build_attention
-
         self.checked(data)
-        return build_attention(self, data)
+        return build.build_attention(self, data)
 
 
 def _reserved(batch: int, data: Data) -> int:

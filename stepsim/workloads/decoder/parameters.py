@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from stepsim.deferred import deferred
 from stepsim.workloads.checks import built_in_name, reserved_tokens, unlike
 from stepsim.workloads.common import (
     ActivationType,
@@ -33,7 +34,10 @@ from stepsim.workloads.parameters import (
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from stepsim.workloads.decoder import build
     from stepsim.workloads.decoder.build import BuiltDecoder
+else:
+    build = deferred("stepsim.workloads.decoder.build")
 
 __all__ = ["VARIANTS", "Decoder"]
 
@@ -178,7 +182,5 @@ class Decoder(Workload):
         return (KV_LENGTHS,)
 
     def build(self, data: Data) -> BuiltDecoder:
-        from stepsim.workloads.decoder.build import build_decoder
-
         self.checked(data)
-        return build_decoder(self, data)
+        return build.build_decoder(self, data)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepsim.deferred import deferred
 from stepsim.graph import (
     Program,
     Routing,
@@ -34,7 +35,10 @@ from stepsim.workloads.models import MoEShape
 from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 
 if TYPE_CHECKING:
+    from stepsim.workloads.moe import regions as sharing
     from stepsim.workloads.moe.parameters import Moe
+else:
+    sharing = deferred("stepsim.workloads.moe.regions")
 
 __all__ = ["BuiltMoe", "build_moe", "combine", "dispatch", "padding_flops", "routed_experts"]
 
@@ -102,8 +106,6 @@ class BuiltMoe(Built):
 
 def build_moe(workload: Moe, batch: int) -> BuiltMoe:
     """The layer for ``batch`` tokens, whose routing stays to be bound."""
-    from stepsim.workloads.moe.regions import shared_experts
-
     model, tile, regions = workload.model.moe, workload.tile, workload.regions
     plain, types = regions is None or regions == model.experts, workload.types
     title = f"moe_{model.name}_b{batch}_{tile}" + ("" if regions is None else f"_r{regions}")
@@ -114,7 +116,7 @@ def build_moe(workload: Moe, batch: int) -> BuiltMoe:
         if regions is None or plain:
             rows = routed_experts(blocks, model, types, workload.tile_inter, dynamic=dynamic)
         else:
-            rows = shared_experts(
+            rows = sharing.shared_experts(
                 blocks, model, types, regions, workload.tile_inter, dynamic=dynamic
             )
         combine(rows, table, model, types, tile, workload.tile_inter, pack)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from stepsim.deferred import deferred
 from stepsim.workloads.checks import built_in_name, divides, unlike
 from stepsim.workloads.common import (
     ActivationType,
@@ -23,7 +24,10 @@ from stepsim.workloads.parameters import DYNAMIC, ROUTING, Data, Input, Param, P
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from stepsim.workloads.moe import build
     from stepsim.workloads.moe.build import BuiltMoe
+else:
+    build = deferred("stepsim.workloads.moe.build")
 
 __all__ = ["Moe", "check_experts"]
 
@@ -113,10 +117,8 @@ class Moe(Workload):
         return ()
 
     def build(self, data: Data) -> BuiltMoe:
-        from stepsim.workloads.moe.build import build_moe
-
         self.checked(data)
-        return build_moe(self, data.rows)
+        return build.build_moe(self, data.rows)
 
 
 def check_experts(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from stepsim.deferred import deferred
 from stepsim.dtypes import DType
 from stepsim.workloads.checks import divides
 from stepsim.workloads.common import ComputeBandwidth, FifoDepth, TileInter
@@ -14,7 +15,10 @@ from stepsim.workloads.parameters import Data, Param
 from stepsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from stepsim.workloads.swiglu import build
     from stepsim.workloads.swiglu.build import BuiltSwiglu
+else:
+    build = deferred("stepsim.workloads.swiglu.build")
 
 __all__ = ["Swiglu"]
 
@@ -74,7 +78,5 @@ class Swiglu(Workload):
         yield from self.types.check()
 
     def build(self, data: Data) -> BuiltSwiglu:
-        from stepsim.workloads.swiglu.build import build_swiglu
-
         self.checked(data)
-        return build_swiglu(self)
+        return build.build_swiglu(self)
