@@ -1,4 +1,4 @@
-"""Workloads: ready-made ones, and those of the user's files and of plugins."""
+"""Workloads: ready-made ones, and those from users' files and plugins."""
 
 from stepsim.deferred import door
 

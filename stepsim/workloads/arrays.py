@@ -1,4 +1,4 @@
-"""The arrays that workloads are fed with, checked."""
+"""The checked input arrays of workloads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def routing_of(routing: Any) -> Array:
 
     Raises
     ------
-    ArgError : they are none.
+    ArgError : the array is not expert ids.
     """
     expected = "expected expert ids [tokens, k], whole numbers from 0"
     array = _array("routing", routing, expected)
@@ -45,7 +45,7 @@ def lengths_of(kv_lengths: Any) -> Array:
 
     Raises
     ------
-    ArgError : they are none.
+    ArgError : the array is not a list of lengths.
     """
     expected = "expected one whole number for each request"
     array = _array("kv_lengths", kv_lengths, expected)
@@ -76,7 +76,7 @@ def rows_of(name: str, value: Any, least: int) -> int:
 
     Raises
     ------
-    ArgError : it is no whole number from ``least``.
+    ArgError : it is not a whole number from ``least``.
     """
     try:
         number = operator.index(value)

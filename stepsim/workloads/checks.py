@@ -1,4 +1,4 @@
-"""Checks that several workloads share; each returns what is wrong as text, or nothing."""
+"""Checks shared by several workloads; each returns the problem as text, or nothing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ def reserved_tokens(
 
 
 def built_in_name(model: Model, names: Iterable[str]) -> str | None:
-    """Which of these built-in models it is, whatever it is called; None for none of them."""
+    """The name of the built-in model that it equals, whatever its own name; None if there is
+    none."""
     return next((name for name in names if replace(MODELS[name], name=model.name) == model), None)
 
 
 def unlike(model: Model, names: Iterable[str]) -> str:
-    """What distinguishes it from that of these built-in models that has its name, if one has."""
+    """How it differs from the built-in model of the same name, if there is one."""
     if model.name not in names:
         return ""
     other = MODELS[model.name]
@@ -65,4 +66,4 @@ def unlike(model: Model, names: Iterable[str]) -> str:
         if field.compare and getattr(model, field.name) != getattr(other, field.name)
     ]
     where = f" of {model.source}" if model.source else ""
-    return f"; the one{where} has the name, but another {', '.join(differing)}"
+    return f"; the one{where} has the same name, but another {', '.join(differing)}"

@@ -1,4 +1,4 @@
-"""The parameters that several workloads have, each declared once; defaults stay with them."""
+"""Parameters shared by several workloads, each declared once; workloads set their defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the declaration of a parameter may say: its default, and the names that stand in it."""
+"""Checks of the declaration of a parameter: its default, and the names it refers to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def default_of(field: DataclassField[Any], kind: Kind, where: str) -> Any:
 
     Raises
     ------
-    ArgError : it is none; ``where`` says of which parameter.
+    ArgError : it is not a value of the parameter that ``where`` names.
     """
     default = field.default
     if field.default_factory is not MISSING:
@@ -44,11 +44,11 @@ def default_of(field: DataclassField[Any], kind: Kind, where: str) -> Any:
 
 
 def check_names(field: Field, known: Mapping[str, Field], where: str) -> None:
-    """Refuse a `Param` that names no key of machines, or no parameter whose value it can have.
+    """Refuse a `Param` that names an unknown key of machines or an unsuitable parameter.
 
     Raises
     ------
-    ArgError : it does; ``where`` says of which parameter.
+    ArgError : a name is wrong; ``where`` names the parameter.
     """
     param = field.param
     if param.machine is not None:

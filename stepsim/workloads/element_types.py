@@ -15,8 +15,8 @@ __all__ = ["ElementTypes"]
 class ElementTypes:
     """Scalar types of the tensors of a layer.
 
-    Products multiply activations by weights or by cached keys and values. What is narrower is
-    converted to the type of the activations when it is used; the product is of that type.
+    Products multiply activations by weights or by cached keys and values. A narrower operand is
+    converted to the type of the activations, which is also the type of the product.
     """
 
     weights: DType
@@ -33,10 +33,10 @@ class ElementTypes:
         *,
         heads: Model | None = None,
     ) -> ElementTypes:
-        """The given types, and those of the model for what is not given.
+        """The given types, with those of the model as defaults.
 
-        Weights and cache that are not given follow activations that are narrower than the model's.
-        ``heads`` is the model whose cache it is.
+        Types of weights and cache that are not given are at most as wide as the activations.
+        ``heads`` is the model that the cache belongs to.
         """
         wide = activations or model.activation_dtype
 
@@ -50,7 +50,7 @@ class ElementTypes:
         )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Parameters whose types do not fit, and why."""
+        """Parameters whose types do not fit, with the reason."""
         for what, dtype in (("weight_dtype", self.weights), ("kv_dtype", self.cache)):
             if dtype is not self.activations and dtype.bits >= self.activations.bits:
                 yield (

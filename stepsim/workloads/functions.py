@@ -1,4 +1,4 @@
-"""Workloads made of plain functions, and of finished programs."""
+"""Workloads made from plain functions and from finished programs."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def of_program(program: Program, name: str) -> type[Workload]:
 
 
 def returns_program(function: Callable[..., Any]) -> bool:
-    """Whether the annotation of a function says that it returns a Program or what is built."""
+    """Whether the annotation of a function says that it returns a Program or a Built."""
     try:
         returned = get_type_hints(function).get("return")
-    except Exception:  # names that do not exist; reported when the function is asked for
+    except Exception:  # names that do not exist; reported when the function is used
         return False
     return isinstance(returned, type) and issubclass(returned, (stepsim.graph.Program, Built))

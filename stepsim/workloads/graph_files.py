@@ -1,4 +1,4 @@
-"""Workloads made of files of the public graph format: ``stepsim run graph.pb``."""
+"""Workloads made from files in the public graph format: ``stepsim run graph.pb``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ else:
 __all__ = ["ENDING", "graph_digest", "of_graph_file"]
 
 ENDING = ".pb"
-"""How files of the format end."""
+"""Suffix of files of the format."""
 
 
 def graph_digest(path: Path) -> str:
@@ -112,7 +112,7 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 
 def of_graph_file(path: Path) -> type[Workload]:
-    """The workload of a graph file; its parameters say how it is read."""
+    """The workload of a graph file; its parameters control how it is read."""
     made: type[Workload] = make_dataclass(
         "GraphFile",
         _FIELDS,

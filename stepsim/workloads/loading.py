@@ -1,7 +1,7 @@
-"""Finding a workload: a ready-made one by name, one of a plugin, or one of the user's file.
+"""Finding a workload: a ready-made one or one of a plugin by name, or one in a user's file.
 
-``gemm.py:gemm`` names a function or a `Workload` of a file; ``gemm.py`` alone will do where the
-file holds only one, or one finished program. ``graph.pb`` is a program of the public graph format.
+``gemm.py:gemm`` names a function or a `Workload` in a file; ``gemm.py`` is enough if the file has
+only one, or one finished program. ``graph.pb`` is a program of the public graph format.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Source:
 
     Attributes
     ----------
-    text : as results name it: ``moe``, or ``gemm.py:gemm``.
-    path, attribute : file and the name in it, for a user's workload; a graph file has no name.
+    text : its name in results: ``moe``, or ``gemm.py:gemm``.
+    path, attribute : file and name in it, for a user's workload; a graph file has no name in it.
     digest : SHA-256 of the code, for workloads of users, see `read_module`, and of plugins, all
         sources of the package.
     """
@@ -61,12 +61,12 @@ class Source:
 
     @property
     def plugin(self) -> Plugin | None:
-        """The plugin that it is, if it is one."""
+        """The plugin that provides it, if one does."""
         return _plugin(self.text) if self.is_foreign and self.path is None else None
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is code of a user or of another package, which may raise anything."""
+        """Whether it is code of a user or of another package, which may raise any exception."""
         return self.text not in BUILT_IN and not self.is_graph and not self.is_plan
 
     @property
@@ -84,7 +84,7 @@ class Source:
 
         Raises
         ------
-        WorkloadError : it is not there (any more), the file has changed, or it is none.
+        WorkloadError : it does not exist (any more), the file has changed, or it is not a workload.
         UserCodeError : the file raises when it is read.
         """
         if self.path is None:
@@ -92,7 +92,7 @@ class Source:
         if self.is_graph:
             return self._load_file(graph_digest, of_graph_file)
         if self.is_plan:
-            # Plans are of a room above this one.
+            # Plans belong to a room above this one.
             return self._load_file(plan_digest, import_module("stepsim.design").of_plan)
         assert self.attribute is not None
         module, digest = read_module(Path(self.path))
@@ -122,9 +122,9 @@ class Source:
         return _workloads[key]
 
     def user_code(self) -> AbstractContextManager[None]:
-        """Where its code runs: what it raises becomes an error of the user's code.
+        """A context for running its code, whose exceptions become errors of the user's code.
 
-        Code of stepsim must not raise, and is not hidden if it does.
+        Code of stepsim must not raise; if it does, the exception is not hidden.
         """
         if not self.is_foreign:
             return nullcontext()
@@ -132,12 +132,12 @@ class Source:
 
 
 def find_workload(text: str | Path, folder: Path | None = None) -> Source:
-    """Look up a workload; a file is looked for in ``folder``, by default where the process runs.
+    """Look up a workload; a file is looked up in ``folder``, by default the current one.
 
     Raises
     ------
-    WorkloadError : there is no such workload or file, or the file holds none, or several; or a
-        name is that of a workload and of a folder of a plan.
+    WorkloadError : there is no such workload or file, or the file holds no workload, or several; or
+        a name is both that of a workload and of a folder of a plan.
     UserCodeError : the file raises when it is read.
     """
     if not isinstance(text, str | Path):
@@ -157,7 +157,7 @@ def find_workload(text: str | Path, folder: Path | None = None) -> Source:
     file, attribute = split_target(text)
     if file is None:
         name, colon, attribute = text.partition(":")
-        # To look for plugins takes longer than to build a small program.
+        # Looking for plugins takes longer than building a small program.
         known = text in BUILT_IN or text in workload_names()
         if not known and _is_file((folder or Path()) / f"{name}.py"):
             near = f"{name}.py{colon}{attribute}"
@@ -203,7 +203,7 @@ def _named(name: str) -> type[Workload]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # no name of a file: too long, a null character
+    except (OSError, ValueError):  # not a valid file name: too long, or with a null character
         return False
 
 
@@ -223,13 +223,13 @@ def _as_workload(value: Any, name: str, where: str) -> type[Workload]:
     if not isinstance(inputs, tuple) or not all(inputs.count(one) == 1 for one in inputs):
         raise WorkloadError(
             f"{where}: inputs: expected a tuple of different inputs, found {_listed(inputs)}; each "
-            "trace can be had once"
+            "trace can be given once"
         )
     for one in inputs:
         if one not in (ROUTING, KV_LENGTHS):
             raise WorkloadError(
                 f"{where}: inputs: expected ROUTING and KV_LENGTHS only, found {_listed([one])}; "
-                "make other data a parameter, as the path of a file"
+                "make other data a parameter, such as the path of a file"
             )
     for parameter in known:
         if hasattr(Workload, parameter):
@@ -290,9 +290,9 @@ def _only_name(module: ModuleType, path: Path) -> str:
 
 
 def _offered(module: ModuleType) -> list[str]:
-    """Names of what the file itself makes that can be run.
+    """Names of runnable objects that the file itself defines.
 
-    Functions count if they say that they return a Program; if nothing does, the only public one.
+    These are functions annotated to return a Program; if there are none, the only public function.
     """
     own = {
         name: value

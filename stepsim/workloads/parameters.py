@@ -1,6 +1,6 @@
-"""Parameters of workloads, the data that they are fed with, and what is built of them.
+"""Parameters of workloads, their input data, and the programs built from them.
 
-Nothing here imports the graph: options and help start fast.
+Nothing here imports the graph, so that options and help start fast.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ __all__ = [
 ]
 
 DYNAMIC = "dynamic"
-"""Rows of a tile that is as high as its data."""
+"""Rows of a tile that is as tall as its data."""
 
 DEFAULT_ROWS = 64
-"""Tokens or requests of a workload that is looked at without a trace."""
+"""Tokens or requests of a workload without a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What a declaration says of a parameter beside its type and default.
+    """Properties of a parameter in its declaration, in addition to its type and default.
 
     Attributes
     ----------
-    help : a phrase that says what it is, without its unit.
+    help : a phrase that describes it, without its unit.
     unit : unit of its values, empty for pure numbers and words.
     least, most : range of its numbers; whole numbers are from 1 to 2**40 unless it is given.
     machine : dotted key of the machine whose value holds when the parameter is not given.
@@ -88,7 +88,7 @@ class Field:
 
     Attributes
     ----------
-    required : it has no default.
+    required : whether it has no default.
     """
 
     name: str
@@ -103,9 +103,9 @@ class Field:
         return "--" + self.name.replace("_", "-")
 
     def default_text(self, name: Callable[[str], str] = str) -> str:
-        """What holds when it is not given, in words; empty if that goes without saying.
+        """The value used when it is not given, in words; empty if that is obvious.
 
-        ``name`` gives what another parameter is called there.
+        ``name`` maps the name of another parameter to its name in the text.
         """
         param = self.param
         if self.required:
@@ -143,7 +143,7 @@ class Field:
             raise ParameterError([(self.name, str(error))]) from None
 
     def column_value(self, value: Any) -> Any:
-        """The value as it stands in the column of the results."""
+        """The value as stored in the column of the results."""
         if value is None:
             return None
         if isinstance(value, tuple):
@@ -156,24 +156,24 @@ class ParameterError(ArgError):
 
     Attributes
     ----------
-    problems : name of the parameter and what is wrong with it, for each.
+    problems : pairs of a parameter's name and its problem.
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
-        super().__init__(self.told())
+        super().__init__(self.text())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.problems,)
 
-    def told(self, name: Callable[[str], str] = str) -> str:
-        """All problems in sentences; ``name`` gives what a parameter is called there."""
+    def text(self, name: Callable[[str], str] = str) -> str:
+        """All problems in sentences; ``name`` maps a parameter to its name in the text."""
         return "\n".join(f"{name(which)}: {text}" for which, text in self.problems)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A trace that a workload needs; ``name`` is that of its attribute of `Data`."""
+    """A trace that a workload needs; ``name`` is its attribute in `Data`."""
 
     name: str
     what: str
@@ -192,14 +192,14 @@ class Data:
 
     Attributes
     ----------
-    routing : expert ids ``[tokens, k]``; None where none is given.
-    kv_lengths : cached tokens ``[requests]``; None where none are given.
+    routing : expert ids ``[tokens, k]``; None if not given.
+    kv_lengths : cached tokens ``[requests]``; None if not given.
     rows : tokens or requests.
-    whole : tokens or requests of the batch that these are the first of.
+    whole : tokens or requests of the full batch, of which these are the first.
 
     Raises
     ------
-    ArgError : as by `of`.
+    ArgError : as in `of`.
     """
 
     routing: np.ndarray[Any, Any] | None = None
@@ -231,7 +231,8 @@ class Data:
         rows: int | None = None,
         whole: int | None = None,
     ) -> Data:
-        """Data of the given arrays; ``rows`` is said where there are none, and is 64 by default.
+        """Data of the given arrays; without arrays, ``rows`` gives the number of rows, 64 by
+        default.
 
         Raises
         ------
@@ -257,7 +258,7 @@ class Data:
         )
 
     def missing(self, inputs: Iterable[Input]) -> list[Input]:
-        """Those of the inputs that are not given."""
+        """The inputs that are not given."""
         return [one for one in inputs if getattr(self, one.name) is None]
 
     @property
@@ -272,7 +273,7 @@ class Counted:
 
     Attributes
     ----------
-    padded_flops : the part of ``flops`` on rows that only fill tiles up; None where unknown.
+    padded_flops : the part of ``flops`` on padding rows; None if unknown.
     """
 
     offchip_bytes: int
@@ -283,14 +284,14 @@ class Counted:
 
 
 class Built:
-    """A program that was built, and how data of the same `Workload.program_key` is bound to it.
+    """A built program, and how data with the same `Workload.program_key` is bound to it.
 
     Attributes
     ----------
     program : the program.
-    parameters : values of parameters, and facts with a column, that only building decides.
-    notes : remarks on what was built, a sentence each.
-    fifo_depths : depths of FIFOs by name, for the machine that the workload is made for.
+    parameters : values of parameters, and of other columns, that are known only after building.
+    notes : remarks on the program, a sentence each.
+    fifo_depths : depths of FIFOs by name, for the machine that the workload is built for.
     earlier : programs that run before this one, one after another, as parts of the same work;
         measures are those of all together.
     """
@@ -311,27 +312,27 @@ class Built:
         self.notes = tuple(notes)
 
     def bindings(self, data: Data) -> Mapping[Any, Any]:
-        """Values of the routings that the program leaves open."""
+        """Values of the unbound routings of the program."""
         return {}
 
     def symbols(self, data: Data) -> Mapping[Any, Any]:
-        """Values of all sizes that the program leaves open, for its symbolic metrics."""
+        """Values of all symbolic sizes of the program, for its symbolic metrics."""
         return self.bindings(data)
 
     def tokens(self, data: Data) -> int | None:
-        """Tokens that a run takes one step further, for token/s; None where it has none.
+        """Tokens that a run advances by one step, for token/s; None if not applicable.
 
-        The rows of the data: a decoder makes one token for each request, a layer passes each token
-        of its batch on.
+        By default the rows of the data: a decoder makes one token for each request, and a layer
+        passes on each token of its batch.
         """
         return data.rows or None
 
     def padded_flops(self, data: Data) -> int | None:
-        """Executed FLOPs on rows that only fill tiles up; None where that is not known."""
+        """Executed FLOPs on padding rows; None if not known."""
         return None
 
     def published(self, data: Data) -> Counted | None:
-        """Bytes and FLOPs as the published figures count them; None where there is no figure."""
+        """Bytes and FLOPs as the published figures count them; None if there is no figure."""
         return None
 
 
@@ -343,8 +344,8 @@ def fields_of(workload: type) -> Mapping[str, Field]:
 
     Raises
     ------
-    ArgError : the class is no dataclass, or a field has a type that no option can have, a default
-        that is none of its values, or a `Param` that names what there is not.
+    ArgError : the class is not a dataclass, or a field has a type that options do not support, an
+        invalid default, or a `Param` with an unknown name.
     """
     if workload in _fields:
         return _fields[workload]
@@ -406,9 +407,9 @@ def _check_param(param: Param, where: str) -> None:
 
 
 def _annotation(hint: Any, where: str) -> tuple[Param, Any]:
-    """The `Param` of an annotation and the bare type; a text beside the type is its help.
+    """The `Param` of an annotation and the bare type; a text in the annotation is its help.
 
-    A further `Param`, beside a type that has one, adds to it what it says.
+    A second `Param`, on a type that already has one, is merged into it.
     """
     extras = getattr(hint, "__metadata__", ())
     bare = hint.__origin__ if extras else hint

@@ -1,4 +1,4 @@
-"""The folders that ``stepsim compile`` writes, as ``stepsim run DIR`` finds them."""
+"""Plan folders written by ``stepsim compile``, as found by ``stepsim run DIR``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from stepsim.errors import WorkloadError
 __all__ = ["PLAN", "plan_digest", "plan_file"]
 
 PLAN = "plan.yaml"
-"""The file by which a folder is known as a plan."""
+"""The file that identifies a folder as a plan."""
 
 
 def plan_file(text: str, folder: Path | None = None) -> Path | None:
-    """The plan of a folder that is named, or of a file named ``plan.yaml``; else None."""
+    """The plan in a folder, or a file named ``plan.yaml``; None for other paths."""
     try:
         path = (folder or Path()) / text
         if path.name == PLAN and path.is_file():
             return path
         return path / PLAN if path.is_dir() and (path / PLAN).is_file() else None
-    except (OSError, ValueError):  # no name of a file: too long, a null character
+    except (OSError, ValueError):  # not a valid file name: too long, or with a null character
         return None
 
 

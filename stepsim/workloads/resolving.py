@@ -1,4 +1,4 @@
-"""From what is given to a workload: given > machine > published > model > default, on record."""
+"""Resolving parameters: given > machine > published > model > default, with their origins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CONFIGS", "Resolved", "parameter_problems", "resolve"]
 W = TypeVar("W", bound="Workload", covariant=True)
 
 CONFIGS = ("published",)
-"""What ``config`` can be: whose settings hold for parameters that are not given."""
+"""Values of ``config``, which selects settings for parameters that are not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Resolved(Generic[W]):
     Attributes
     ----------
     origins : where the value of each parameter comes from: given, machine, published, model or
-        default; ``like NAME`` if it is that of another parameter.
-    config : the configuration that was asked for.
+        default; ``like NAME`` if it is taken from another parameter.
+    config : the requested configuration.
     """
 
     workload: W
@@ -40,7 +40,7 @@ class Resolved(Generic[W]):
 
 
 def parameter_problems(workload: type[Workload], given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with single parameters: unknown ones, and values out of range.
+    """Problems of single parameters: unknown names, and values out of range.
 
     Missing ones are not reported: a configuration may set them.
     """
@@ -65,19 +65,19 @@ def resolve(
     config: str | None = None,
     data: Sequence[Data] = (),
 ) -> Resolved[W]:
-    """A workload from the parameters that are given, as values of Python or YAML.
+    """A workload from given parameters, as Python or YAML values.
 
     Parameters
     ----------
-    machine : whose values hold for parameters that name one of its keys.
-    config : ``published`` takes what is not given from the published experiment.
-    data : what it will run on; published settings depend on it.
+    machine : its values are used for parameters that name one of its keys.
+    config : ``published`` takes parameters that are not given from the published experiment.
+    data : the input data; published settings depend on it.
 
     Raises
     ------
     ParameterError : a parameter is unknown, missing, mistyped or out of range, or there is no such
-        experiment, or there are several for the data; all errors that can be found are listed.
-    WorkloadError : the presets of the workload set what is none of its parameters.
+        experiment, or several match the data; all errors that can be found are listed.
+    WorkloadError : the presets of the workload set a name that is not one of its parameters.
     """
     known = fields_of(workload)
     problems = parameter_problems(workload, given)
@@ -118,7 +118,7 @@ def _value(
         value: Any = machine
         for part in field.param.machine.split("."):
             value = getattr(value, part)
-        # Presets leave such keys open, so a value was put there for this run.
+        # Presets do not set such keys, so a value there was set for this run.
         if value is not None:
             return value, "machine"
     if presets.get(field.name) is not None:
@@ -129,7 +129,7 @@ def _value(
 def _presets(
     workload: type[Workload], given: Mapping[str, Any], data: Sequence[Data], config: str | None
 ) -> Mapping[str, Any]:
-    """The settings that hold for all data; none may depend on which of them comes first."""
+    """The settings that agree for all data; they must not depend on the order of the data."""
     known = fields_of(workload)
     found = [_settings(workload, workload.presets(given, one, config)) for one in data]
     settings: dict[str, Any] = {}
@@ -150,13 +150,13 @@ def _presets(
 
 
 def _settings(workload: type[Workload], settings: Any) -> Mapping[str, Any]:
-    """What presets return, with nothing in it that would be ignored."""
+    """The checked return value of presets; unknown entries are refused."""
     known = fields_of(workload)
     where = f"workload {workload.name}: presets"
     if not isinstance(settings, Mapping):
         raise WorkloadError(
             f"{where}: expected a mapping of parameters to values, found {settings!r}; return {{}} "
-            "where there are none"
+            "if there are no presets"
         )
     for name in settings:
         if name not in known:

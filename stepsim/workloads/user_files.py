@@ -1,8 +1,9 @@
-"""Python files of users: each is read once, for its digest and for its code, with its neighbors.
+"""Python files of users: each is read once for both its digest and its code, with its neighbors.
 
-Neighbors are the modules beside a file that it imports. Every file has its own, so that files of
-several folders can have neighbors of one name, and an edited neighbor is read again. Bytecode is
-neither read nor written: Python would take old bytecode for a file that was edited within a second.
+Neighbors are the modules in the folder of a file that it imports. Every file has its own, so that
+files in several folders can have neighbors of the same name, and an edited neighbor is read again.
+Bytecode is neither read nor written: Python would use old bytecode for a file edited within a
+second.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from stepsim.errors import StepSimError, UserCodeError, WorkloadError
 __all__ = ["read_module", "user_code"]
 
 _KEPT = sys.stdlib_module_names | {"stepsim", "__main__"}
-"""Modules that keep their place, whatever stands beside a file of a user."""
+"""Modules that are never replaced by a neighbor of the same name."""
 
 _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
 
 _one_at_a_time = threading.RLock()
-"""The table of modules and stdout are those of the process."""
+"""A lock, as the table of modules and stdout are shared by the process."""
 
 
 def read_module(path: Path) -> tuple[ModuleType, str]:
@@ -44,7 +45,7 @@ def read_module(path: Path) -> tuple[ModuleType, str]:
     Raises
     ------
     WorkloadError : the file cannot be read.
-    UserCodeError : it raises.
+    UserCodeError : the file raises an exception.
     """
     content = _content(path)
     place = path.resolve()
@@ -58,13 +59,13 @@ def read_module(path: Path) -> tuple[ModuleType, str]:
 
 @contextmanager
 def user_code(where: str, path: str | None = None, digest: str | None = None) -> Iterator[None]:
-    """Turn what a user's code raises into an error with its traceback.
+    """Turn exceptions of a user's code into an error with its traceback.
 
-    Errors of stepsim say what is wrong themselves and pass. What the code prints goes to stderr.
+    Errors of stepsim are passed on unchanged. Output of the code goes to stderr.
 
     Parameters
     ----------
-    where : what the error calls the code.
+    where : name of the code in the error.
     path, digest : file that was read, whose neighbors the code can import.
     """
     file = None if path is None or digest is None else _files.get((Path(path), digest))
@@ -86,8 +87,8 @@ class _UserFile:
 
     Attributes
     ----------
-    module, neighbors : what was made of it.
-    digest : SHA-256 of what was read.
+    module, neighbors : the module, and the neighbors that it imported.
+    digest : SHA-256 of all content read.
     """
 
     def __init__(self, path: Path, content: bytes, where: str) -> None:
@@ -107,12 +108,12 @@ class _UserFile:
             if before is not None:
                 sys.modules[name] = before
             raise
-        # What is imported later is not part of the digest.
+        # Later imports are not part of the digest.
         self._read = dict(self.neighbors.contents)
         self.digest = _digest(path.parent, content, self._read)
 
     def digest_now(self, content: bytes) -> str | None:
-        """The digest with the present content of the neighbors; None if one is gone."""
+        """The digest with the present content of the neighbors; None if one no longer exists."""
         try:
             now = {file: Path(file).read_bytes() for file in self._read}
         except OSError:
@@ -126,8 +127,8 @@ _files: dict[tuple[Path, str], _UserFile] = {}
 class _Neighbors(MetaPathFinder):
     """Finds modules in the folder of a file, before all others, while they are reachable.
 
-    Modules of Python and of installed packages keep their names: whether they were imported before
-    must not decide what a file gets.
+    Modules of Python and of installed packages take precedence, so that the result does not depend
+    on whether they were imported before.
 
     Attributes
     ----------
@@ -142,7 +143,7 @@ class _Neighbors(MetaPathFinder):
         self._active = False
         with os.scandir(folder) as entries:
             self._names = {entry.name.partition(".")[0] for entry in entries} - _KEPT
-        # A folder that changed a moment ago must be looked through again.
+        # A folder that has just changed must be scanned again.
         sys.path_importer_cache.pop(self._folder, None)
 
     def find_spec(
@@ -171,7 +172,7 @@ class _Neighbors(MetaPathFinder):
 
     @contextmanager
     def reachable(self) -> Iterator[None]:
-        """Put the neighbors in the place of other modules with their names, for a while."""
+        """Temporarily replace other modules of the same names by the neighbors."""
         if self._active:
             yield
             return
@@ -189,7 +190,7 @@ class _Neighbors(MetaPathFinder):
             sys.modules.update(hidden)
 
     def _in_the_way(self) -> list[str]:
-        """Modules of other folders, and of the user's own process, that have such names."""
+        """Modules of other folders, and of the user's own process, that have the same names."""
         tops = {
             name
             for name in self._names.intersection(sys.modules)
@@ -201,7 +202,7 @@ class _Neighbors(MetaPathFinder):
 
 
 class _Source(SourceFileLoader):
-    """Reads a neighbor once and keeps what it read."""
+    """Reads a neighbor once and keeps its content."""
 
     def __init__(self, name: str, path: str, contents: dict[str, bytes]) -> None:
         super().__init__(name, path)
@@ -214,7 +215,7 @@ class _Source(SourceFileLoader):
 
 
 def _compiled(content: bytes, file: str) -> CodeType:
-    """The code of a file; tracebacks and `inspect` show the lines that were compiled."""
+    """The code of a file; tracebacks and `inspect` show the compiled lines."""
     made: CodeType = compile(content, file, "exec", dont_inherit=True)
     lines = importlib.util.decode_source(content).splitlines(keepends=True)
     linecache.cache[file] = (len(content), None, lines, file)
@@ -245,7 +246,7 @@ def _digest(folder: Path, content: bytes, neighbors: dict[str, bytes]) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback from the user's code on."""
+    """The traceback, starting at the user's code."""
     at: TracebackType | None = error.__traceback__
     here = str(Path(__file__).parent.parent)
     while at is not None and at.tb_next is not None and _ours(at, here):

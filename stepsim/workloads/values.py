@@ -1,4 +1,4 @@
-"""The types that a parameter can have: how its values are read, checked and kept in columns."""
+"""The types that a parameter can have: how its values are read, checked and stored in columns."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class Kind:
-    """The values that a parameter takes: the union of some plain types and words.
+    """The values that a parameter takes: a union of plain types and words.
 
     Attributes
     ----------
-    words : texts that stand for themselves.
+    words : literal texts.
     optional : whether None is among the values.
-    least, most : range of its numbers; whole numbers have one unless it is given.
+    least, most : range of its numbers; whole numbers have a default range.
     """
 
     def __init__(self, parts: Sequence[Any], least: float | None, most: float | None) -> None:
@@ -36,7 +36,7 @@ class Kind:
         self.optional = type(None) in parts
         self._types = [part for part in parts if not isinstance(part, str)]
         if float in self._types:
-            # A whole number is a number like any other there, or 3 and 3.0 were two values.
+            # Whole numbers are treated as floats there; otherwise 3 and 3.0 would be two values.
             self._types = [part for part in self._types if part is not int]
         whole = self.is_whole
         self.least = _LEAST if least is None and whole else least
@@ -66,7 +66,7 @@ class Kind:
 
     @property
     def metavar(self) -> str:
-        """How help writes a value."""
+        """The placeholder of a value in help."""
         if self._read_by is not None:
             return str(getattr(self._read_by, "metavar", self._read_by.__name__.upper()))
         parts = list(self.words)
@@ -79,11 +79,11 @@ class Kind:
         return "|".join(parts) or "TEXT"
 
     def of_text(self, text: str) -> Any:
-        """The value that a text on the command line stands for.
+        """The value of a text on the command line.
 
         Raises
         ------
-        ValueError : it is none of the values; the text says what is expected.
+        ValueError : it is not one of the values; the message has the expectation.
         """
         if text in self.words:
             return text
@@ -109,7 +109,7 @@ class Kind:
         raise ValueError(self._refusal_text(_Text(text)))
 
     def of_value(self, value: Any) -> Any:
-        """The value that a Python object or YAML scalar stands for; raises as `of_text` does."""
+        """The value of a Python object or YAML scalar; raises as `of_text` does."""
         if value is None and self.optional:
             return None
         if isinstance(value, str) and value in self.words:
@@ -201,11 +201,11 @@ class Kind:
 
 
 class _OutOfRange(ValueError):
-    """A number that is none of the values."""
+    """A number that is out of range."""
 
 
 class _Text(str):
-    """What stands on the command line, where numbers are texts as well."""
+    """A value from the command line, where numbers are texts as well."""
 
     __slots__ = ()
 
@@ -236,9 +236,9 @@ def plain_bytes(text: str) -> str:
 
 
 def split_target(text: str) -> tuple[str | None, str]:
-    """File and name in it of ``folder/gemm.py:gemm``; None and the text where no file is named.
+    """File and name in it of ``folder/gemm.py:gemm``; None and the text if no file is named.
 
-    The name is empty where it is left out. Folders may have colons in their names. A graph file,
+    The name is empty if left out. Folders may have colons in their names. A graph file,
     ``folder/graph.pb``, is one program without a name.
     """
     if text.endswith((".py", ".pb")):
@@ -248,11 +248,11 @@ def split_target(text: str) -> tuple[str | None, str]:
 
 
 def kind_of(hint: Any, least: float | None, most: float | None, where: str) -> Kind:
-    """The values of an annotation.
+    """The `Kind` of an annotation.
 
     Raises
     ------
-    ArgError : a parameter cannot have this type or this range; ``where`` says which.
+    ArgError : a parameter cannot have this type or this range; ``where`` names the parameter.
     """
     parts: list[Any] = []
     for part in _alternatives(hint):
@@ -301,7 +301,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number of Python or NumPy; None for anything else, truth values included."""
+    """A whole number of Python or NumPy; None for anything else, including truth values."""
     if _is_flag(value):
         return None
     try:

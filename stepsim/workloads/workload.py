@@ -1,4 +1,4 @@
-"""Workload: what a program is built from and how, declared once.
+"""Workload: the parameters of a program and how it is built, declared once.
 
 A field of a workload is at once a Python argument, an option of the command line, a key of a sweep
 specification, an axis of a sweep, and a column of the results::
@@ -48,11 +48,11 @@ class Workload:
 
     Attributes
     ----------
-    name : by which the command line and sweeps know it.
+    name : its name on the command line and in sweeps.
     inputs : traces that it needs.
-    published_machine : machine of the published experiments; None if it is the usual one.
-    own_machine : the `Machine` that it is made for, or its name, and runs on unless another is
-        given; None if it is made for none.
+    published_machine : machine of the published experiments; None for the default machine.
+    own_machine : the `Machine` that it is made for, or its name; it is used unless another is
+        given. None if it is not made for a specific machine.
     """
 
     name: ClassVar[str] = ""
@@ -67,7 +67,7 @@ class Workload:
 
     @classmethod
     def implied(cls, given: Mapping[str, Any], data: Data) -> Data:
-        """The data, with the routing of requests that have no choice where none is given.
+        """The data, with a routing added if none is given and requests have no choice.
 
         Every request visits the only expert, if `routing_shape` of the parameters is (1, 1).
         """
@@ -91,17 +91,18 @@ class Workload:
         return {}
 
     def check(self, data: Data) -> Iterable[tuple[str, str]]:
-        """What does not go together, as name of the parameter and text; nothing if all fits."""
+        """Conflicts between parameters and data, as pairs of a parameter's name and a text."""
         return ()
 
     def program_key(self, data: Data) -> Hashable:
-        """Equal for data that one program serves: what of the data decides the program."""
+        """A key that is equal for data that can share a program: the part that decides the
+        program."""
         arrays = [getattr(data, one.name) for one in self.shaping()]
         return data.rows, *(None if array is None else array.tobytes() for array in arrays)
 
     @classmethod
     def shaping(cls) -> tuple[Input, ...]:
-        """Those of the inputs whose content decides the program; their number of rows always does.
+        """The inputs whose content decides the program; their number of rows always does.
 
         The others are bound to it for every run, which is faster. By default the program may depend
         on all of them.
@@ -132,7 +133,7 @@ class Workload:
 
         Raises
         ------
-        ArgError : ``data`` is none.
+        ArgError : ``data`` is not Data.
         MachineError : the machine is unknown or invalid.
         ParameterError : a parameter is unknown, missing, mistyped or out of range.
         """
@@ -147,13 +148,13 @@ class Workload:
                 object.__setattr__(self, name, getattr(self, field.param.like))
 
     def checked(self, data: Data) -> None:
-        """Refuse what does not go together.
+        """Refuse conflicting parameters and data.
 
         Raises
         ------
         ParameterError : with all problems.
-        WorkloadError : `check` gives anything else than pairs of texts.
-        ArgError : ``data`` is none, or there are no tokens or requests although the workload takes
+        WorkloadError : `check` yields anything but pairs of texts.
+        ArgError : ``data`` is not Data, or it has no tokens or requests although the workload needs
             some.
         """
         data_of(data)
@@ -175,7 +176,7 @@ class Workload:
             raise ParameterError(problems)
 
     def build_for(self, data: Data, machine: Machine) -> Built:
-        """The program for a machine; that of `build`, unless what is built depends on it.
+        """The program for a machine; by default that of `build`, which does not depend on it.
 
         Raises
         ------
@@ -188,7 +189,7 @@ class Workload:
         return {name: getattr(self, name) for name in fields_of(type(self))}
 
     def columns(self) -> dict[str, Any]:
-        """Every parameter as it stands in the results."""
+        """Every parameter as stored in the results."""
         known = fields_of(type(self))
         return {name: known[name].column_value(value) for name, value in self.values().items()}
 
@@ -205,7 +206,7 @@ def machine_of(value: Any) -> stepsim.machine.Machine:
 
     Raises
     ------
-    MachineError : it is unknown or invalid, or no machine at all.
+    MachineError : it is unknown, invalid or not a machine.
     """
     return (
         value if isinstance(value, stepsim.machine.Machine) else stepsim.machine.load_machine(value)

@@ -118,7 +118,7 @@ ATTENTION: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "blocks": (
         {"block": 4},
-        "--block: dynamic deals out single requests, only coarse has blocks; leave it out\n",
+        "--block: dynamic distributes single requests, only coarse has blocks; leave it out\n",
     ),
     "no tile": ({"kv_tile": 0}, "--kv-tile: expected a whole number from 1, found 0\n"),
     "tile of published caches": (

@@ -228,7 +228,7 @@ def test_a_given_size_of_caches_needs_no_published_one():
         ({"regions": 0}, "regions: expected a whole number from 1, found 0"),
         ({"block": 0}, "block: expected a whole number from 1, found 0"),
         ({"kv_tile": 2.0}, r"kv_tile: expected a whole number from 1, found 2\.0"),
-        ({"strategy": "dynamic", "block": 2}, "block: dynamic deals out single requests, only"),
+        ({"strategy": "dynamic", "block": 2}, "block: dynamic distributes single requests, only"),
         ({"max_length": 64}, "max_length: .*longest request of 64 .*found 64; the smallest is 96"),
         ({"max_length": 100}, "max_length: expected a multiple of the KV tile of 32 .*found 100"),
         ({"micro_batches": (4, 3)}, r"add up to the 8 requests, found 4\+3 = 7"),

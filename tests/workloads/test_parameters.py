@@ -262,7 +262,7 @@ def test_errors_cross_processes():
     again = pickle.loads(pickle.dumps(caught.value))
     assert again.problems == caught.value.problems
     assert str(again) == str(caught.value)
-    assert again.told(lambda name: f"--{name}").startswith("--rows: expected")
+    assert again.text(lambda name: f"--{name}").startswith("--rows: expected")
 
 
 def test_workloads_compare_and_cross_processes():

@@ -205,7 +205,7 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
     ),
     (
         changed("Qwen3-30B-A3B", num_shared_experts=1, shared_expert_overlap=False),
-        ": num_shared_experts: says something of shared experts that is not understood, expected "
+        ": num_shared_experts: describes shared experts in an unknown way, expected "
         "n_shared_experts, moe_num_shared_experts or shared_expert_intermediate_size; describe the "
         "model in a YAML file, with experts.shared_inner.",
     ),

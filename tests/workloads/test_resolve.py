@@ -200,7 +200,7 @@ def test_published_settings_are_those_of_the_model_whatever_its_name(name):
     with pytest.raises(ParameterError) as caught:
         resolve(kind, given | {"model": small}, config="published", data=[DATA])
     assert "qwen3-30b-a3b" in str(caught.value)
-    reason = "; the one of mine/config.json has the name, but another model_dim, layers"
+    reason = "; the one of mine/config.json has the same name, but another model_dim, layers"
     assert reason in str(caught.value)
 
 

@@ -99,7 +99,7 @@ class Choice:
                 stepsim.simulation.counting_of(counting, config),
             )
         except ParameterError as error:
-            raise ArgError(error.told(option_name)) from None
+            raise ArgError(error.text(option_name)) from None
         made.require_one_program("this command")
         return made
 

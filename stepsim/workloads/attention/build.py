@@ -1,10 +1,10 @@
 """Decode attention of one KV head over several regions (STeP paper, section 5.5).
 
 Every request appends its new key and value rows to the last tile of its cache and attends over all
-tiles. Three ways of sharing the requests among the regions: contiguous blocks (``coarse``), round
-robin (``interleaved``), or whenever a region has read its last key tile (``dynamic``; the graph is
-then cyclic). Any number of requests can be shared: regions may get different numbers of them, and a
-region that gets none is not built.
+tiles. There are three ways to distribute the requests over the regions: contiguous blocks
+(``coarse``), round robin (``interleaved``), or to the next region that has read its last key tile
+(``dynamic``; the graph is then cyclic). The number of requests is arbitrary: regions may get
+different numbers of them, and a region without requests is not built.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class BuiltAttention(Built):
 
     Attributes
     ----------
-    lanes : requests of each region that was built; for ``dynamic``, where the run decides, those of
-        round robin.
-    sizes : values of the sizes that the graph leaves open. They do not depend on which region
+    lanes : requests of each region that was built; for ``dynamic``, where the run decides, the
+        round-robin assignment.
+    sizes : values of the symbolic sizes of the graph. They do not depend on which region
         serves which request.
     """
 
@@ -104,14 +104,14 @@ def build_attention(workload: Attention, data: Data) -> BuiltAttention:
 
 
 def reserved(max_length: int | None, lengths: Lengths, kv_tile: int) -> int:
-    """Tokens reserved in the cache of each request: the smallest that fit when none are given."""
+    """Tokens reserved in the cache of each request: the smallest number that fits by default."""
     if max_length is not None:
         return max_length
     return -(-(int(lengths.max()) + 1) // kv_tile) * kv_tile
 
 
 def cache_padding_flops(shape: AttentionShape, lengths: Lengths, kv_tile: int) -> int:
-    """FLOPs of one KV head on the rows of the last KV tiles that hold no token."""
+    """FLOPs of one KV head on the rows of the last KV tiles that do not hold a token."""
     empty = int((-(lengths + 1) % kv_tile).sum())
     # A score, its exponential (4), the weighted value and the sum of weights, for every query.
     per_row = 2 * shape.head_dim + 4 + 2 * shape.value_width + 1
@@ -139,18 +139,19 @@ def counted(number: int, noun: str) -> str:
 
 
 def fewer_regions(built: int, asked: int, shares: str, regions: str = "regions") -> str:
-    """Why not all regions are built: there are not enough shares for them."""
+    """The note that not all regions are built because there are not enough shares for them."""
     verb, there = ("is", "there is") if built == 1 else ("are", "there are")
     return f"{built} of {asked} {regions} {verb} built: {there} only {shares}"
 
 
 def round_robin(tasks: int, regions: int) -> tuple[tuple[int, ...], ...]:
-    """Task i to lane ``i mod R``; lanes without a task are left out."""
+    """Task i goes to lane ``i mod R``; lanes without a task are left out."""
     return tuple(tuple(range(r, tasks, regions)) for r in range(min(tasks, regions)))
 
 
 def coarse_lanes(groups: Sequence[int], regions: int, block: int) -> tuple[tuple[int, ...], ...]:
-    """Requests of each region: blocks are dealt out, from the first region in each group.
+    """Requests of each region: blocks are distributed in turn, starting at the first region in each
+    group.
 
     Regions without a block are left out.
     """
@@ -182,7 +183,7 @@ class _Loads:
 
     @property
     def tiles(self) -> dict[str, tuple[int, int]]:
-        """Tile of one request in each of the three row streams."""
+        """The tile of one request in each of the three row streams."""
         shape = self.graph.shape
         return {
             "query": (shape.queries_per_kv_head, shape.head_dim),
@@ -215,8 +216,8 @@ class _Loads:
     def whole_batch(self) -> dict[str, Stream]:
         """Rows ``[1, B, 1]`` and integers ``[1, B]`` of all requests.
 
-        Keys and values are read from a tensor as large as the queries, as in the published graphs:
-        only addresses are affected.
+        Keys and values are read from a tensor as large as that of the queries, as in the published
+        graphs; only addresses are affected.
         """
         batch = self.graph.tasks
         group = self.graph.shape.queries_per_kv_head

@@ -1,7 +1,7 @@
-"""The regions of decode attention: what they compute and how requests reach them.
+"""The regions of decode attention: their computation, and how requests reach them.
 
-Builders for the open program, shared by the attention workload and the decoder layer. A *task* is
-one request of one KV head.
+Builders for the program under construction, shared by the attention workload and the decoder layer.
+A *task* is one request of one KV head.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stepsim.workloads.models import AttentionShape
 __all__ = ["AttentionGraph", "Lengths", "RegionResult", "Work", "tiles_of"]
 
 STORE_DEPTH = 4
-"""Tiles that the store of a cache holds; a matter of metrics only."""
+"""Tiles that the store of a cache holds; this affects metrics only."""
 
 Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -49,7 +49,7 @@ def tiles_of(kv_lengths: Lengths, kv_tile: int) -> Lengths:
 
 @dataclass(frozen=True)
 class Work:
-    """What a region receives: rows as ``[n, 1]``, integers as ``[n]``."""
+    """The inputs of a region: rows as ``[n, 1]``, integers as ``[n]``."""
 
     query: Stream
     key: Stream
@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True)
 class RegionResult:
-    """Streams of a region that others may read: key tiles as loaded, outputs ``[n]``."""
+    """Output streams of a region: key tiles as loaded, outputs ``[n]``."""
 
     keys: Stream
     output: Stream
@@ -103,10 +103,10 @@ class AttentionGraph:
     def dynamic(
         self, rows: Mapping[str, Stream], lanes: Sequence[Sequence[int]]
     ) -> tuple[list[RegionResult], dict[Any, Any]]:
-        """Deal rows ``[1, T, 1]`` and integers ``[1, T]`` to the regions as these become free.
+        """Distribute rows ``[1, T, 1]`` and integers ``[1, T]`` to the regions as they become free.
 
         The next task goes to the region that has read its last key tile: a cyclic graph. ``lanes``
-        only says how the symbols are bound; every way of dealing has the same totals.
+        only determines how the symbols are bound; every distribution has the same totals.
         """
         served = [self.program.dim(f"served{r}") for r in range(len(lanes))]
         token = Tile(DType.u64, Dim(1), Dim(1))
@@ -125,9 +125,10 @@ class AttentionGraph:
         return results, {**counts, **self.symbols(works, lanes)}
 
     def _who_is_next(self, done: Sequence[Stream]) -> Stream:
-        """Regions in the order in which they take tasks, ``[1, T]``: each once, then as free.
+        """Regions in the order in which they take tasks, ``[1, T]``: each once, then as they become
+        free.
 
-        The last signals of the regions free nobody and are dropped.
+        The last signals of the regions are not needed and are dropped.
         """
         regions, tasks = len(done), self.tasks
         data, free = eager_merge(done, rank=0, label="free")

@@ -1,4 +1,4 @@
-"""What decode attention is built from."""
+"""The parameters of decode attention."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _BLOCK = 16
 _PUBLISHED = "qwen3-30b-a3b"
 _PUBLISHED_HEADS = "qwen3-30b-a3b-step"
 _RESERVED = {16: (4672, 6528, 8000), 80: (6528,)}
-"""Cache tokens of a request by batch, for ever longer traces; other batches: 6464."""
+"""Cache tokens of a request by batch, for traces of increasing length; other batches: 6464."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Workload):
     """Decode attention of one KV head over several regions (STeP paper, section 5.5).
 
-    Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the region
-    that has read its last key tile first (dynamic). There may be any number of them. Regions that
-    get no request are not built.
+    Requests go to regions in contiguous blocks (coarse), in turn (interleaved), or to the first
+    region that has read its last key tile (dynamic). The number of requests is arbitrary. Regions
+    without requests are not built.
     """
 
     name: ClassVar = "attention"
@@ -78,8 +78,8 @@ class Attention(Workload):
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
         """Settings of the published figures.
 
-        A batch of 80 is two micro-batches of 64 and 16 requests. The published runs of a part of a
-        trace reserved caches as for the whole trace.
+        A batch of 80 is two micro-batches of 64 and 16 requests. Published runs on part of a
+        trace reserved caches as for the entire trace.
         """
         if config is None or "model" not in given:
             return {}
@@ -117,7 +117,7 @@ class Attention(Workload):
 
     @property
     def requests_per_block(self) -> int:
-        """Requests of a contiguous block of coarse."""
+        """Requests of a contiguous block of the coarse strategy."""
         return self.block or _BLOCK
 
     def check(self, data: Data) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ class Attention(Workload):
         if self.strategy != "coarse":
             for name in ("block", "micro_batches"):
                 if getattr(self, name) is not None:
-                    text = f"{self.strategy} deals out single requests, only coarse has blocks"
+                    text = f"{self.strategy} distributes single requests, only coarse has blocks"
                     yield name, f"{text}; leave it out"
         elif self.micro_batches is not None and sum(self.micro_batches) != data.rows:
             shown = "+".join(map(str, self.micro_batches))

@@ -1,6 +1,6 @@
 """The program of a decoder layer: QKV generation, decode attention and mixture of experts.
 
-The graph of figure 17 of the STeP paper is not published. This one has what is known of it: the
+The graph of figure 17 of the STeP paper is not published. This one has the known parts: the
 batch split four ways for QKV generation and attention, expert parallelism, and the compute of every
 stage. It keeps QKV generation and attention apart from the experts by a barrier: activations are
 loaded for the experts when the last region has computed its last output. Norms, rotary embedding,
@@ -52,8 +52,8 @@ class BuiltDecoder(Built):
 
     Attributes
     ----------
-    routing : which experts each request goes to; open.
-    sizes : values of the sizes that attention leaves open.
+    routing : the routing of requests to experts, still to be bound.
+    sizes : values of the symbolic sizes of attention.
     final_sum : the published total of allocated compute includes the sum over experts.
     """
 
@@ -130,7 +130,7 @@ class BuiltDecoder(Built):
 
 
 def build_decoder(workload: Decoder, data: Data) -> BuiltDecoder:
-    """The layer for the cached tokens of each request, in order; its routing stays to be bound."""
+    """The layer for the cached tokens of each request, in order; its routing is bound later."""
     experts, heads = workload.model.feed_forward, workload.heads.attention
     lengths, batch, tile = data.lengths, data.rows, workload.tile
     inner, regions, bandwidth = workload.tile_inter, workload.expert_regions, workload.moe_bw
@@ -172,8 +172,8 @@ def barrier(outputs: Sequence[Stream]) -> Stream:
 class _Front:
     """QKV generation and attention. Request i is generated in region ``i mod R``.
 
-    Tasks come head by head, and by request within a head. Without a request a region generates
-    nothing and is not built; in dynamic attention, all regions are that get a task.
+    Tasks are ordered by head, and by request within a head. A region of QKV generation without a
+    request is not built; in dynamic attention, all regions that get a task are built.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class _Front:
     def dynamic(
         self, rows: Sequence[Sequence[Stream]]
     ) -> tuple[list[RegionResult], dict[Any, Any]]:
-        """Tasks in order of heads and requests, dealt to the regions as these become free."""
+        """Tasks in order of heads and requests, distributed to the regions as they become free."""
         tasks, shares = self.graph.tasks, len(rows)
         turns = np.eye(shares, dtype=int)[np.arange(tasks) % self.batch % shares][np.newaxis]
         streams: dict[str, Stream] = {}

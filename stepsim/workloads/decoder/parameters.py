@@ -1,4 +1,4 @@
-"""What a decoder layer is built from."""
+"""The parameters of a decoder layer."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _PUBLISHED_TILES: Mapping[str, Mapping[str, int | str]] = {
 class Decoder(Workload):
     """A decoder layer: QKV generation, decode attention of all heads, experts (figure 17).
 
-    A dynamic tile holds all rows of an expert. A model without experts has one that every token
-    visits, its dense network; it needs no routing. There may be any number of requests; regions of
-    QKV generation and attention that get none are not built.
+    A dynamic tile holds all rows of an expert. The dense network of a model without experts is an
+    expert that every token visits; it needs no routing. The number of requests is arbitrary;
+    regions of QKV generation and attention without requests are not built.
     """
 
     name: ClassVar = "decoder"
@@ -110,7 +110,7 @@ class Decoder(Workload):
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
-        """Settings of figure 17, as far as the paper tells them.
+        """Settings of figure 17, as far as the paper states them.
 
         memory-matched and performance-matched use static tiles and interleaved attention, dynamic
         uses dynamic tiles, dynamic attention and, for Qwen, 32 shared expert regions.

@@ -6,7 +6,7 @@ value.
 Latent attention has one KV head in decoding, which all query heads share. A hidden row times
 ``kv_down`` [D x (kv_lora_rank + rope)] is the key: the latent vector and the rotary part. The value
 is the latent vector, the first columns of the same product. A hidden row times ``query_down``
-[D x q_lora_rank], which some models do without, and ``query_up`` [q_lora_rank x (nope + rope)] of
+[D x q_lora_rank], which some models omit, and ``query_up`` [q_lora_rank x (nope + rope)] of
 each head is a query. It absorbs the up-projection of the keys: its first part is multiplied by
 ``key_up`` [nope x kv_lora_rank] of the head, its rotary part stays.
 """
@@ -68,9 +68,9 @@ class Generation:
     def latent(self, shape: AttentionShape, heads: LatentHeads) -> Rows:
         """Rows of latent attention.
 
-        A column tile is as wide as the greatest common divisor of the parts of a key and a query:
-        what is cut and joined between the matrices is cut and joined between tiles, and no weight
-        is read that the model does not have.
+        A column tile is as wide as the greatest common divisor of the parts of a key and a query,
+        so splitting and joining between the matrices happens at tile boundaries, and no weights are
+        read that the model does not have.
         """
         d, nope, rope = shape.model_dim, heads.qk_nope_head_dim, heads.qk_rope_head_dim
         width = math.gcd(heads.kv_lora_rank, nope, rope)
@@ -86,7 +86,7 @@ class Generation:
         )  # fmt: skip
 
     def _queries(self, hidden: Stream, d: int, heads: LatentHeads, width: int) -> Stream:
-        """Queries of all heads side by side, ``[1]``."""
+        """Queries of all heads next to each other, ``[1]``."""
         count, nope, rope = heads.heads, heads.qk_nope_head_dim, heads.qk_rope_head_dim
         source, depth, named, rank = hidden, d, "hidden_query", heads.q_lora_rank
         if rank is not None:
@@ -108,7 +108,7 @@ class Generation:
         return self._pack(joined.flatten(0, 1, label=self._label("joined_query")), "query")
 
     def _hidden(self, d: int) -> Stream:
-        """The hidden rows as one tile, ``[1]``; those of a region lie together."""
+        """The hidden rows as one tile, ``[1]``; those of a region are contiguous."""
         label, rows = self._label("hidden"), self.requests
         tensor = spec(rows, d, dtype=self.types.activations, name=label)
         loaded = linear_load(tensor, (rows, d), label=label)
@@ -135,7 +135,7 @@ class Generation:
         return partition(x, which, rank=0, label=self._label(f"split_{what}"))
 
     def _pack(self, x: Stream, what: str) -> Stream:
-        """The tiles of the innermost dim side by side."""
+        """The tiles of the innermost dim packed into one tile."""
         return x.accum(fn.pack_cols, 1, label=self._label(f"pack_{what}"))
 
     def _rows(self, query: Stream, group: int, width: int, key: Stream, value: Stream) -> Rows:

@@ -1,6 +1,6 @@
 """The table of built-in models, by name.
 
-All are described in bf16, in which the published experiments count them.
+All are described in bf16, the type used by the published experiments.
 """
 
 from __future__ import annotations

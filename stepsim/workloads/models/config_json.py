@@ -1,4 +1,4 @@
-"""Models from the config.json that lies in every folder of a Hugging Face model."""
+"""Models from the config.json of a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ _FIRST = ("first_k_dense_replace", "moe_layer_start_index")
 _STEP = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
 _DTYPES = ("dtype", "torch_dtype")
 KEYS = (*_HIDDEN, *_LAYERS, *_HEADS, *_EXPERTS, *_ACTIVE, *_DTYPES, *_NESTED)
-"""Keys that all families share."""
+"""Keys shared by all families."""
 
 _MOST_LAYERS, _MOST_WORDS = 1 << 14, 1 << 32
 
 
 def read_config(path: Path) -> Model:
-    """The model of a config.json; a multimodal one gives its language model.
+    """The model of a config.json; for a multimodal one, its language model.
 
     Raises
     ------
     ArgError
-        The text is not JSON, or keys are missing or have wrong values; all are named.
+        The text is not JSON, or keys are missing or have wrong values; the message names all of
+        them.
     """
     where = f"model {path}"
     raw = load_json(path, "model", ArgError).data
@@ -93,7 +94,7 @@ def _unknown(kind: object) -> str:
 
 
 def _name(path: Path) -> str:
-    """The folder's name; that of the model in a cache of snapshots."""
+    """The name of the folder, or of the model in a cache of snapshots."""
     if path.name != "config.json":
         return path.stem
     folder = path.resolve().parent
@@ -120,7 +121,7 @@ def _experts(keys: Keys, family: Family) -> Experts | None:
         shared = inner * keys.number("", *_SHARED, default=0, least=0)
     for name in _unread_of_shared(keys.values):
         keys.problem(
-            f"{keys.path}{name}: says something of shared experts that is not understood, expected "
+            f"{keys.path}{name}: describes shared experts in an unknown way, expected "
             f"{', '.join(_SHARED)} or {_SHARED_INNER}; describe the model in a YAML file, with "
             "experts.shared_inner"
         )
@@ -130,7 +131,7 @@ def _experts(keys: Keys, family: Family) -> Experts | None:
 
 
 def _unread_of_shared(values: Mapping[str, Any]) -> list[str]:
-    """Keys on shared experts that nothing reads; 0 and false say that there are none."""
+    """Unknown keys about shared experts; 0 and false mean that there are no such experts."""
     read = (*_SHARED, _SHARED_INNER)
     return [
         name
@@ -140,7 +141,7 @@ def _unread_of_shared(values: Mapping[str, Any]) -> list[str]:
 
 
 def _dense_layers(keys: Keys, layers: int | None, experts: Experts | None) -> int | None:
-    """Layers without experts; None when the file does not say how many layers there are."""
+    """Layers without experts; None if the file does not state the number of layers."""
     if experts is None:
         return layers
     first = keys.number("", *_FIRST, default=0, least=0, most=_MOST_LAYERS)
@@ -199,7 +200,7 @@ def _heads(keys: Keys, hidden: int) -> GroupedHeads | LatentHeads | None:
 
 
 def _types(keys: Keys, outer: Keys) -> tuple[DType, DType, DType]:
-    """Element types of weights, activations and cache; bf16 when the file names none."""
+    """Element types of weights, activations and cache; bf16 if the file does not name any."""
     plain = keys.dtype(*_DTYPES, default=outer.dtype(*_DTYPES, default=DType.bf16))
     for place in (keys, outer):
         for name in ("quantization_config", "quantization"):

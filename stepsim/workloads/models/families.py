@@ -1,7 +1,7 @@
-"""Where the families of models keep their dimensions in a Hugging Face config.json.
+"""The keys that families of models use in a Hugging Face config.json.
 
-Most keys are shared by all families. Here stands what differs, and the defaults of the classes of
-`transformers` that the files of a family leave out.
+Most keys are shared by all families. This table has the differences, and the defaults in classes of
+`transformers` that files of a family leave out.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Family:
 
     Attributes
     ----------
-    expert_inner : inner dimension of a routed expert, first found first.
-    dense_inner : that of layers without experts.
-    shared_inner : that of all shared experts together; a family with such a key has shared experts.
+    expert_inner : inner dimension of a routed expert; the first key found is used.
+    dense_inner : inner dimension of layers without experts.
+    shared_inner : inner dimension of all shared experts together, in families that have them.
     shares_one : every layer has one shared expert, as large as a routed one.
     defaults : values of keys that the files of the family may leave out.
     """
@@ -33,7 +33,7 @@ class Family:
 
 
 USUAL = Family()
-"""What a family is read by that is not in the table."""
+"""The keys for a family that is not in the table."""
 
 _ONE_SIZE = Family(expert_inner=("intermediate_size",))
 _OWN_SIZE = Family(expert_inner=("moe_intermediate_size",))

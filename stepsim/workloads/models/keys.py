@@ -1,4 +1,4 @@
-"""Reading numbers by key from a mapping that a user wrote, with all problems listed together."""
+"""Reading numbers by key from a user's mapping, collecting all problems."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LARGEST = 1 << 20
 
 
 class Keys:
-    """The keys of one mapping and what is wrong with them.
+    """The keys of one mapping, and the problems found in them.
 
     Attributes
     ----------
-    path : what stands before a key in messages, for example ``experts.``.
-    problems : what is wrong, a phrase each; shared with the mappings inside.
+    path : prefix of keys in messages, for example ``experts.``.
+    problems : one phrase per problem; shared with nested mappings.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Keys:
         self.problems: list[str] = [] if problems is None else problems
 
     def has(self, *names: str) -> bool:
-        """Whether one of the keys is there with a value other than null."""
+        """Whether one of the keys is present with a value other than null."""
         return any(self.values.get(name) is not None for name in names)
 
     def number(
@@ -44,10 +44,10 @@ class Keys:
         least: int = 1,
         most: int = LARGEST,
     ) -> int:
-        """The whole number of the first key that is there.
+        """The whole number of the first key that is present.
 
-        A missing key without a default, or a value that is no whole number in the range, is a
-        problem; the number is then ``least``, so that reading can go on.
+        A missing key without a default, or a value that is not a whole number in the range, is a
+        problem; the number is then ``least``, so that reading can continue.
         """
         for name in names:
             value = self.values.get(name)
@@ -65,7 +65,7 @@ class Keys:
         return least
 
     def dtype(self, *names: str, default: DType) -> DType:
-        """The element type of the first key that is there; problems give the default."""
+        """The element type of the first key that is present; the default after a problem."""
         for name in names:
             value = self.values.get(name)
             if value is None:
@@ -83,7 +83,7 @@ class Keys:
         return default
 
     def inside(self, name: str) -> Keys | None:
-        """The mapping of a key, None when it is not there; anything else is a problem."""
+        """The mapping of a key, None if absent; any other value is a problem."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -108,7 +108,7 @@ class Keys:
 
 
 def latent_heads(keys: Keys, heads: int) -> LatentHeads:
-    """Latent attention under the keys that DeepSeek gives its dimensions."""
+    """Latent attention with its dimensions under the keys of DeepSeek."""
     what = "a size of latent attention"
     return LatentHeads(
         heads,

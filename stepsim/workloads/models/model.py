@@ -23,7 +23,7 @@ class Experts:
     count : routed experts.
     active : routed experts of each token.
     inner_dim : inner dimension of each.
-    shared_inner : inner dimension of what every token visits, all shared experts together.
+    shared_inner : inner dimension of all shared experts together, which every token visits.
     """
 
     count: int
@@ -42,7 +42,7 @@ class GroupedHeads:
     Attributes
     ----------
     head_dim : width of queries and keys.
-    value_dim : width of values; None when it is that of the keys.
+    value_dim : width of values; None if equal to that of the keys.
     """
 
     heads: int
@@ -56,7 +56,7 @@ class GroupedHeads:
 
 @dataclass(frozen=True, slots=True)
 class LatentHeads:
-    """Multi-head latent attention, dimensions under the names that DeepSeek gives them.
+    """Multi-head latent attention, with DeepSeek's names of the dimensions.
 
     In decoding, all heads share one key, the latent vector and the rotary part, and one value, the
     latent vector.
@@ -79,7 +79,7 @@ class Dense:
 
     Attributes
     ----------
-    layers : how many layers have one; None when the description does not say.
+    layers : how many layers have one; None if not stated.
     """
 
     inner_dim: int
@@ -103,21 +103,21 @@ class Model:
     Attributes
     ----------
     model_dim : width of the activations between layers, also called hidden size.
-    layers, vocabulary : None where the description does not say.
+    layers, vocabulary : None if not stated.
     weight_dtype : element type of the weights of its large matrices.
     activation_dtype : that of activations.
     kv_dtype : that of the KV cache.
     source : the file it was read from, or where its dimensions are published.
-    absent : why a part is missing, by the name of the part.
+    absent : the reason for each missing part, by name.
 
     Raises
     ------
-    ArgError : one of them is of another type or out of range.
+    ArgError : a field has a wrong type or is out of range.
     """
 
     metavar: ClassVar[str] = "MODEL"
     reader: ClassVar[Callable[[object], Model]]
-    """Knows all forms that a model can have; it is set where these are read."""
+    """Reads a model in any of its forms; it is set by the module that reads them."""
 
     name: str
     model_dim: int
@@ -169,7 +169,7 @@ class Model:
 
     @classmethod
     def of(cls, *shapes: MoEShape | AttentionShape, **more: Any) -> Model:
-        """A model of one shape, or of experts and attention of the same width."""
+        """A model of one shape, or of shapes of experts and attention with the same width."""
         parts: dict[str, Any] = {}
         if not shapes:
             raise ArgError("Model.of: expected a shape at least, found none")
@@ -192,13 +192,13 @@ class Model:
         return self.name
 
     def to_dict(self) -> dict[str, Any]:
-        """Dimensions and element types as plain values; parts that it lacks are None."""
+        """Dimensions and element types as plain values; missing parts are None."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
         return {name: _plain(value) for name, value in own.items()}
 
     @property
     def moe(self) -> MoEShape:
-        """Its experts; ArgError when it has none."""
+        """Its experts; ArgError if it has no experts."""
         if self.experts is None:
             raise self._lacks("experts")
         return MoEShape(
@@ -213,7 +213,7 @@ class Model:
 
     @property
     def feed_forward(self) -> MoEShape:
-        """Its experts or, of a model without any, its dense network as one expert that all visit.
+        """Its experts; for a model without any, its dense network as one expert for all tokens.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class Model:
 
     @property
     def attention(self) -> AttentionShape:
-        """Its heads in decoding; ArgError when they are not known."""
+        """Its heads in decoding; ArgError if they are not known."""
         heads = self.heads
         if heads is None:
             raise self._lacks("attention")

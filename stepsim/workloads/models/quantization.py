@@ -20,12 +20,13 @@ _ALGORITHMS = {
 
 
 def quantized(keys: Keys, plain: DType) -> tuple[DType, DType]:
-    """Types of weights and of the KV cache; ``plain`` for what is not quantized.
+    """Types of weights and of the KV cache; ``plain`` if not quantized.
 
-    Scales and zero points are not counted. Modules that a method leaves out are not told apart.
+    Scales and zero points are not counted. Modules excluded from a method are not treated
+    separately.
     """
     method = keys.values.get("quant_method")
-    if method is None and keys.has("bits"):  # as MLX writes it
+    if method is None and keys.has("bits"):  # in the format of MLX
         floats = str(keys.values.get("mode", "affine")) != "affine"
         return _by_bits(keys, _FLOATS if floats else _INTEGERS), plain
     name = method.lower().replace("_", "-") if isinstance(method, str) else method
@@ -63,7 +64,7 @@ def _by_bits(keys: Keys, types: dict[int, DType], name: str = "bits") -> DType:
 
 
 def _compressed(keys: Keys, plain: DType) -> DType:
-    """The weights of the first group; all groups of common files have the same."""
+    """The weights of the first group; all groups of common files agree."""
     groups = keys.inside("config_groups")
     first = next(iter(groups.values), None) if groups is not None else None
     group = groups.inside(first) if groups is not None and isinstance(first, str) else None

@@ -1,4 +1,4 @@
-"""A model from what a user writes: a built-in name, a YAML file, or a config.json."""
+"""A model from a user's text: a built-in name, a YAML file, or a config.json."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def read_model(text: str) -> Model:
     Raises
     ------
     ArgError
-        There is no such model or file, or the file lacks something or is wrong; the message names
-        the file and the keys.
+        There is no such model or file, or the file is incomplete or wrong; the message names the
+        file and the keys.
     """
     if text in MODELS:
         return MODELS[text]
     path = Path(text)
     try:
         is_folder, is_file = path.is_dir(), path.is_file()
-    except (OSError, ValueError):  # a name too long or with a null byte
+    except (OSError, ValueError):  # a name that is too long or has a null byte
         is_folder = is_file = False
     if is_folder:
         return _of_folder(path)

@@ -15,11 +15,11 @@ _MOST = 2**40
 
 
 def whole_fields(what: str, described: Any, *, low: int = -_MOST) -> None:
-    """Make the fields of a dataclass that are declared as ints ints; those of texts stay.
+    """Convert the fields of a dataclass declared as ints to ints; text fields are unchanged.
 
     Raises
     ------
-    ArgError : a field holds something else, or an int below ``low``; the message has its name.
+    ArgError : a field holds another type, or an int below ``low``; the message has its name.
     """
     size = Range(_MOST, "a dimension or a count of a model", low=low)
     for one in fields(described):
@@ -36,7 +36,7 @@ class MoEShape:
 
     Attributes
     ----------
-    shared_inner : inner dim of the expert that every token visits; 0 without one.
+    shared_inner : inner dim of the expert that every token visits; 0 if there is no such expert.
     source : where the dimensions are published.
     """
 
@@ -68,7 +68,7 @@ class AttentionShape:
     Attributes
     ----------
     head_dim : width of queries and keys.
-    value_dim : width of values; None when it is that of the keys.
+    value_dim : width of values; None if equal to that of the keys.
     source : where the dimensions are published.
     """
 

@@ -1,4 +1,4 @@
-"""Models in YAML: dimensions under the names that `Model` gives them."""
+"""Models in YAML: dimensions under their names in `Model`."""
 
 from __future__ import annotations
 

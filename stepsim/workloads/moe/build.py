@@ -1,8 +1,8 @@
 """The program of a mixture-of-experts layer (STeP paper, sections 5.2 to 5.4).
 
-Every step is built for all experts before the next one starts: this order numbers the memory ports.
-A model's shared expert comes last; it reads the activations again, so that it cannot hold up the
-routed ones.
+Every step is built for all experts before the next one starts; this order determines the numbers of
+the memory ports. A model's shared expert comes last; it reads the activations again, so it cannot
+stall the routed ones.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ Table = np.ndarray[Any, Any]
 
 
 class BuiltMoe(Built):
-    """A built layer and the conventions of the published figures.
+    """A built layer, with the conventions of the published figures.
 
     Attributes
     ----------
-    routing : which experts each token goes to; open.
-    final_sum : the published total of allocated compute includes the final accumulation; the driver
-        of the dynamic layer without sharing forgets it.
-    on_demand : the published on-chip memory is that of experts in use; of static tiles without
-        sharing, that of all.
+    routing : the routing of tokens to experts, still to be bound.
+    final_sum : the published total of allocated compute includes the final accumulation; the script
+        of the dynamic layer without sharing omits it.
+    on_demand : the published on-chip memory is that of experts in use; for static tiles without
+        sharing, it is that of all experts.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class BuiltMoe(Built):
         return padding_flops(self.workload.model.moe, self.workload.tile, counts)
 
     def published(self, data: Data) -> Counted:
-        """As plotted: a row costs ``14 D F + F`` FLOPs, the activation charged on D*F scalars."""
+        """As plotted: a row costs ``14 D F + F`` FLOPs, with the activation counted on D*F
+        scalars."""
         traffic, memory = measured_bytes(
             self.program, self.bindings(data), counting="published", on_demand=self.on_demand
         )
@@ -93,7 +94,7 @@ class BuiltMoe(Built):
         )
 
     def published_compute(self, total: int) -> int:
-        """The figures' count of a total over all operators."""
+        """A total over all operators as counted in the figures."""
         return total if self.final_sum else total - self.workload.compute_bw
 
     def _padded(self, rows: int) -> int:
@@ -124,7 +125,7 @@ def build_moe(workload: Moe, batch: int) -> BuiltMoe:
 
 
 def padding_flops(shape: MoEShape, tile: int | str, loads: Sequence[int]) -> int:
-    """FLOPs that the operators spend on rows that only fill up tiles.
+    """FLOPs that the operators spend on padding rows.
 
     ``loads`` are the rows of each routed expert.
     """
@@ -194,7 +195,7 @@ def routed_experts(
     *,
     dynamic: bool,
 ) -> list[Stream]:
-    """Packed tiles of every expert to its result rows, each expert in a region of its own."""
+    """Packed tiles of every expert to its result rows, each expert in a separate region."""
     return _experts(
         blocks, [str(e) for e in range(len(blocks))], model, types, tile_inter, dynamic=dynamic
     )
@@ -261,7 +262,7 @@ def combine(
 ) -> None:
     """Scale every row by its router weight, add the K rows of each token, store.
 
-    A shared expert adds its row to every token; it starts with ``after`` as the routed ones do.
+    A shared expert adds its row to every token; it starts with ``after`` like the routed ones.
     """
     scales = linear_load(
         spec(table.rows, model.active, dtype=types.activations, name="router_scales"), (1, 1),

@@ -1,4 +1,4 @@
-"""What a mixture-of-experts layer is built from."""
+"""The parameters of a mixture-of-experts layer."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _PUBLISHED_SHARED = ("qwen3-30b-a3b",)
 class Moe(Workload):
     """A mixture-of-experts layer with static or dynamic row tiles.
 
-    A dynamic tile holds all rows of an expert. Without ``regions`` each expert has hardware of its
-    own (STeP paper, sections 5.2 and 5.3); with them the experts share regions in time (section
-    5.4).
+    A dynamic tile holds all rows of an expert. Without ``regions`` each expert has its
+    own hardware (STeP paper, sections 5.2 and 5.3); with them the experts share regions in time
+    (section 5.4).
     """
 
     name: ClassVar = "moe"
@@ -77,7 +77,8 @@ class Moe(Workload):
 
     @classmethod
     def presets(cls, given: Mapping[str, Any], data: Data, config: str | None) -> Mapping[str, Any]:
-        """Settings of the published tiling figures, and with ``regions`` of those of sharing.
+        """Settings of the published tiling figures, or, with ``regions``, of the figures on
+        sharing.
 
         Static points use 4096 FLOPs/cycle everywhere; dynamic ones 6400, and 1024 for packing rows.
         The large-batch Qwen points were run with FIFOs of 1024 tokens.
@@ -108,7 +109,7 @@ class Moe(Workload):
         if self.regions is not None and self.pack_bw != self.compute_bw:
             yield (
                 "pack_bw",
-                f"expected compute_bw {self.compute_bw}, since regions that experts share have one "
+                f"expected compute_bw {self.compute_bw}, since shared regions have one "
                 f"bandwidth for all operators, found {self.pack_bw}; leave it out",
             )
 
@@ -124,7 +125,7 @@ class Moe(Workload):
 def check_experts(
     shape: MoEShape, tile_inter: int, regions: int | None, regions_name: str
 ) -> Iterator[tuple[str, str]]:
-    """Problems of the parameters that layers with experts share."""
+    """Problems in parameters common to layers with experts."""
     inner = math.gcd(shape.inner_dim, shape.shared_inner)
     what = f"the inner dimension {inner} of {shape.name}"
     yield from divides("tile_inter", tile_inter, inner, what)

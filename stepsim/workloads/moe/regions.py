@@ -1,7 +1,7 @@
 """Experts that share hardware regions in time (STeP paper, section 5.4).
 
 Each region runs a group of consecutive experts: their packed tiles are merged as they arrive, the
-weights are fetched by expert address, and the results are partitioned back.
+weights are fetched by expert address, and the results are partitioned by expert again.
 """
 
 from __future__ import annotations

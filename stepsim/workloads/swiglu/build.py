@@ -14,7 +14,7 @@ __all__ = ["BuiltSwiglu", "build_swiglu"]
 
 
 class BuiltSwiglu(Built):
-    """A built layer; no size of it depends on data, and tiles divide it."""
+    """A built layer; none of its sizes depends on data, and tiles divide them."""
 
     def padded_flops(self, data: Data) -> int:
         return 0

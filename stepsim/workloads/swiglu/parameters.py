@@ -1,4 +1,4 @@
-"""What the gated feed-forward layer is built from."""
+"""The parameters of the gated feed-forward layer."""
 
 from __future__ import annotations
 
