@@ -1,4 +1,4 @@
-"""Why a run takes as long as it does, and what would change that."""
+"""Why a run takes as long as it does, and which changes would shorten it."""
 
 from stepsim.deferred import door
 

@@ -1,4 +1,4 @@
-"""Why a run takes as long as it does, and what would change that."""
+"""Why a run takes as long as it does, and which changes would shorten it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepsim.explain.changes.suggestions import Suggestion, suggestions
 from stepsim.explain.path import CriticalPath, path_of
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
 from stepsim.explain.stalls import StallTree, place_of, stall_tree
-from stepsim.explain.text import told
+from stepsim.explain.text import explanation_text
 from stepsim.explain.verdict import Verdict, unfinished, verdict_of
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
@@ -30,31 +30,31 @@ from stepsim.threads import usable_cpus
 __all__ = ["Why", "explain", "why"]
 
 _ONE_BY_ONE: Final = 3
-"""Groups of operators, and FIFOs, that are changed one by one."""
+"""Number of groups of operators, and of FIFOs, that are changed one by one."""
 _FIX_SECONDS: Final = 20.0
-"""Time for the least fix of a deadlock; `fix_deadlock` has no limit by itself."""
+"""Time limit for the least fix of a deadlock; `fix_deadlock` has no limit by default."""
 
 
 @dataclass(frozen=True)
 class Why:
-    """What bounds a run, where its cycles went, and what was measured to help.
+    """What bounds a run, where its cycles went, and which changes were measured to help.
 
     ``str(...)`` is a text of at most 80 columns, the verdict first.
 
     Attributes
     ----------
-    program, machine : names of what was run.
+    program, machine : names of the program and the machine.
     status, cycles : of the run.
-    verdict : in one sentence.
+    verdict : the verdict in one sentence.
     speed_of_light : lower bounds from each resource alone; None for a run that is not ok.
     stalls : where the cycles went.
-    suggestions : changes of `what_if` that help and can be had, the best one first; empty for a
+    suggestions : changes of `what_if` that help and can be built, the best one first; empty for a
         run that is not ok.
-    path : the critical path; None for a run that is not ok, unless it was asked for, and where a
+    path : the critical path; None for a run that is not ok, unless it was requested, and if a
         limit stopped the recorded run.
-    diagnosis : of a run that is not ok.
-    what_if : all changes that were run; None for a run that is not ok.
-    fix : of a deadlock, the fewest tokens of depth that end it, or why no depth does.
+    diagnosis : diagnosis of a run that is not ok.
+    what_if : all changes that were tried; None for a run that is not ok.
+    fix : for a deadlock, the fewest additional slots that resolve it, or why no depth does.
     """
 
     program: str
@@ -71,7 +71,7 @@ class Why:
     fix: DeadlockFix | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """All fields, as plain values for JSON."""
         light = self.speed_of_light
         return {
             "program": self.program,
@@ -89,7 +89,7 @@ class Why:
         }
 
     def __str__(self) -> str:
-        return told(self)
+        return explanation_text(self)
 
 
 def why(
@@ -100,24 +100,24 @@ def why(
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
 ) -> Why:
-    """Simulate a program and say what bounds it and what would help.
+    """Simulate a program, and report what bounds it and what would help.
 
-    The program is run some tens of times more, with changes that are named in ``suggestions``.
+    The program is rerun a few dozen times with changes; ``suggestions`` has those that help.
 
     Parameters
     ----------
-    program, machine, bindings, fifo_depth : as of :func:`stepsim.simulate`.
-    limits : of every run that is made.
+    program, machine, bindings, fifo_depth : as in :func:`stepsim.simulate`.
+    limits : limits of every run.
 
     Returns
     -------
     Why
-        A deadlock or failed run raises nothing: it is the verdict.
+        A deadlock or failed run does not raise an error: it is the verdict.
 
     Raises
     ------
     ArgError, LoweringError, MachineError
-        As :func:`stepsim.simulate`.
+        As for :func:`stepsim.simulate`.
 
     Example
     -------
@@ -137,12 +137,12 @@ def explain(
     done: ImageRun | None = None,
     path: bool = False,
 ) -> Why:
-    """As `why`, of a prepared program.
+    """Like `why`, for a prepared program.
 
     Parameters
     ----------
-    done : the run that is to be explained, where it has been made.
-    path : find the critical path even of a run that is not ok.
+    done : the run to explain, if it exists already.
+    path : whether to find the critical path even of a run that is not ok.
     """
     run = prepared.execute(bindings, limits=limits) if done is None else done
     totals, tables = run.totals, run.tables()
@@ -175,7 +175,7 @@ def explain(
         most=_ONE_BY_ONE, limits=limits, threads=usable_cpus(), recorded=again, light=light,
     )  # fmt: skip
     found = suggestions(tried)
-    parts = [] if known is None else _told(known)
+    parts = [] if known is None else _parts_of(known)
     verdict = verdict_of(light, tables.unit_columns, found, parts)
     name, machine, status, cycles = about
     status = status if unfit is None else unfit.status
@@ -199,5 +199,5 @@ def _parts(path: CriticalPath) -> list[dict[str, Any]]:
     ]
 
 
-def _told(path: CriticalPath) -> list[tuple[str, str, int]]:
+def _parts_of(path: CriticalPath) -> list[tuple[str, str, int]]:
     return [(one["operator"], one["cause"], one["cycles"]) for one in _parts(path)]

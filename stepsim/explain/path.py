@@ -1,10 +1,11 @@
 """The critical path of a run: what every cycle up to the last event was spent on.
 
-The walk goes back from the last event. At a unit and a time it asks for the last wait of the unit
-that ended by then: since then the unit has worked. The cause of the wait says where to go on: at
-the producer of the token that arrived, the consumer that freed the slot, the issue of the access.
-So every cycle belongs to one operator and one cause, and the segments add up to the length of the
-run.
+The walk goes back from the last event. At a unit and a time it looks up the last wait of the unit
+that had ended by then: since that wait the unit has worked. The cause of the wait determines where
+to
+continue: at the producer of the token that arrived, the consumer that freed the slot, or the issue
+of the access. So every cycle belongs to one operator and one cause, and the segments add up to the
+length of the run.
 
 The end of a stream and choices by arrival do not follow clocks, but the *pace* of units, which
 leaves out their own work: a clock that waits for one of them waits for a chain of hops, which
@@ -25,7 +26,7 @@ import numpy as np
 from stepsim.arguments import Range, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError
-from stepsim.explain.repeats import folded_laps
+from stepsim.explain.repeats import folded_lines
 from stepsim.graph import check_bindings
 from stepsim.results import field, schema
 from stepsim.simulation import (
@@ -75,22 +76,22 @@ CAUSES: Final[Mapping[str, str]] = {
     SCHEDULE: "the time stated for a token of the source",
     TAIL: "from the last access to the end of the memory node",
 }
-"""What segments are spent on."""
+"""Causes of segments."""
 
 
 _KEYS: Final = ("operator", "op", "cause", "fifo")
-"""Columns by which segments are added up."""
-_LINES: Final = Range(2**31 - 1, "lines of laps and segments")
+"""Columns by which segments can be summed."""
+_LINES: Final = Range(2**31 - 1, "lines of repeats and segments")
 
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """What every cycle of a run was spent on, from its start to its last event.
+    """The chain of operators and causes that accounts for every cycle of a run.
 
     Attributes
     ----------
-    cycles : length of the run, which the segments add up to.
-    status : of the run. Where it is not "ok", the path leads to the last event before the end.
+    cycles : length of the run, which is the sum of the segments.
+    status : status of the run. If it is not "ok", the path leads to the last event before the end.
     segments : Arrow table, in the order of time: ``begin``, ``end``, ``cycles``, ``operator``,
         ``op``, ``cause`` (of `CAUSES`) and ``fifo``, the FIFO that was waited for, null for none.
     """
@@ -100,7 +101,7 @@ class CriticalPath:
     segments: pa.Table
 
     def totals(self, by: Sequence[str] = ("operator", "cause")) -> pa.Table:
-        """Cycles and segments by some columns, the most cycles first; also their share.
+        """Cycles, segments and share by these columns, most cycles first.
 
         Raises
         ------
@@ -110,7 +111,7 @@ class CriticalPath:
         keys = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
         if not keys or len({*map(str, keys)}) < len(keys) or not all(k in _KEYS for k in keys):
             raise ArgError(
-                f"critical path, totals: by must be a list of different ones of "
+                f"critical path, totals: by must be a list of distinct columns among "
                 f"{', '.join(_KEYS)}, found {shown(by)}"
             )
         table = self.segments.group_by(keys).aggregate([("cycles", "sum"), ("cycles", "count")])
@@ -124,12 +125,12 @@ class CriticalPath:
         return table.append_column("share", pa.array(share, pa.float64()))
 
     def folded(self, max_lines: int = 40) -> str:
-        """The path as text; laps that repeat are one line with their number.
+        """The path as text; repeated sequences are one line with their count.
 
         Raises
         ------
         ArgError
-            ``max_lines`` is no int from 1.
+            ``max_lines`` is not an int from 1.
         """
         max_lines = _LINES.checked("critical path, folded: max_lines", max_lines)
         head = f"critical path of {self.cycles:,} cycles, {self.segments.num_rows:,} segments"
@@ -137,7 +138,7 @@ class CriticalPath:
             head += f" (the run ended with {self.status}: the path leads to its last event)"
         names = ("begin", "cycles", "operator", "cause")
         columns = [self.segments[name].to_pylist() for name in names]
-        return "\n".join([head, *folded_laps(*columns, max_lines=max_lines)])
+        return "\n".join([head, *folded_lines(*columns, max_lines=max_lines)])
 
     def __str__(self) -> str:
         return self.folded()
@@ -156,12 +157,12 @@ def critical_path(
     Parameters
     ----------
     program, machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulate`; a
-        prepared program has its machine and depth already.
+        prepared program already has its machine and depth.
 
     Raises
     ------
     ArgError, LoweringError, MachineError
-        As :func:`~stepsim.simulate`, and where the record does not fit the memory.
+        As for :func:`~stepsim.simulate`, and if the record does not fit in memory.
     """
     program = as_prepared("critical_path", program, machine, fifo_depth)
     indices = check_bindings(program.program, bindings)
@@ -175,7 +176,7 @@ def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
     Raises
     ------
     ValueError
-        It was not.
+        It was not recorded so.
     """
     if run.record is None or not run.record.has_paces:
         raise ValueError("a critical path needs a run with record='paces'")
@@ -186,7 +187,7 @@ def path_of(run: ImageRun, timing: TimingParams) -> CriticalPath:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Waits of one unit, or rises of its pace, in the order of time."""
+    """Waits of one unit, or steps of its pace, in order of time."""
 
     ends: list[int]
     begins: list[int]
@@ -195,7 +196,7 @@ class _Events:
 
 
 class _ByUnit:
-    """Records that are sorted by unit, and lists of those of one unit, made when asked for."""
+    """Records sorted by unit; the list for a unit is made on demand."""
 
     def __init__(self, records: Any, units: int, end: str, begin: str | None) -> None:
         self._records = records
@@ -260,9 +261,9 @@ class Walk:
             unit, time, in_pace = step(unit, time)
 
     def clock_of_pace(self, unit: int, time: int) -> tuple[int, int]:
-        """The unit, and the time of its clock, that its pace ``time`` follows from.
+        """The unit and clock time from which the pace ``time`` of a unit follows.
 
-        The walk does not go there. At time 0 there is nothing that the pace follows from.
+        The walk itself does not move. At time 0 the pace follows from nothing.
         """
         covered, self._covered = self._covered, 0  # no segments
         in_pace = True
@@ -272,7 +273,7 @@ class Walk:
         return unit, time
 
     def _step_of_clock(self, unit: int, time: int) -> tuple[int, int, bool]:
-        """Go on from a unit whose clock is at ``time``."""
+        """Continue from a unit whose clock is at ``time``."""
         waits = self._waits.of(unit)
         i = bisect_right(waits.ends, time) - 1
         end = waits.ends[i] if i >= 0 else 0
@@ -301,7 +302,7 @@ class Walk:
         return self._closed(fifo, end)
 
     def _step_of_pace(self, unit: int, time: int) -> tuple[int, int, bool]:
-        """Go on from a unit whose pace is ``time``."""
+        """Continue from a unit whose pace is ``time``."""
         rises = self._rises.of(unit)
         i = bisect_right(rises.ends, time) - 1
         cause, fifo = rises.causes[i], rises.fifos[i]
@@ -319,13 +320,14 @@ class Walk:
         return unit, time, False  # an access, or the unit's own clock
 
     def _closed(self, fifo: int, time: int) -> tuple[int, int, bool]:
-        """The end of a stream was noticed at ``time``, by its producer's pace."""
+        """The end of a stream was noticed at ``time``, through its producer's pace."""
         producer, pace = self._producers[fifo], self._closed_at[fifo]
         self._add(pace, time, producer, CLOSURE, fifo)
         return producer, pace, True
 
     def _sent_late(self, fifo: int, stamp: int) -> int | None:
-        """The clock at which the first token of that stamp was sent, if its stamp does not tell."""
+        """The clock at which the first token with this stamp was sent, unless the stamp implies
+        it."""
         found = self._late.get(fifo)
         if found is None:
             begin, end = self._late_bounds[fifo], self._late_bounds[fifo + 1]
@@ -339,7 +341,7 @@ class Walk:
         return int(clocks[i]) if i < len(stamps) and stamps[i] == stamp else None
 
     def _add_access(self, begin: int, end: int, unit: int) -> None:
-        """What an access took beyond what it takes alone is waiting for others."""
+        """Split an access: time beyond what it takes alone is waiting for others."""
         image = self._run.image
         bundle = int(image.ports["bundle"][self._run.execution.units["port"][unit]])
         requests = self._requests[unit, end]
@@ -349,9 +351,9 @@ class Walk:
         self._add(begin, end - latency - queue, unit, TRANSFER)
 
     def _add(self, begin: int, end: int, unit: int, cause: str, fifo: int = -1) -> None:
-        """A segment, but for what is accounted for already.
+        """Add a segment, except for the part that is covered already.
 
-        A closure may be noticed before the pace that it follows from; then the chain behind it is
+        A closure may be noticed before the pace that causes it; then the chain before it is
         ahead of the path for some cycles.
         """
         end = min(end, self._covered)
@@ -362,7 +364,7 @@ class Walk:
             self._covered = begin
 
     def table(self) -> pa.Table:
-        """The segments in the order of time."""
+        """The segments in order of time."""
         begin, end, unit, cause, fifo = (
             np.array(column[::-1], np.int64) for column in self._columns
         )

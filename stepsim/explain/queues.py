@@ -1,4 +1,4 @@
-"""The FIFOs that hold a run up: the least set that has to be deeper, and how deep."""
+"""The FIFOs that limit a run: the smallest set that must be deeper, and their depths."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stepsim.simulation import ImageRun, Limits, Prepared
 __all__ = ["DeeperQueues", "deeper_queues"]
 
 _WORTH: Final = 0.01
-"""Part of a run that unbounded FIFOs have to save to be looked at."""
+"""Least saving of unbounded FIFOs, as a fraction of a run, that starts the search."""
 
 _KEPT: Final = 0.98
-"""Part of that gain which fewer FIFOs, and finite depths, have to keep."""
+"""Fraction of that gain that fewer FIFOs, and finite depths, must keep."""
 
 _MOST_DEPTH: Final = 1 << 20
 _MOST_RUNS: Final = 40
@@ -38,10 +38,10 @@ def deeper_queues(
     *,
     limits: Limits | None = None,
 ) -> DeeperQueues | None:
-    """Few FIFOs that give nearly all that unbounded FIFOs give; None where these give little.
+    """A few FIFOs that gain nearly as much as unbounded ones; None if those gain little.
 
-    FIFOs of lanes go together. A FIFO whose producer never waits may matter when others are deeper,
-    so that all are tried where those that hold a producer up are not enough.
+    FIFOs of lanes are treated together. A FIFO whose producer never waits may matter when others
+    are deeper, so all FIFOs are tried if those that stall a producer are not enough.
     """
     fifos = done.tables().fifos
     waits = dict(zip(fifos["name"].to_pylist(), fifos["producer_wait"].to_pylist(), strict=True))
@@ -77,14 +77,14 @@ def deeper_queues(
 
 
 def _depth(depth: int | None) -> int:
-    assert depth is not None  # those without a bound were left out
+    assert depth is not None  # unbounded FIFOs were left out
     return depth
 
 
 def _fewest(found: Sequence[str], holds: Callable[[Sequence[str]], bool]) -> list[str]:
-    """A part for which something holds, of which nothing can be left out: by halves, then singly.
+    """A minimal subset that satisfies a predicate, found by halving, then one by one.
 
-    Gives up after some tries, with what is left then.
+    Stops after a number of tries with the subset found so far.
     """
     left, size, runs = list(found), len(found) // 2, 0
     while size:

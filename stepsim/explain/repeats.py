@@ -1,4 +1,4 @@
-"""Text of a long sequence of segments: what repeats is one line with the number of its laps."""
+"""Text of a long sequence of segments: a repeated sequence is one line with its count."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["folded_laps"]
+__all__ = ["folded_lines"]
 
 _LONGEST = 64
-"""Most items of a lap; laps of more are found where their parts repeat, too."""
+"""Most items of a loop body; longer ones are found if their parts repeat as well."""
 
 _NAMED = 6
-"""Members of a lap that are named in its line."""
+"""Items of a loop body that are named in its line."""
 
 _ACCESS_ENDS = "hbm latency"
 _OF_ACCESS = frozenset(("hbm transfer", "hbm queue", _ACCESS_ENDS))
@@ -23,13 +23,13 @@ _OF_ACCESS = frozenset(("hbm transfer", "hbm queue", _ACCESS_ENDS))
 
 @dataclass(slots=True)
 class _Item:
-    """A segment, an access of the memory, or laps.
+    """A segment, an access of the memory, or a loop.
 
     Attributes
     ----------
-    key : equal for items that are the same but for their cycles.
-    count : laps; 1 of a segment or access.
-    members : items of the first lap; none of a segment or access.
+    key : equal for items that differ only in their cycles.
+    count : iterations; 1 for a segment or access.
+    members : items of the first iteration; empty for a segment or access.
     """
 
     key: object
@@ -42,7 +42,7 @@ class _Item:
     members: Sequence[_Item] = ()
 
 
-def folded_laps(
+def folded_lines(
     begins: Sequence[int],
     cycles: Sequence[int],
     operators: Sequence[str],
@@ -50,9 +50,9 @@ def folded_laps(
     *,
     max_lines: int,
 ) -> list[str]:
-    """Lines for segments in the order of time, at most ``max_lines`` of them and a head.
+    """Lines for segments in order of time, at most ``max_lines`` of them and a heading.
 
-    Where there are too many, the lines of the fewest cycles are added up.
+    If there are too many, the lines with the fewest cycles are summed up.
     """
     items = _folded(list(_items(begins, cycles, operators, causes)))
     total = sum(item.cycles for item in items)
@@ -65,7 +65,7 @@ def folded_laps(
 def _items(
     begins: Sequence[int], cycles: Sequence[int], operators: Sequence[str], causes: Sequence[str]
 ) -> Iterator[_Item]:
-    """One item for every segment; those of one access are one."""
+    """One item for every segment; the segments of one access are one item."""
     access: _Item | None = None
     for begin, spent, operator, cause in zip(begins, cycles, operators, causes, strict=True):
         if cause not in _OF_ACCESS:
@@ -91,7 +91,7 @@ def _items(
 
 
 def _folded(items: list[_Item]) -> list[_Item]:
-    """The same items, laps in place of what repeats; again as long as that finds more."""
+    """The items with repeated sequences replaced by loops, until no more are found."""
     while True:
         folded = _fold_once(items)
         if len(folded) == len(items):
@@ -110,31 +110,31 @@ def _fold_once(items: list[_Item]) -> list[_Item]:
             folded.append(items[i])
             i += 1
         else:
-            folded.append(_lap(items[i : i + int(covered[i])], int(length[i])))
+            folded.append(_loop(items[i : i + int(covered[i])], int(length[i])))
             i += int(covered[i])
     return folded
 
 
 def _repeats(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Length of a lap, and items of all its laps, for laps that begin at each place; 0 for none.
+    """Loops that begin at each place: length of the body, and items of all iterations; 0 for none.
 
-    Of several lengths the one that covers most, of equal ones the shortest.
+    Among several lengths, the one that covers most items; among those, the shortest.
     """
     n = len(ids)
     length, covered = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for each in range(1, min(_LONGEST, n // 2) + 1):
-        # Items from a place on that equal those a lap later.
+        # Number of consecutive items, from each place on, that equal those one body later.
         differs = np.flatnonzero(ids[each:] != ids[:-each])
         ends = np.append(differs, n - each)
         equal = ends[np.searchsorted(ends, np.arange(n - each))] - np.arange(n - each)
-        laps = np.where(equal >= each, (equal // each + 1) * each, 0)
-        better = laps > covered[: n - each]
+        repeated = np.where(equal >= each, (equal // each + 1) * each, 0)
+        better = repeated > covered[: n - each]
         length[: n - each][better] = each
-        covered[: n - each][better] = laps[better]
+        covered[: n - each][better] = repeated[better]
     return length, covered
 
 
-def _lap(items: list[_Item], length: int) -> _Item:
+def _loop(items: list[_Item], length: int) -> _Item:
     count = len(items) // length
     members = _folded(items[:length]) if length > 1 else items[:1]
     causes: Counter[str] = Counter()
@@ -158,11 +158,11 @@ def _lap(items: list[_Item], length: int) -> _Item:
 
 
 def _few(items: list[_Item], most: int) -> Iterator[tuple[int, int, str]]:
-    """Begin, cycles and text of at most so many lines."""
+    """Begin, cycles and text of at most ``most`` lines."""
     if len(items) <= most:
         shown = set(range(len(items)))
     else:
-        # Between any two that are shown there may be one line for all the others.
+        # Between any two lines shown there may be one line for all omitted ones.
         by_cycles = sorted(range(len(items)), key=lambda i: (-items[i].cycles, i))
         shown = set(by_cycles[: (most - 1) // 2])
     i = 0
@@ -183,15 +183,15 @@ def _few(items: list[_Item], most: int) -> Iterator[tuple[int, int, str]]:
             causes.update(item.causes)
         segments = sum(item.segments for item in rest)
         spent = sum(item.cycles for item in rest)
-        yield rest[0].begin, spent, f"... {segments:,} segments{_told(causes)}"
+        yield rest[0].begin, spent, f"... {segments:,} segments{_shares_text(causes)}"
 
 
 def _shares(item: _Item) -> str:
-    """What the cycles of a line are spent on, where its text does not say it."""
-    return _told(item.causes) if len(item.causes) > 1 else ""
+    """The causes of the cycles of a line, unless its text states them."""
+    return _shares_text(item.causes) if len(item.causes) > 1 else ""
 
 
-def _told(causes: Counter[str]) -> str:
+def _shares_text(causes: Counter[str]) -> str:
     total = causes.total()
     parts = [f"{cause} {cycles / total:.0%}" for cause, cycles in causes.most_common(3) if total]
     return f": {', '.join(parts)}"

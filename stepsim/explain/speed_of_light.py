@@ -1,9 +1,9 @@
-"""The speed of light of a run: what each resource alone would take, as true lower bounds.
+"""The speed of light of a run: the time that each resource alone would take, as true lower bounds.
 
-A bound is what one resource has to do in this run, at its full rate and with everything else free;
-no run of the same work can be shorter. What memory and operators have to do follows from the run's
-records; how much of an operator's time is compute and how much on-chip traffic is found by running
-the program once with compute and once with on-chip bandwidth without limit.
+A bound is the work of one resource in this run, at its full rate and with everything else free; no
+run of the same work can be shorter. The work of memory and operators follows from the run's
+records; the split of an operator's time into compute and on-chip traffic is found by running the
+program once with unlimited compute and once with unlimited on-chip bandwidth.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ else:
 __all__ = ["Resource", "SpeedOfLight", "speed_of_light"]
 
 _BUILT_IN: Final = ("published", "interleaved", "uncontended")
-"""Memory models whose accesses are known to take the times of docs/timing.md."""
+"""Memory models whose accesses take the times in docs/timing.md."""
 
 _UNLIMITED_ONCHIP: Final = {"onchip.bytes_per_cycle": 1 << 20}
 _OVERHEAD: Final = 2
-"""Cycles of an access beside its bundles and the delay of the last request."""
+"""Cycles of an access in addition to its bundles and the delay of the last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Resource:
     kind : ``hbm_bandwidth``, ``hbm_latency``, ``hbm_port``, ``compute``, ``onchip_bandwidth`` or
         ``token_rate``.
     target : the unit that needs it most, or empty for a resource that all units share.
-    used, peak : amount in this run and what the resource could give meanwhile, in ``unit``.
+    used, peak : amount in this run, and the capacity of the resource over the run, in ``unit``.
     share : used / peak.
-    bound : cycles that it takes alone; no run of the same work is shorter.
+    bound : cycles that this resource alone needs; no run of the same work is shorter.
     """
 
     kind: str
@@ -101,7 +101,7 @@ class SpeedOfLight:
         return pa.Table.from_pylist(rows, schema=schema("speed_of_light", _COLUMNS, _COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the arrays, as plain values for JSON."""
+        """All fields but the arrays, as plain values for JSON."""
         return {
             "cycles": self.cycles,
             "distance": self.distance,
@@ -131,14 +131,14 @@ def speed_of_light(
 
     Parameters
     ----------
-    prepared, bindings : what is run.
-    done : that run, where it has been made.
-    limits : of the runs that are made here.
+    prepared, bindings : the program and its bindings.
+    done : the run, if it exists already.
+    limits : limits of the runs made here.
 
     Returns
     -------
     SpeedOfLight
-        Bounds of a run that is not ok are those of the part that ran.
+        For a run that is not ok, the bounds are those of the part that ran.
     """
     base = prepared.execute(bindings, limits=limits) if done is None else done
     units = base.tables().unit_columns
@@ -153,14 +153,14 @@ def speed_of_light(
 
 
 def _bandwidth(prepared: Prepared, base: ImageRun) -> list[Resource]:
-    """What the channels take for all requests, from the first start to the end of the memory."""
+    """The time of the channels for all requests, from the first start to the end of the memory."""
     totals, timing = base.totals, prepared.timing
     if totals.peak_bytes is None or not totals.memory_requests:
         return []
     starts = math.ceil(max(1, totals.memory_requests - timing.ahead) / timing.hbm_channels)
     bound = (starts - 1) * timing.hbm_interval + 1
     if timing.memory_model in _BUILT_IN:
-        # The first one starts in cycle 2; who asked goes on a cycle after the last response.
+        # The first one starts in cycle 2; the requester continues a cycle after the last response.
         bound += 2 + _delay(prepared) + MEMORY_TAIL
     share = totals.bus_bytes / totals.peak_bytes
     used, peak = totals.bus_bytes, totals.peak_bytes
@@ -173,9 +173,9 @@ def _delay(prepared: Prepared) -> int:
 
 
 def _accesses(prepared: Prepared, units: Mapping[str, Any], cycles: int) -> list[Resource]:
-    """What the accesses of a port take one after the other, if it were alone.
+    """The time of the accesses of a port one after the other, if it were alone.
 
-    A unit asks for its next tile when it has the last one; all its tiles are of one size. A port
+    A unit requests its next tile when it has the last one; all its tiles have one size. A port
     that mostly waits for responses is bound by latency, one that mostly issues by its rate.
     """
     ports = np.flatnonzero(units["requests"])
@@ -203,9 +203,9 @@ def _work(
     units: Mapping[str, Any],
     limits: Limits | None,
 ) -> dict[str, NDArray[np.int64]]:
-    """Cycles by unit: of compute alone, of on-chip traffic alone, and of neither.
+    """Cycles by unit: for compute alone, for on-chip traffic alone, and for neither.
 
-    Never more than the unit worked: where the order of arrivals decides what is computed, other
+    Never more than the unit worked: where the order of arrival decides what is computed, other
     times can mean another order.
     """
     busy = units["busy"]
@@ -232,7 +232,8 @@ def _operators(
     work: Mapping[str, NDArray[np.int64]],
     cycles: int,
 ) -> list[Resource]:
-    """The operators that compute, load and store, and only pass tokens on, the longest."""
+    """The operators that compute, load and store, or only pass tokens on; the longest-working of
+    each."""
     names, flops, rest = units["name"], units["flops"], work["neither"]
     found = []
     computing = np.where(flops > 0, work["compute"], 0)

@@ -1,4 +1,4 @@
-"""The stalls of two runs side by side: a compact account of each, and where they differ."""
+"""The stalls of two runs side by side: a compact breakdown of each, and their differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LANES", "StallChange", "Stalls", "stall_changes", "stalls_of"]
 
 Stalls = Mapping[str, Mapping[str, int]]
-"""Operator -> `LANES`, the units that did anything, and cycles by cause, their sum over these."""
+"""Operator -> `LANES`, the number of active units, and cycles by cause, summed over these units."""
 
 LANES: Final = "lanes"
 
@@ -28,12 +28,12 @@ _WORDS: Final = {
     "others": "tokens and room",
     "before": "first token",
 }
-"""Causes of a stall tree in words. How long a unit is idle after its last token follows from the
+"""Causes of a stall tree in words. The idle time of a unit after its last token follows from the
 others."""
 
 
 _OWN: Final = (_WORDS["work"], _WORDS["memory"])
-"""Causes that do not depend on when others send and take tokens."""
+"""Causes that do not depend on when other units send and take tokens."""
 
 _SMALL: Final = 0.01
 
@@ -51,26 +51,26 @@ class StallChange:
 
     @property
     def change(self) -> float:
-        """Cycles more than before."""
+        """Additional cycles over the first run."""
         return self.after - self.before
 
 
 def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, int]]:
     """The stalls of a run by operator and cause, small enough to be kept.
 
-    An operator that is the only one with its label goes without its number, since another operator
-    in front of it would change that.
+    An operator whose label is unique is listed without its number, as another operator before it
+    would change the number.
 
     Parameters
     ----------
     units, fifos : tables of a `Result`, or as read from the files of one. Without the FIFOs, which
-        sweeps do not keep, all waits for other units are one cause.
+        sweeps do not keep, all waits for other units are combined into one cause.
     """
     if fifos is None:
         fifos = FIFOS_SCHEMA.empty_table()
     operators = [one for one in stall_tree(units, fifos).operators if one.active]
     labels = {one.operator: one.operator.partition("#")[0] for one in operators}
-    # Kinds may share a label: the load and the product of a weight.
+    # Operators of different kinds may share a label: the load and the product of a weight.
     known = Counter({(label, name) for name, label in labels.items()})
     alone = Counter(label for label, _ in known)
     short = {name: label if alone[label] == 1 else name for name, label in labels.items()}
@@ -89,12 +89,11 @@ def stalls_of(units: pa.Table, fifos: pa.Table | None) -> dict[str, dict[str, in
 
 
 def stall_changes(before: Stalls, after: Stalls) -> list[StallChange]:
-    """Every operator and cause whose cycles differ, the causes first.
+    """Every operator and cause whose cycles differ, root causes first.
 
-    What operators spend themselves, on work and off-chip accesses, stands before waits for others,
-    which follow from it and add up along a pipeline; in each part the largest change is first.
-    Own changes below a hundredth of the largest change of all are not worth that: they stand with
-    the waits.
+    The own cycles of operators, in work and off-chip accesses, come before waits for others, which
+    follow from them and add up along a pipeline; within each part the largest change is first.
+    Own changes below a hundredth of the largest change are listed among the waits.
     """
     found = []
     for operator in dict.fromkeys([*after, *before]):

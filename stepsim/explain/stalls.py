@@ -1,8 +1,8 @@
 """Stalls as a tree: stage, operator, cause; experts, regions and lanes are one row with a spread.
 
 A program with 128 experts has 128 units of every operator of an expert, named ``matmul_up.60#832``.
-They are *lanes* of one operator, ``matmul_up.*``, and what a reader wants to know is how far they
-are apart and which one is the slowest.
+They are *lanes* of one operator, ``matmul_up.*``; what matters to a reader is their spread and
+which one is slowest.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 _SINGLE: Final = "single units"
-"""Stage of what has neither a prefix nor lanes."""
+"""Stage of operators with neither a prefix nor lanes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Cycles over the lanes of an operator that did anything.
+    """Cycles over the active lanes of an operator.
 
     Attributes
     ----------
     total : of all lanes.
     least, median, most : of one lane.
-    slowest : the unit that has the most.
+    slowest : the unit with the most.
     """
 
     total: int
@@ -57,13 +57,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What an operator spent cycles on.
+    """A cause on which an operator spent cycles.
 
     Attributes
     ----------
     cause : ``work``, ``memory``, ``input``, ``output``, ``before`` (the first firing) or ``after``
         (the last one).
-    peer : for input and output the operator at the other end, else empty.
+    peer : for input and output the operator at the other end, otherwise empty.
     """
 
     cause: str
@@ -73,11 +73,11 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStalls:
-    """The account of one operator over all its lanes.
+    """The stall breakdown of one operator over all its lanes.
 
     Attributes
     ----------
-    stage, operator : see `Place`; a stage without a name of its own is that of the lanes.
+    stage, operator : see `Place`; a stage without a name is named after its lanes.
     kind : kind of its units.
     lanes, active : units, and those of them that fired.
     work, stalled : cycles of work, and of waits between the first and the last firing.
@@ -101,7 +101,7 @@ class StallTree:
     Attributes
     ----------
     cycles : length of the run.
-    operators : in the order in which the program has them.
+    operators : in program order.
     """
 
     cycles: int
@@ -132,7 +132,7 @@ class StallTree:
         return pa.Table.from_pylist(rows, schema=schema("stalls", _COLUMNS, _COLUMNS))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """All fields, as plain values for JSON."""
         return {"cycles": self.cycles, "operators": [asdict(one) for one in self.operators]}
 
 
@@ -147,7 +147,7 @@ _OWN: Final = {
     "before": "before",
     "after": "after",
 }
-"""Columns of units, by the cause that they are."""
+"""Columns of units, by cause."""
 
 
 def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
@@ -160,7 +160,7 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
     Returns
     -------
     StallTree
-        Lanes that never fired are counted and otherwise left out. Over all others the cycles of an
+        Lanes that never fired are only counted. Over all other lanes the cycles of an
         operator's causes add up to those of the run, times the lanes.
     """
     names, kinds = units["name"].to_pylist(), units["operator"].to_pylist()
@@ -174,7 +174,7 @@ def stall_tree(units: pa.Table, fifos: pa.Table) -> StallTree:
     for operator, kind, members in groups:
         active = [unit for unit in members if firings[unit]]
         place = place_of(names[members[0]])
-        # Labels may have a star of their own.
+        # Labels may contain a star themselves.
         is_laned = bool(place.lane) and len(members) > 1
         stage = place.stage or (f"{len(members)} lanes" if is_laned else _SINGLE)
         found.append(
@@ -214,7 +214,7 @@ def _causes(
     waits: Mapping[int, Sequence[tuple[str, str, int]]],
     names: Sequence[str],
 ) -> tuple[Cause, ...]:
-    """What took the cycles of an operator, those that took none left out."""
+    """The causes of the cycles of an operator, without those of zero cycles."""
     found: dict[tuple[str, str], dict[int, int]] = {
         (cause, ""): {unit: int(columns[column][unit]) for unit in active}
         for column, cause in _OWN.items()

@@ -14,19 +14,19 @@ from stepsim.explain.stalls import Cause, OperatorStalls, StallTree
 if TYPE_CHECKING:
     from stepsim.explain.explanation import Why
 
-__all__ = ["told"]
+__all__ = ["explanation_text"]
 
 _MOST_SUGGESTIONS: Final = 5
 _MOST_OPERATORS: Final = 6
 _MOST_CAUSES: Final = 2
 _SMALL: Final = 0.01
-"""Part of a run below which a cause of stalls is not told."""
+"""Fraction of a run below which a cause of stalls is not listed."""
 
 _RESOURCE: Final = 28
-"""Columns for a resource and its unit; a longer name of a unit takes the next line."""
+"""Columns for a resource and its unit; a longer name continues on the next line."""
 
 _LITTLE: Final = 0.001
-"""Gain below which a change is not told."""
+"""Gain below which a change is not listed."""
 
 _NAMES: Final = {
     "hbm_bandwidth": "HBM bandwidth",
@@ -44,8 +44,8 @@ _CAUSES: Final = {
 }
 
 
-def told(why: Why) -> str:
-    """The whole text; lines end without blanks."""
+def explanation_text(why: Why) -> str:
+    """The complete text, without trailing blanks."""
     lines = [
         cut(f"{why.program} on {why.machine}: {why.status}, {why.cycles:,} cycles"),
         *textwrap.wrap(why.verdict.sentence, WIDTH, break_on_hyphens=False),
@@ -100,7 +100,7 @@ def _suggestions(found: Sequence[Suggestion], unit: str | None) -> Iterator[str]
 
 
 def _stalls(tree: StallTree) -> Iterator[str]:
-    """The operators that work or wait for memory longest; the others wait for these."""
+    """The operators that work or wait for memory longest; the others wait for them."""
     if not tree.cycles or not tree.operators:
         return
     longest = sorted(tree.operators, key=lambda one: -_origin(one))[:_MOST_OPERATORS]

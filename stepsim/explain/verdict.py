@@ -31,17 +31,17 @@ KINDS: Final = {
     "limit": "a limit",
     "nothing": "nothing",
 }
-"""What a run can be bound by, in words."""
+"""Limits of a run, in words."""
 
 _NEAR: Final = 0.8
-"""Share of a run from which on its largest bound is what it is bound by."""
+"""Least share of a run at which its largest bound is taken as its limit."""
 
 _ALIKE: Final = 0.95
-"""Share of the largest bound from which on another one is as large."""
+"""Least share of the largest bound at which another one counts as equally large."""
 
 _HALF: Final = 0.5
 _UNEVEN: Final = 1.5
-"""The busiest lane over the mean, from which on work is unevenly spread."""
+"""Ratio of the busiest lane to the mean at which work counts as unevenly spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Verdict:
     Attributes
     ----------
     kind : one of `KINDS`.
-    resource : the same in words.
-    target : operators or FIFOs concerned, with commas between them; empty where there is none.
+    resource : the kind in words.
+    target : operators or FIFOs concerned, separated by commas; may be empty.
     sentence : the verdict in one sentence.
     """
 
@@ -62,7 +62,7 @@ class Verdict:
     sentence: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """All fields, as plain values for JSON."""
         return asdict(self)
 
 
@@ -81,11 +81,11 @@ def verdict_of(
 
     Parameters
     ----------
-    light : its lower bounds.
+    light : lower bounds of the run.
     units : columns of its units.
     suggestions : measured changes, the best one first.
     path : operator, cause and cycles of the parts of the critical path, the longest first; empty
-        where it is not known.
+        if it is not known.
     """
     largest = light.largest
     if largest is None or not largest.bound:
@@ -103,7 +103,7 @@ def verdict_of(
 
 
 def _with_others(verdict: Verdict, light: SpeedOfLight) -> Verdict:
-    """The verdict, with other resources that take as long: relaxing one alone does not help."""
+    """The verdict, with other resources that take equally long: relaxing only one does not help."""
     first, *rest = light.resources
     near = [one for one in rest if one.bound >= _ALIKE * first.bound and one.target != first.target]
     if not near:
@@ -111,20 +111,20 @@ def _with_others(verdict: Verdict, light: SpeedOfLight) -> Verdict:
     names = [
         f"{KINDS[one.kind]} of {one.target}" if one.target else KINDS[one.kind] for one in near
     ]
-    told = f"{' and '.join(names)} take{'s' * (len(names) == 1)} as long"
-    return replace(verdict, sentence=f"{verdict.sentence}; {told}")
+    sentence = f"{' and '.join(names)} take{'s' * (len(names) == 1)} as long"
+    return replace(verdict, sentence=f"{verdict.sentence}; {sentence}")
 
 
 def _with_waste(verdict: Verdict, suggestions: Sequence[Suggestion]) -> Verdict:
-    """The verdict, with the change that saves more than more of the resource: less of it to do."""
+    """The verdict, with a change that reduces the work and so saves more than adding resources."""
     more = [one.gain for one in suggestions if one.kind == verdict.kind]
     ending = [one for one in suggestions if one.kind in WASTE and one.gain >= HELPS]
     best = max(ending, key=lambda one: one.gain, default=None)
     if best is None or verdict.kind == "imbalance" or best.gain <= max(more, default=0.0):
         return verdict
-    told = f"{verdict.sentence}; {best.description} saves {_percent(best.gain)}"
+    sentence = f"{verdict.sentence}; {best.description} saves {_percent(best.gain)}"
     than = f", more of the resource {_percent(max(more))}" if more else ""
-    return replace(verdict, sentence=told + than)
+    return replace(verdict, sentence=sentence + than)
 
 
 _NEAR_BOUND: Final = {
@@ -138,8 +138,8 @@ _NEAR_BOUND: Final = {
     "token_rate": "bound by the token rate of {target}, which is busy {share} of the run passing "
     "tokens on",
 }
-"""The verdict on a run near the bound of a resource; of other resources, what operators do tells
-more."""
+"""The verdict on a run near the bound of a resource; for other resources, the work of operators is
+more informative."""
 
 
 def _bound_by(
@@ -152,12 +152,12 @@ def _bound_by(
     sentence = _NEAR_BOUND.get(largest.kind)
     if sentence is None:
         return _operator(largest, light, units, suggestions)
-    told = sentence.format(
+    sentence = sentence.format(
         target=largest.target, amount=largest.used, used=_percent(largest.share),
         bound=largest.bound, cycles=light.cycles, share=_percent(largest.bound / light.cycles),
         rate=_rate(largest, light),
     )  # fmt: skip
-    return _made(largest.kind, largest.target, told)
+    return _made(largest.kind, largest.target, sentence)
 
 
 def _rate(port: Resource, light: SpeedOfLight) -> str:
@@ -171,12 +171,13 @@ def _operator(
     units: Mapping[str, Any],
     suggestions: Sequence[Suggestion],
 ) -> Verdict:
-    """An operator is busy throughout: is it slow, or does it get more work than its peers?"""
+    """The verdict on an operator that is always busy: it is slow, or it gets more work than its
+    peers."""
     target, what = largest.target, KINDS[largest.kind]
     share, lanes = _percent(largest.bound / light.cycles), _lanes(units, target)
-    told = f"bound by {what} of {target}, which is busy {share} of the run"
+    sentence = f"bound by {what} of {target}, which is busy {share} of the run"
     if lanes is None:
-        return _made(largest.kind, target, told)
+        return _made(largest.kind, target, sentence)
     balance = [one for one in suggestions if one.kind == "balance"]
     if lanes.load >= _UNEVEN and (not balance or balance[0].gain >= HELPS):
         return _made(
@@ -185,14 +186,14 @@ def _operator(
             f"times as often as the mean of its {lanes.number} lanes",
         )  # fmt: skip
     if lanes.pace >= _UNEVEN:
-        told += (
+        sentence += (
             f" and takes {lanes.pace:.1f} times as long as the median of its {lanes.number} lanes"
         )
-    return _made(largest.kind, target, told)
+    return _made(largest.kind, target, sentence)
 
 
 class _Lanes(NamedTuple):
-    """A lane beside its peers: how often it fires over their mean, and its cycles per firing over
+    """A lane relative to its peers: firings over their mean, and cycles per firing over
     their median."""
 
     number: int
@@ -231,7 +232,7 @@ def _by_memory(
     units: Mapping[str, Any],
     path: Sequence[tuple[str, str, int]],
 ) -> Verdict:
-    """Nothing is at its bound, but the memory decides."""
+    """The verdict if no resource is at its bound but the memory is the limit."""
     share = next((one.share for one in light.resources if one.kind == best.kind), 0.0)
     used = f", which is used to {_percent(share)}" if best.kind == "hbm_bandwidth" else ""
     return _made(
@@ -263,7 +264,7 @@ def _by_operator(
     units: Mapping[str, Any],
     path: Sequence[tuple[str, str, int]],
 ) -> Verdict:
-    """One operator takes half of the run, or many take it in turns."""
+    """The verdict if one operator takes half of the run, or several take turns."""
     names = list(units["name"])
     work = light.work["compute" if best.kind == "compute" else "onchip"]
     most = max((int(work[names.index(name)]) for name in best.targets if name in names), default=0)
@@ -294,7 +295,7 @@ def _by_pair(
     units: Mapping[str, Any],
     path: Sequence[tuple[str, str, int]],
 ) -> Verdict:
-    """Two limits of about the same length: the larger one gives the verdict its kind."""
+    """The verdict if two limits are about equal: the larger one determines the kind."""
     largest = light.largest
     if largest is None:
         return _serial(light, path)
@@ -318,15 +319,18 @@ _BY_CHANGE: Final = {
 
 
 def _serial(light: SpeedOfLight, path: Sequence[tuple[str, str, int]]) -> Verdict:
-    """Units take turns: no resource is busy for long, and no single change helps much."""
+    """The verdict if units take turns: no resource is busy for long, and no single change helps
+    much."""
     largest = light.largest
     busy = 0.0 if largest is None else largest.bound / light.cycles
-    told = f"bound by a serial chain: no resource is busy for more than {_percent(busy)} of the run"
+    sentence = (
+        f"bound by a serial chain: no resource is busy for more than {_percent(busy)} of the run"
+    )
     parts = [f"{operator} ({cause}, {_percent(n / light.cycles)})" for operator, cause, n in path]
     if parts:
-        told += f", which passes through {' and '.join(parts[:2])}"
+        sentence += f", which passes through {' and '.join(parts[:2])}"
     target = ", ".join(dict.fromkeys(operator for operator, _, _ in path[:2]))
-    return _made("serial_chain", target, told)
+    return _made("serial_chain", target, sentence)
 
 
 def _percent(share: float) -> str:
@@ -339,16 +343,16 @@ def unfinished(diagnosis: Diagnosis) -> Verdict:
         full = diagnosis.deepen
         waiting = len(diagnosis.circular_wait)
         if waiting > 1:
-            told = f"a deadlock: a circular wait of {waiting} units"
+            sentence = f"a deadlock: a circular wait of {waiting} units"
         elif waiting:
-            told = f"a deadlock: {diagnosis.circular_wait[0].unit} waits for itself"
+            sentence = f"a deadlock: {diagnosis.circular_wait[0].unit} waits for itself"
         else:
-            told = "a deadlock: a token is awaited that is never sent"
+            sentence = "a deadlock: a token is awaited that is never sent"
         more = len(diagnosis.waits) - waiting
         if waiting and more:
-            told += f", {more} more {'are' if more > 1 else 'is'} blocked as well"
-        told += f", with {', '.join(full[:3])} full" if full else ""
-        return _made("deadlock", ", ".join(full), told)
+            sentence += f", {more} more {'are' if more > 1 else 'is'} blocked as well"
+        sentence += f", with {', '.join(full[:3])} full" if full else ""
+        return _made("deadlock", ", ".join(full), sentence)
     if diagnosis.failures:
         first = diagnosis.failures[0]
         return _made("failed", first.unit, f"it failed: {first}")

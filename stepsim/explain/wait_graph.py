@@ -1,9 +1,9 @@
-"""The waits of a recorded run as a graph, whose longest chain is found anew under other times.
+"""The waits of a recorded run as a graph, whose longest chain can be recomputed with other times.
 
-Every wait ended by one cause, and the unit worked between two of them. With less work, faster
+Every wait ended for one cause, and the unit worked between two waits. With less work, faster
 accesses or without the waits for slots of some FIFOs, all times follow from those of the waits
-before; the last one is the length of the run, on whichever chain of waits it is now. What did not
-hold anybody up in the run has left no wait: a change that makes it count does more than is seen.
+before; the last one is the length of the run, on whichever chain of waits is then longest. What did
+not delay anything in the run has left no wait: a change that makes it matter is underestimated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepsim.simulation import MEMORY_TAIL, Cause, ImageRun, Record, access_part
 __all__ = ["WITHOUT_LIMIT", "WaitGraph"]
 
 WITHOUT_LIMIT: Final = "uncontended"
-"""The memory model whose accesses never wait for others."""
+"""The memory model whose accesses never wait for each other."""
 
 
 class WaitGraph:
@@ -31,7 +31,7 @@ class WaitGraph:
 
     Parameters
     ----------
-    run : recorded with paces.
+    run : a run recorded with paces.
     timing : of the run.
     """
 
@@ -70,7 +70,8 @@ class WaitGraph:
         self._tail = np.where(run.execution.units["port"] >= 0, MEMORY_TAIL, 0)
 
     def _accesses(self, run: ImageRun, record: Record, waits: NDArray[np.void]) -> None:
-        """Requests, and cycles of transfer, queue and latency, of the wait for each access."""
+        """The requests of each access, and the cycles of transfer, queue and latency of its
+        wait."""
         chosen = np.flatnonzero(waits["cause"] == Cause.MEMORY)
         columns = np.zeros((4, len(waits)))
         self._requests, self._transfer, self._queue, self._latency = columns
@@ -97,18 +98,18 @@ class WaitGraph:
     def cycles(
         self, factors: NDArray[np.float64], freed: Iterable[str], after: TimingParams
     ) -> float:
-        """Length of the run if some of it takes less time.
+        """Length of the run if parts of it take less time.
 
         Parameters
         ----------
-        factors : work of every unit, by that in the run.
-        freed : FIFOs for whose slots nobody waits any more.
-        after : timing; of it, what the memory's accesses take counts.
+        factors : work of every unit relative to that in the run.
+        freed : FIFOs for whose slots no unit waits any more.
+        after : timing of which only the times of memory accesses are used.
         """
         if not self._changes_rate(after):
             return self._length(factors, freed, after)
-        # Who waits for whom in the memory changes with its rate: it is served in turn here, which
-        # is a coarse model, so that the run as it was is timed the same way.
+        # The order of requests in the memory changes with its rate: here it serves them in turn, a
+        # coarse model, whose result is scaled so that the unchanged run keeps its length.
         return self._length(factors, freed, after) * self._cycles / self._served_in_turn
 
     def _changes_rate(self, after: TimingParams) -> bool:
@@ -147,7 +148,7 @@ class WaitGraph:
 
 
 class _Ends:
-    """When the waits of every unit ended, to find the last one by some time."""
+    """End times of the waits of every unit, to find the last one that ended by a given time."""
 
     def __init__(self, record: Record) -> None:
         self._unit = record.waits["unit"].astype(np.int64)
@@ -174,7 +175,7 @@ class _Ends:
         return np.where(own, found, -1)
 
     def times(self, waits: NDArray[np.int64]) -> NDArray[np.int64]:
-        """When waits ended; 0 for -1."""
+        """End times of waits; 0 for -1."""
         if not len(self._end):
             return np.zeros(len(waits), np.int64)
         return np.where(waits >= 0, self._end[waits], 0)
@@ -189,7 +190,7 @@ def _placed(waits: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.in
 def _sources(
     run: ImageRun, record: Record, waits: NDArray[np.void], timing: TimingParams
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The unit that ended each wait, -1 for none, and when it did what ended it."""
+    """The unit that ended each wait, -1 for none, and the time of the event that ended it."""
     cause, fifo, end = waits["cause"], waits["fifo"], waits["end"]
     unit = np.full(len(waits), -1, np.int64)
     time = end - 1
@@ -209,7 +210,7 @@ def _sources(
 def _sent_late(
     record: Record, waits: NDArray[np.void], token: NDArray[np.bool_], time: NDArray[np.int64]
 ) -> None:
-    """Set the time of tokens that were sent earlier than a cycle before their stamps."""
+    """Set the time of tokens that were sent more than a cycle before their stamps."""
     late = record.late
     if not len(late):
         return

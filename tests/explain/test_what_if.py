@@ -327,7 +327,7 @@ def test_a_path_is_that_of_the_run() -> None:
         ("x", "path must be a CriticalPath or None, found 'x'"),
         (critical_path(centered(8)), "path is that of another run"),
         (critical_path(program, limits=st.Limits(max_cycles=100)), "that ended with limit"),
-        (replace(path, segments=other), "another program: 'x#1' is none of the operators"),
+        (replace(path, segments=other), "another program: 'x#1' is not among the operators"),
     ):
         with pytest.raises(ArgError, match=message):
             what_if(prepared, path=wrong)  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""What-if: changes of a machine or a program, predicted and measured by reruns."""
+"""What-if: changes of a machine or a program, predicted, and measured by reruns."""

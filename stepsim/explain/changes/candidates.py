@@ -1,4 +1,4 @@
-"""Changes that are worth asking about: each resource of a run relaxed in turn."""
+"""Candidate changes: each resource of a run relaxed in turn."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ _MOST_ONCHIP: Final = 1 << 20
 """Largest on-chip bandwidth of a machine, in bytes per cycle."""
 
 _BUSY: Final = 0.5
-"""Part of a run that a memory port has to issue requests, to be made wider."""
+"""Fraction of a run that a memory port must spend issuing to be a candidate for widening."""
 
 _READ_AHEAD: Final = 128
-"""Requests that loads are to make ahead, where they make none."""
+"""Requests that loads issue ahead, when they issue none now."""
 
 _MOST_GRANTS: Final = 1 << 10
 """Most requests per cycle of the path to a DRAM."""
 
 _MOST_LANES: Final = 3
-"""Operators that a text names before it counts them."""
+"""Most operators that a text names; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a program, its machine or its routing, and how it is made outside of stepsim.
+    """One change of a program, its machine or its routing, and how to make it outside of stepsim.
 
     Attributes
     ----------
-    name : in tables; one of a what-if has it alone.
+    name : in tables; unique within a what-if.
     kind : ``hbm_bandwidth``, ``hbm_latency``, ``onchip_bandwidth``, ``hbm_port``,
         ``compute``, ``fifo_depth``, ``balance``, ``combined`` or ``custom``.
     target : what it changes, with ``*`` for lanes; empty for the machine.
-    targets : operators or FIFOs by name.
-    apply : what to do to have it: an option of the command line, or a change of the program.
-    overrides : values of the machine by dotted key; a section that is left out is None.
-    machine : the machine with them, where it is not the program's own with other values.
+    targets : names of operators or FIFOs.
+    apply : how to make it: an option of the command line, or a change of the program.
+    overrides : values of the machine by dotted key; None removes a section.
+    machine : the machine with these values, if it is not a variant of the program's own.
     fifo_depths, compute, par_dispatch, bindings : as in :class:`~stepsim.simulation.Variant`.
-    fifo_depth : tokens in FIFOs without a depth of their own.
+    fifo_depth : tokens in FIFOs that do not state a depth.
     parts : names of the changes that it combines.
-    buildable : whether it can be had; a resource without limit only tells what it could bring.
+    buildable : whether it can be built; a resource without limit only gives a bound on the gain.
     """
 
     name: str
@@ -95,14 +95,14 @@ def relaxations(
     most: int,
     limits: Limits | None = None,
 ) -> list[Change]:
-    """Each resource that the run uses, relaxed: twice as much of it, and where it tells, no limit.
+    """Each resource that the run uses, relaxed: doubled and, where that is informative, unlimited.
 
     Parameters
     ----------
     done : the run.
-    most : groups of operators, and FIFOs, that are changed one by one: those that work longest,
-        and those that hold their producers up longest.
-    limits : of the runs that look for the FIFOs that have to be deeper.
+    most : number of groups of operators, and of FIFOs, that are changed one by one: those that work
+        longest, and those that stall their producers longest.
+    limits : limits of the runs that search for the FIFOs that must be deeper.
     """
     return [
         *_memory(prepared.machine, done),
@@ -116,9 +116,9 @@ def relaxations(
 
 
 def balanced(table: Routing) -> NDArray[np.int64]:
-    """Indices ``[rows, k]`` of as many rows for every expert, within one, dealt in turn."""
-    dealt = np.arange(table.rows * table.k, dtype=np.int64) % table.experts
-    return np.sort(dealt.reshape(table.rows, table.k), axis=1)
+    """Indices ``[rows, k]`` that give all experts equally many rows, to within one, round robin."""
+    even = np.arange(table.rows * table.k, dtype=np.int64) % table.experts
+    return np.sort(even.reshape(table.rows, table.k), axis=1)
 
 
 def _memory(machine: Machine, done: ImageRun) -> list[Change]:
@@ -130,7 +130,7 @@ def _memory(machine: Machine, done: ImageRun) -> list[Change]:
         return _dram(machine)
     if done.totals.peak_bytes is not None:
         if hbm.interval % _FACTOR == 0:
-            # How fast a channel is can be chosen only where there is a price for it.
+            # The speed of a channel can be chosen only if it has a price.
             priced = machine.costs is not None and machine.costs.hbm_bytes_per_cycle is not None
             faster = {"hbm.interval": hbm.interval // _FACTOR}
             found.append(
@@ -152,7 +152,8 @@ def _memory(machine: Machine, done: ImageRun) -> list[Change]:
 
 
 def _dram(machine: Machine) -> list[Change]:
-    """What a DRAM can have more of. How fast its banks are is that of the part that was chosen."""
+    """Resources of a DRAM that can be increased. The speed of its banks is fixed by the chosen
+    part."""
     port, found = machine.hbm.port or Port(), []
     channels = machine.hbm.channels
     if machine.hbm.dram is not None and channels * _FACTOR <= MOST_CHANNELS:
@@ -170,7 +171,7 @@ def _dram(machine: Machine) -> list[Change]:
 
 
 def _ports(done: ImageRun) -> list[Change]:
-    """The memory port that issues longest, alone and with its lanes, twice as wide."""
+    """The memory port that issues longest, twice as wide, alone and with its lanes."""
     names, requests = done.image.unit_names, done.execution.units["requests"]
     widths = dispatch_widths(done.image)
     issuing = {unit: -(-int(requests[unit]) // width) for unit, width in widths.items()}
@@ -251,7 +252,7 @@ def _has_flops(prepared: Prepared, unit: int) -> bool:
 
 
 def _groups(name: str) -> tuple[str, str]:
-    """The operator that a unit is a lane of, else its name, and the lanes that go with it."""
+    """The operator of which a unit is a lane, or else its name, and the pattern of its lanes."""
     place = place_of(name)
     return (place.operator, place.stage or "every lane") if place.lane else (name, "")
 
@@ -272,7 +273,7 @@ def _faster(title: str, targets: Sequence[str], rates: set[int], factor: float) 
 
 
 def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
-    """All FIFOs without limit, and those that hold their producers up longest, one by one."""
+    """All FIFOs unbounded, and those that stall their producers longest, one by one."""
     records, names = done.execution.channels, done.image.channel_names
     if not len(names):
         return []
@@ -291,13 +292,13 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
         targets = [names[fifo] for fifo in sorted(members)]
         twice = {names[fifo]: _FACTOR * int(records["cap"][fifo]) for fifo in sorted(members)}
         depths = set(twice.values())
-        told = (
+        how = (
             deepen_text(targets, depths.pop())
             if len(depths) == 1
             else f"twice the depth of {title}"
         )
         found.append(
-            Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), told,
+            Change(f"twice the depth of {title}", "fifo_depth", title, tuple(targets), how,
                    fifo_depths=twice)
         )  # fmt: skip
         found.append(
@@ -308,7 +309,7 @@ def _queues(prepared: Prepared, done: ImageRun, most: int) -> list[Change]:
 
 
 def _enough(queues: DeeperQueues | None) -> list[Change]:
-    """The fewest FIFOs that have to be deeper, all of them at once."""
+    """The fewest FIFOs that must be deeper, all at once."""
     if queues is None:
         return []
     groups = list(dict.fromkeys(_groups(name)[0] for name in queues.depths))
@@ -321,14 +322,14 @@ def _enough(queues: DeeperQueues | None) -> list[Change]:
 
 
 def _balance(prepared: Prepared, bindings: Mapping[Any, Any] | None) -> list[Change]:
-    """As many rows for every expert, with the tokens and experts per token that there are."""
+    """Equally many rows for every expert, with the given tokens and experts per token."""
     tables = [table for table in prepared.program.routings if table.experts > 1]
     if not tables:
         return []
-    dealt = {table: balanced(table) for table in tables}
+    even = {table: balanced(table) for table in tables}
     title = ", ".join(table.name for table in tables)
     how = "a router that balances its load"
-    return [Change("a balanced routing", "balance", title, apply=how, bindings=dealt)]
+    return [Change("a balanced routing", "balance", title, apply=how, bindings=even)]
 
 
 def _of_machine(
@@ -340,19 +341,19 @@ def _of_machine(
 
 
 def option_text(overrides: Mapping[str, Any]) -> str:
-    """How values of a machine are given on the command line."""
+    """The options that set values of a machine on the command line."""
     return " ".join(f"--set {key}={value}" for key, value in overrides.items())
 
 
 def deepen_text(fifos: Sequence[str], depth: int | None) -> str:
-    """How FIFOs are made so deep, or unbounded."""
+    """How to give FIFOs this depth, or make them unbounded."""
     if depth is None:
         return f"--fifo-depth auto finds a depth of {short_list(fifos)} that is as fast"
     return f"with_depth({depth}) of {short_list(fifos)}, or --fifo-depth FILE"
 
 
 def short_list(names: Sequence[str]) -> str:
-    """Few names, or what many of them have in common, or how many they are."""
+    """The names if they are few, otherwise their common group or their number."""
     if len(names) <= _MOST_LANES:
         return ", ".join(names)
     groups = list(dict.fromkeys(place_of(name).operator for name in names))

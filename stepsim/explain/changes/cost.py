@@ -1,4 +1,4 @@
-"""What a change costs by the prices of a machine."""
+"""The cost of a change at the prices of a machine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from stepsim.graph import Accounting
 from stepsim.lowering import compute_bandwidths, depths_of
 from stepsim.simulation import Prepared
 
-__all__ = ["HELPS", "WASTE", "alike", "cost_of", "places_of", "slot_bytes"]
+__all__ = ["HELPS", "WASTE", "cost_of", "nearly_equal", "ranks_of", "slot_bytes"]
 
 HELPS: Final = 0.05
-"""Gain, as a part of a run, from which on a change tells what the run is bound by."""
+"""Least gain, as a fraction of a run, of a change that shows what the run is bound by."""
 
 _COUNTS: Final = 0.01
-"""Gain from which on a price counts; for less, nothing is cheap."""
+"""Least gain at which prices matter; below it, no change is worth its price."""
 
 _ALIKE: Final = 0.005
-"""Part of a run by which two changes differ that are as good as each other."""
+"""Largest difference, as a fraction of a run, between two equally good changes."""
 
 WASTE: Final = ("fifo_depth", "balance")
-"""Kinds that add no hardware but FIFO slots."""
+"""Kinds that add no hardware except FIFO slots."""
 
 _PRICES: Final[Mapping[str, tuple[str, ...]]] = {
     "hbm.channels": ("hbm_channel", "hbm_bytes_per_cycle"),
@@ -31,13 +31,13 @@ _PRICES: Final[Mapping[str, tuple[str, ...]]] = {
     "hbm.request_bytes": ("hbm_bytes_per_cycle",),
     "onchip.bytes_per_cycle": ("onchip_bytes_per_cycle",),
 }
-"""Values of a machine that are paid for, and the prices of which one is needed."""
+"""Values of a machine that have a cost, and the prices of which one is needed."""
 
 
 def cost_of(prepared: Prepared, change: Change) -> float | None:
-    """What a change costs more than the program on its machine does now.
+    """The additional cost of a change over the program on its present machine.
 
-    None where the machine states no price of something that it changes, and for what cannot be
+    None if the machine has no price for something that changes, and for changes that cannot be
     bought: no limit, no latency, another routing.
     """
     costs = prepared.machine.costs
@@ -74,27 +74,27 @@ def _total(prepared: Prepared, change: Change) -> float | None:
 
 
 def slot_bytes(element: Any) -> int | None:
-    """Bytes of a slot for an element; None where its type leaves the size to the data."""
+    """Bytes of a slot for an element; None if the size depends on the data."""
     size = Accounting("executed", count_fifos=True).type_bytes(element)
     return size if isinstance(size, int) else None
 
 
-def alike(gain: float, other: float) -> bool:
-    """Whether two gains, as parts of a run, differ too little to prefer one change for it."""
+def nearly_equal(gain: float, other: float) -> bool:
+    """Whether two gains, as fractions of a run, differ too little to prefer one change."""
     return abs(gain - other) <= _ALIKE
 
 
-def places_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[int]:
-    """Places from 1 on: what can be had, then bounds; what helps before what brings less.
+def ranks_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[int]:
+    """Ranks from 1: buildable changes, then bounds; changes that help before the others.
 
-    Of what helps, changes with a price come first, by gain per cost. Without prices, those that
-    only end waste come first, as deeper FIFOs and a balanced routing, and then those that add
-    hardware, by gain; of changes that are as good as each other the one that changes least.
+    Among changes that help, those with a price come first, by gain per cost. Without prices, those
+    that only remove waste come first, such as deeper FIFOs and a balanced routing, then those that
+    add hardware, by gain; among equally good changes, the one that changes least.
 
     Parameters
     ----------
-    rows : of the table of a what-if.
-    sizes : how many operators or FIFOs each of them changes.
+    rows : rows of the table of a what-if.
+    sizes : number of operators or FIFOs that each of them changes.
     """
     groups = [_group(row) for row in rows]
     gains = [row["gain"] or 0.0 for row in rows]
@@ -111,7 +111,7 @@ def places_of(rows: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> list[i
             near = [
                 one
                 for one in left
-                if groups[one] == groups[first] and alike(gains[one], gains[first])
+                if groups[one] == groups[first] and nearly_equal(gains[one], gains[first])
             ]
         best = min(near, key=lambda one: (sizes[one], left.index(one)))
         places[best] = place

@@ -1,9 +1,9 @@
-"""What the recorded waits of a run say that a change will bring, to be held against the rerun.
+"""The gain of a change predicted from the recorded waits of a run, for comparison with the rerun.
 
-All waits are timed anew with what the change relaxes: work gets shorter down to what else the
-operator has to do, accesses by what the memory gives, and the waits for slots of deeper FIFOs are
-gone. The longest chain of waits is the critical path with the change, wherever it is now. No run is
-predicted to be shorter than its longest operator works, or than the memory takes for all requests.
+All waits are retimed under the change: work shrinks until something else in the operator limits it,
+accesses take what the changed memory needs, and waits for slots of deeper FIFOs disappear. The
+longest chain of waits is then the critical path with the change. The prediction is never shorter
+than the work of the busiest operator, or than the memory needs for all requests.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["Work", "predicted_cycles"]
 
 
 class Work(NamedTuple):
-    """Cycles that an operator works, and would work with on-chip bandwidth, compute, and both of
-    them without limit."""
+    """Cycles that an operator works now, and would with on-chip bandwidth, compute, and both
+    unlimited."""
 
     busy: int
     compute: int
@@ -30,10 +30,10 @@ class Work(NamedTuple):
     neither: int
 
     def after(self, factor: float, onchip: float) -> float:
-        """Cycles with so many times the compute and the on-chip bandwidth.
+        """Cycles with these multiples of the compute and the on-chip bandwidth.
 
-        Exact where either of them is without limit. In between, firings that differ in what
-        decides how long they take are not told apart.
+        Exact if either of them is unlimited. In between, firings limited by different resources are
+        not distinguished.
         """
         floor = max(self.neither, self.compute / factor, self.onchip / onchip)
         mixed = self.busy - max(self.compute, self.onchip)
@@ -47,18 +47,18 @@ def predicted_cycles(
     works: Mapping[str, Work],
     requests: int = 0,
 ) -> int | None:
-    """Cycles of the run if its waits end by the same causes as without the change.
+    """Cycles of the run if its waits end for the same causes as without the change.
 
     Parameters
     ----------
-    waits : of the run.
+    waits : waits of the run.
     after : timing with the change.
-    works : of every operator of the run, in its order.
-    requests : of all operators to the memory.
+    works : work of every operator of the run, in order.
+    requests : number of requests of all operators to the memory.
 
     Returns
     -------
-    None where the waits cannot tell, as of another routing, of a wider memory port, or of other
+    None if the waits cannot predict it, as with another routing, a wider memory port, or other
     rules of operators or memory.
     """
     before = waits.timing
@@ -69,7 +69,7 @@ def predicted_cycles(
     if after.memory_model not in (before.memory_model, WITHOUT_LIMIT):
         return None
     if before.dram is not None:
-        return None  # what an access takes depends on all others, by rows and queues
+        return None  # the time of an access depends on all others, through rows and queues
     wider = after.onchip_bytes_per_cycle / before.onchip_bytes_per_cycle
     working = {
         name: work.after(change.compute.get(name, 1.0), wider) for name, work in works.items()
@@ -80,7 +80,7 @@ def predicted_cycles(
 
 
 def _bus(requests: int, timing: TimingParams) -> int:
-    """Cycles from the first to the last request of the channels, if they never rest."""
+    """Cycles from the first to the last request of the channels, if they are never idle."""
     if not requests or timing.memory_model == WITHOUT_LIMIT:
         return 0
     return (-(-requests // timing.hbm_channels) - 1) * timing.hbm_interval + 1

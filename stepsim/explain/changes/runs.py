@@ -1,4 +1,4 @@
-"""``what_if``: what changes of a machine, a program or its routing would bring, by rerunning."""
+"""``what_if``: the gains of changes to a machine, a program or its routing, by rerunning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepsim.arguments import Range, shown
 from stepsim.deferred import deferred
 from stepsim.errors import ArgError, MachineError
 from stepsim.explain.changes.candidates import Change, relaxations
-from stepsim.explain.changes.cost import HELPS, cost_of, places_of
+from stepsim.explain.changes.cost import HELPS, cost_of, ranks_of
 from stepsim.explain.changes.prediction import Work, predicted_cycles
 from stepsim.explain.changes.text import what_if_text
 from stepsim.explain.changes.variants import combined, of_variant
@@ -49,7 +49,7 @@ else:
 __all__ = ["WhatIf", "measured", "what_if"]
 
 _CANDIDATES: Final = 8
-"""Changes of which pairs are tried."""
+"""Most changes that are tried in pairs."""
 
 _ONE_BY_ONE: Final = 6
 _MOST: Final = Range(1000, "groups of operators, and FIFOs, that are changed one by one", low=0)
@@ -77,18 +77,18 @@ _NEVER_NULL: Final = (
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What changes bring. Made by :func:`what_if`.
+    """Gains of changes. Made by :func:`what_if`.
 
     Attributes
     ----------
     program : name of the program.
-    cycles : of the run without a change.
+    cycles : cycles of the run without a change.
     table : one row for each change, best first; columns ``place``, ``change``, ``kind``,
         ``target``, ``description``, ``buildable``, ``status``, ``cycles``, ``gain_cycles``,
         ``gain``, ``predicted_cycles``, ``prediction_error``, ``cost`` and ``gain_per_cost``.
     changes : the changes, in the order of the table.
     variants : the same as variants, by name: ``st.simulate_many(..., variants=...)`` takes them.
-    cost_unit : what costs are counted in; None where the machine states none.
+    cost_unit : unit of costs; None if the machine has none.
     """
 
     program: str
@@ -99,7 +99,7 @@ class WhatIf:
     cost_unit: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values for JSON."""
+        """All fields, as plain values for JSON."""
         return {
             "program": self.program,
             "cycles": self.cycles,
@@ -108,7 +108,8 @@ class WhatIf:
         }
 
     def text(self, *, every: bool = False) -> str:
-        """A table of at most 80 columns of what brings at least 0.1 %, or of ``every`` change."""
+        """A table of at most 80 columns of changes that gain at least 0.1 %, or of ``every``
+        change."""
         rows = self.table.to_pylist()
         return what_if_text(rows, self.program, self.cycles, self.cost_unit, every=every)
 
@@ -129,27 +130,27 @@ def what_if(
     threads: int | None = None,
     path: CriticalPath | None = None,
 ) -> WhatIf:
-    """Relax each resource of a run in turn, by running the program again with every change.
+    """Relax each resource of a run in turn, and run the program again with every change.
 
     The changes are: twice the HBM bandwidth, and without limit; twice the channels; half the HBM
     latency, and none; twice the on-chip bandwidth, and without limit; twice the compute of
     operators, of all lanes such as experts together, and of all operators, and without limit; all
     FIFOs unbounded; the FIFOs with the most back-pressure twice as deep, and unbounded; the fewest
-    FIFOs that save nearly as much as all of them unbounded, as deep as they have to be; a routing
+    FIFOs that save nearly as much as all of them unbounded, as deep as necessary; a routing
     that gives all experts the same load.
 
     Parameters
     ----------
-    program : a finished program, or a prepared one, which has its machine and depths already.
+    program : a finished program, or a prepared one, which already has its machine and depths.
     machine, bindings, fifo_depth : as in :func:`~stepsim.simulate`.
-    changes : variants to ask about instead of these.
-    pairs : also try two changes at once, but for machines of which no single one can be made; by
-        default where no single change brings 5 %.
-    most : groups of operators, and FIFOs, that are changed one by one, 6 by default; not for
-        changes that are given.
-    limits : when to give up a run; its row then has status "limit".
-    threads : runs at the same time; by default as many as there are processors for this process.
-    path : critical path of the same run, for predictions beside the measured cycles.
+    changes : variants to try instead of these.
+    pairs : also try two changes at once, except pairs that no machine can combine; by default if no
+        single change gains 5 %.
+    most : number of groups of operators, and of FIFOs, that are changed one by one, 6 by default;
+        not allowed with ``changes``.
+    limits : when to stop a run; its row then has status "limit".
+    threads : runs at the same time; by default the number of processors available to this process.
+    path : critical path of the same run, for predictions next to the measured cycles.
 
     Raises
     ------
@@ -193,24 +194,24 @@ def what_if(
 
 
 def _check_path(where: str, path: object, done: ImageRun) -> None:
-    """Refuse what is no path of this run, whose predictions would be about something else."""
+    """Refuse anything but a path of this run: other predictions would be meaningless."""
     how = "take that of st.explain.critical_path, of this program with these bindings and no limits"
     if not isinstance(path, CriticalPath):
         raise ArgError(f"{where} path must be a CriticalPath or None, found {shown(path)}; {how}")
     if path.status != "ok":
         raise ArgError(
-            f"{where} path is that of a run that ended with {path.status}, which tells of a part "
+            f"{where} path is that of a run that ended with {path.status}, which covers a part "
             f"of the run only; {how}"
         )
     if path.cycles != done.totals.cycles:
         raise ArgError(
-            f"{where} path is that of another run, of {path.cycles:,} cycles where this one takes "
+            f"{where} path is that of another run, of {path.cycles:,} cycles, and this one takes "
             f"{done.totals.cycles:,}; {how}"
         )
     others = set(path.segments["operator"].unique().to_pylist()) - set(done.image.unit_names)
     if others:
         raise ArgError(
-            f"{where} path is that of another program: {shown(min(others))} is none of the "
+            f"{where} path is that of another program: {shown(min(others))} is not among the "
             f"operators of this one; {how}"
         )
 
@@ -228,12 +229,12 @@ def measured(
     recorded: ImageRun | None,
     light: SpeedOfLight | None = None,
 ) -> WhatIf:
-    """As `what_if`, of a run that was made and with checked arguments.
+    """Like `what_if`, for an existing run and checked arguments.
 
     Parameters
     ----------
     recorded : the same run, recorded with paces, for predictions.
-    light : lower bounds of the run, where they are known.
+    light : lower bounds of the run, if known.
     """
     runs = _Runs(prepared, indices, limits, threads, unfit=bool(excess_of(prepared, indices)))
     if asked is None:
@@ -246,7 +247,7 @@ def measured(
     if recorded is not None:
         light = light or speed_of_light(prepared, indices, done=done, limits=limits)
         predict = _predictor(prepared, recorded, light)
-    return _told(prepared, done, found, predict)
+    return _what_if_of(prepared, done, found, predict)
 
 
 _Run = tuple[Change, Variant, Totals]
@@ -268,7 +269,7 @@ class _Runs:
         self._indices = {table: array[np.newaxis] for table, array in indices.items()}
 
     def of(self, changes: Sequence[Change]) -> list[_Run]:
-        """What became of every change; one that no longer fits the machine tells a bound."""
+        """The outcome of every change; one that no longer fits the machine only gives a bound."""
         if not changes:
             return []
         variants = [change.variant(self._prepared.machine) for change in changes]
@@ -306,18 +307,18 @@ def _pairs(measured: Sequence[_Run], machine: Machine) -> list[Change]:
         if change.kind == "custom":
             chosen["custom", change.name] = change
         elif change.kind == "fifo_depth" and change.buildable:
-            # Where none helps alone, the first one holds its producer up longest.
+            # If none helps alone, the first one stalls its producer longest.
             if totals.status in ENDED and (least is None or totals.cycles < least):
                 chosen[change.kind, ""], least = change, totals.cycles
         elif change.buildable:
-            chosen[change.kind, ""] = change  # the last of a kind changes most
+            chosen[change.kind, ""] = change  # the last one of a kind is the largest change
     for pair in combinations(list(chosen.values())[:_CANDIDATES], 2):
-        with suppress(MachineError):  # two machines that rule each other out
+        with suppress(MachineError):  # two machines that cannot be combined
             found.append(combined(machine, *pair))
     return found
 
 
-def _told(
+def _what_if_of(
     prepared: Prepared,
     done: ImageRun,
     found: Sequence[_Run],
@@ -341,7 +342,7 @@ def _told(
                 "gain_per_cost": gain / cost if gain is not None and cost and cost > 0 else None,
             }
         )  # fmt: skip
-    places = places_of(rows, [len(change.targets) for change, _, _ in found])
+    places = ranks_of(rows, [len(change.targets) for change, _, _ in found])
     order = sorted(range(len(rows)), key=places.__getitem__)
     columns = [field(*one) for one in _COLUMNS]
     form = schema("what_if", columns, _NEVER_NULL)
@@ -360,7 +361,7 @@ def _told(
 def _predictor(
     prepared: Prepared, recorded: ImageRun, light: SpeedOfLight
 ) -> Callable[[Change], int | None]:
-    """Cycles that the waits of the run predict for a change."""
+    """A function that predicts the cycles of a change from the waits of the run."""
     waits = WaitGraph(recorded, prepared.timing)
     parts = (light.work[name].tolist() for name in ("compute", "onchip", "neither"))
     each = zip(recorded.tables().unit_columns["busy"].tolist(), *parts, strict=True)

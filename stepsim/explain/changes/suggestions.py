@@ -1,4 +1,4 @@
-"""What of a what-if is worth telling: changes that help and can be had, none of them twice."""
+"""Suggestions from a what-if: changes that help and can be built, without near-duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepsim.explain.changes.candidates import Change
-from stepsim.explain.changes.cost import alike
+from stepsim.explain.changes.cost import nearly_equal
 from stepsim.explain.changes.runs import WhatIf
 from stepsim.simulation import Variant
 
@@ -16,12 +16,12 @@ __all__ = ["Suggestion", "suggestions"]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change and what it was measured to do: a row of :class:`~stepsim.explain.WhatIf`.
+    """A change and its measured effect: a row of :class:`~stepsim.explain.WhatIf`.
 
     Attributes
     ----------
-    change : what it is, whom it concerns, and how it is made.
-    variant : the same to be run; `Variant.applied` gives the program with it.
+    change : its name, its targets, and how to make it.
+    variant : the change as a variant to run; `Variant.applied` returns the changed program.
     row : its row of the table, by column.
     """
 
@@ -51,17 +51,17 @@ class Suggestion:
 
     @property
     def cycles(self) -> int:
-        """Of the run with the change."""
+        """Cycles of the run with the change."""
         return int(self.row["cycles"])
 
     @property
     def gain_cycles(self) -> int:
-        """By how many cycles it is shorter."""
+        """Number of cycles by which the run is shorter."""
         return int(self.row["gain_cycles"])
 
     @property
     def gain(self) -> float:
-        """Which part of the run that is."""
+        """Saved fraction of the run."""
         return float(self.row["gain"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,10 +75,10 @@ class Suggestion:
 
 
 def suggestions(found: WhatIf) -> tuple[Suggestion, ...]:
-    """Changes that help and can be had, best first.
+    """Changes that help and can be built, best first.
 
-    Of changes of one kind that are as good as each other only the first is kept, which is the one
-    that changes least or gains most for its cost.
+    Of equally good changes of one kind only the first is kept: it changes least, or gains most for
+    its cost.
     """
     chosen: list[Suggestion] = []
     for row, change in zip(found.table.to_pylist(), found.changes, strict=True):
@@ -86,7 +86,7 @@ def suggestions(found: WhatIf) -> tuple[Suggestion, ...]:
             continue
         one = Suggestion(change, found.variants[change.name], row)
         same = [other for other in chosen if other.kind == one.kind]
-        if not any(alike(other.gain, one.gain) and _within(other, one) for other in same):
+        if not any(nearly_equal(other.gain, one.gain) and _within(other, one) for other in same):
             chosen.append(one)
     return tuple(chosen)
 

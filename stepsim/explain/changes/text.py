@@ -13,17 +13,17 @@ __all__ = ["WIDTH", "change_lines", "cut", "percent", "what_if_text"]
 WIDTH: Final = 80
 
 _SHOWN: Final = 0.001
-"""Gain below which changes are counted, and not told."""
+"""Gain below which changes are only counted."""
 
 
 def change_lines(rows: Iterable[Mapping[str, Any]], title: str, unit: str | None) -> Iterator[str]:
-    """For each change a line of its name with what was measured, then how it is made, wrapped.
+    """For each change a line of its name with the measurements, then how to make it, wrapped.
 
     Parameters
     ----------
-    rows : of the table of a what-if.
-    title : above the names.
-    unit : of costs; None where the machine states none.
+    rows : rows of the table of a what-if.
+    title : heading above the names.
+    unit : unit of costs; None if the machine has none.
     """
     rows = list(rows)
     costs = any(row["cost"] is not None for row in rows)
@@ -31,8 +31,8 @@ def change_lines(rows: Iterable[Mapping[str, Any]], title: str, unit: str | None
     width = WIDTH - 13 - 9 - 10 * paths - 11 * costs
 
     def line(name: str, cycles: str, gain: str, error: str, cost: str) -> str:
-        told = f"{cut(name, width):{width}} {cycles:>12} {gain:>8}"
-        return told + f" {error:>9}" * paths + f" {cost:>10}" * costs
+        line_text = f"{cut(name, width):{width}} {cycles:>12} {gain:>8}"
+        return line_text + f" {error:>9}" * paths + f" {cost:>10}" * costs
 
     yield line(title, "cycles", "gain", "path errs", _cost_head(unit)).rstrip()
     for row in rows:
@@ -69,7 +69,7 @@ def what_if_text(
     *,
     every: bool = False,
 ) -> str:
-    """The table of a what-if: changes that gain something, or every one."""
+    """The table of a what-if: changes with a gain, or all of them."""
     rows = list(rows)
     shown = [row for row in rows if every or (row["gain"] or 0) >= _SHOWN]
     lines = [cut(f"what if, for {program}: {cycles:,} cycles as it is")]
@@ -82,13 +82,13 @@ def what_if_text(
 
 
 def percent(share: float) -> str:
-    """As ``12.3 %``."""
+    """Formatted as ``12.3 %``."""
     return f"{100 * share:.1f} %"
 
 
 def cut(text: str, width: int = WIDTH) -> str:
-    """The text in one line, its middle left out where it is too long."""
-    # Labels may hold ends of lines, of which Unicode has several.
+    """The text in one line, with its middle left out if it is too long."""
+    # Labels may contain line breaks, of which Unicode has several.
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     if len(text) <= width:
         return text

@@ -1,4 +1,4 @@
-"""Changes that the user asks about, and several changes at once."""
+"""Changes given by the user, and combinations of changes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepsim.simulation import Variant
 __all__ = ["combined", "of_variant"]
 
 _TEXTS: Final = ("name", "description")
-"""Values of a machine that change no run."""
+"""Values of a machine that do not affect runs."""
 
 
 def combined(base: Machine, first: Change, *others: Change) -> Change:
-    """Several changes at once; where two of them change the same, the last one decides.
+    """Several changes at once; if two of them change the same value, the last one wins.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def combined(base: Machine, first: Change, *others: Change) -> Change:
     Raises
     ------
     MachineError
-        No machine has all their values.
+        No machine can have all their values.
     """
     every = (first, *others)
     overrides = _joined(one.overrides for one in every)
@@ -97,9 +97,9 @@ def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _differences(machine: Machine, other: Machine) -> dict[str, Any]:
-    """Values of one machine that another has not, by dotted key; sections that it lacks are None.
+    """Values of a machine that differ from another one, by dotted key; None for missing sections.
 
-    What machines are called makes no difference.
+    Names of machines are ignored.
     """
     before, after = (_flat(one.to_dict()) for one in (machine, other))
     found = {key: value for key, value in after.items() if before.get(key, ...) != value}
@@ -109,7 +109,7 @@ def _differences(machine: Machine, other: Machine) -> dict[str, Any]:
 
 
 def _overridden(machine: Machine | None, base: Machine, overrides: Mapping[str, Any]) -> Machine:
-    """A machine with values that several changes gave to another one, under its own name."""
+    """The base machine with the overridden values, under the name of ``machine`` if given."""
     values = base.to_dict()
     if machine is not None:
         values.update({key: getattr(machine, key) for key in _TEXTS})
