@@ -1,7 +1,8 @@
-"""Typed streams (itensors): a tensor as tokens in the order of a loop nest, and what joins two.
+"""Typed streams (itensors): a tensor as tokens in the order of a loop nest, and connections between
+two.
 
-``st.itensor.ITensor`` is the type. ``matches`` says whether a FIFO alone joins two streams,
-``difference`` why not, and ``converter`` with which buffer then.
+``st.itensor.ITensor`` is the type. ``matches`` says whether a FIFO alone can join two streams,
+``difference`` says why not, and ``converter`` gives the buffer that is needed.
 """
 
 from stepsim.deferred import door

@@ -1,4 +1,4 @@
-"""Affine maps from the loops of a stream to the place of a token in its tensor."""
+"""Affine maps from the loops of a stream to the position of a token in its tensor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stepsim.errors import ITensorError
 __all__ = ["AffineMap", "Position", "integers", "terms_of"]
 
 Position = str | int | Mapping[str, int]
-"""A place along one data dim: a loop's name or an expression such as ``"2*i + k + 3"``, a constant,
-or the coefficient of each loop by name."""
+"""A position along one data dim: a loop's name or an expression such as ``"2*i + k + 3"``, a
+constant, or the coefficient of each loop by name."""
 
 _TERM = re.compile(
     r"(?P<sign>[+-]?)\s*(?:(?P<number>\d+)(?:\s*\*\s*(?P<loop>[^\W\d]\w*))?|(?P<name>[^\W\d]\w*))\s*"
@@ -32,12 +32,12 @@ class AffineMap:
     num_dims
         Number of loops.
     num_symbols
-        Symbols that are declared. An itensor has none: its order is known when it is compiled.
+        Number of declared symbols. An itensor has none: its order is known at compile time.
 
     Raises
     ------
     ITensorError
-        A result has another number of coefficients than there are loops.
+        The number of coefficients of a result differs from the number of loops.
     """
 
     results: tuple[tuple[tuple[int, ...], int], ...]
@@ -69,12 +69,12 @@ class AffineMap:
 
 
 def integers(what: str, values: Iterable[object]) -> tuple[int, ...]:
-    """Plain integers from any sequence of them.
+    """Plain ints from any sequence of integers.
 
     Raises
     ------
     ITensorError
-        One is not an integer.
+        A value is not an integer.
     """
     found = []
     for value in values:
@@ -119,7 +119,7 @@ def terms_of(position: Position) -> tuple[dict[str, int], int]:
 
 
 def _sum(coefficients: Sequence[int], const: int, loops: Sequence[str]) -> str:
-    """As compilers print it: 'd0 + 2*d1 - d2', or the constant alone."""
+    """In the notation of compilers: 'd0 + 2*d1 - d2', or the constant alone."""
     parts = []
     for coefficient, loop in zip(coefficients, loops, strict=True):
         if coefficient:

@@ -1,4 +1,4 @@
-"""One stream as several, and several as one: fork, join, chunk and concat."""
+"""Splitting and merging streams: fork, join, chunk and concat."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["chunk", "concat", "fork", "join"]
 
 
 def fork(it: ITensor, copies: int) -> tuple[ITensor, ...]:
-    """The stream for each of its readers; every stream has one reader.
+    """The stream for each of its readers, as every stream has one reader.
 
     Raises
     ------
     ITensorError
-        There is not at least one copy.
+        The number of copies is below 1.
     """
     if copies < 1:
         raise ITensorError(f"fork {it}: {copies} copies, expected at least 1")
@@ -27,18 +27,18 @@ def fork(it: ITensor, copies: int) -> tuple[ITensor, ...]:
 
 
 def join(parts: Sequence[ITensor], axis: int) -> ITensor:
-    """Take a token of each stream in turn: the parts are next to each other along a data dim.
+    """Take a token of each stream in turn; the parts are adjacent along a data dim.
 
     Raises
     ------
     ITensorError
-        There are no parts, their tokens are not the same, or the data dim does not exist.
+        There are no parts, their tokens differ, or the data dim does not exist.
     """
     return concat(parts, axis, loop=len(parts[0].loops) if parts else 0)
 
 
 def concat(parts: Sequence[ITensor], axis: int, loop: int = 0) -> ITensor:
-    """The parts next to each other along a data dim as one stream.
+    """One stream of parts that are adjacent along a data dim.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ def concat(parts: Sequence[ITensor], axis: int, loop: int = 0) -> ITensor:
     axis
         Data dim along which the parts lie.
     loop
-        Where the loop over the parts is put among their loops as written: 0, outermost, sends one
-        part after the other; behind the last loop, a token of each in turn.
+        Position of the loop over the parts among their loops as written: 0, outermost, sends one
+        part after the other; after the last loop, a token of each in turn.
 
     Raises
     ------
     ITensorError
-        There are no parts, their tokens are not the same, or the data dim or position does not
+        There are no parts, their tokens differ, or the data dim or position does not
         exist.
     """
     if not parts:
@@ -80,13 +80,13 @@ def concat(parts: Sequence[ITensor], axis: int, loop: int = 0) -> ITensor:
 
 
 def chunk(it: ITensor, parts: int, axis: int) -> tuple[ITensor, ...]:
-    """The stream of each of some equal parts along a data dim, with its tokens in their order.
+    """The streams of equal parts along a data dim, with the order of tokens preserved.
 
     Raises
     ------
     ITensorError
-        The data dim does not exist or is not a multiple of the parts, a token lies across two
-        parts, or the border of the parts is not one of the loops'.
+        The data dim does not exist or is not a multiple of the parts, a token spans two
+        parts, or the border of the parts is not a border of the loops.
     """
     _require_dim("chunk", it, axis)
     if parts < 1 or it.shape[axis] % parts:

@@ -1,7 +1,7 @@
-"""Which cells of a tensor a stream sends, without a walk over all its tokens.
+"""The cells of a tensor that a stream sends, without enumerating all its tokens.
 
-Data dims that no loop drives together are independent of each other: the set of offsets is the
-product of one set per group of such dims, so that only the groups are enumerated.
+Data dims that share no loop are independent of each other: the set of offsets is the product of one
+set per group of such dims, so that only the groups are enumerated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["CellSets"]
 
 
 class CellSets:
-    """The cells that the tokens of a normal form have in a tensor of the given shape."""
+    """The cells that the tokens of a normal form cover in a tensor of the given shape."""
 
     def __init__(self, form: NormalForm, shape: Sequence[int]) -> None:
         self._form = form
@@ -47,16 +47,16 @@ class CellSets:
 
     @cached_property
     def covers_all_cells(self) -> bool:
-        """Every cell is in a token."""
+        """Whether every cell is in a token."""
         return self._form.is_perfect or all(group.counts.all() for group in self._groups)
 
     @cached_property
     def tiles_overlap(self) -> bool:
-        """Two different tokens share a cell."""
+        """Whether two different tokens share a cell."""
         return not self._form.is_perfect and any((g.counts > 1).any() for g in self._groups)
 
     def has_all_of(self, other: CellSets) -> bool:
-        """Every cell that the other stream sends is sent here; both have the same shape."""
+        """Whether every cell that the other stream sends is sent here; both have the same shape."""
         return self.covers_all_cells or not bool((other._mask & ~self._mask).any())
 
     @cached_property
@@ -83,7 +83,7 @@ class _Group:
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """The different offsets, [offsets, dims]."""
+        """The distinct offsets, [offsets, dims]."""
         found = np.array([self._constants], dtype=np.int64)
         for loop in self._loops:
             moves = np.arange(loop.trip, dtype=np.int64)[:, None] * np.array(
@@ -94,18 +94,18 @@ class _Group:
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
-        """For every cell of these dims the number of different tokens that have it."""
+        """For every cell of these dims, the number of distinct tokens that contain it."""
         sizes = tuple(self._shape[i] for i in self._dims)
         counts = np.zeros(sizes, dtype=np.int64)
         offsets = tuple(self.offsets.T)
         for inside in np.ndindex(self._element):
-            # Different offsets move one cell of the token to different places: no index twice.
+            # Distinct offsets move a cell of the token to distinct places: no index occurs twice.
             counts[tuple(o + i for o, i in zip(offsets, inside, strict=True))] += 1
         return counts
 
     @property
     def spread(self) -> npt.NDArray[np.bool_]:
-        """The cells that are sent, with the dims of the other groups as 1."""
+        """The cells that are sent, with size 1 in dims of other groups."""
         sizes = [self._shape[i] if i in self._dims else 1 for i in range(len(self._shape))]
         found: npt.NDArray[np.bool_] = (self.counts > 0).reshape(sizes)
         return found

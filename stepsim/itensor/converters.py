@@ -1,8 +1,8 @@
 """The smallest ping-pong buffer that turns one order of tokens into another.
 
 A converter is ``for shared loops { fill a chunk ; drain it }`` with two chunks, so that one is
-filled while the other is drained. What the two nests share from the outside in stays outside. With
-one chunk alone it takes half the memory, and filling waits for draining.
+filled while the other is drained. Loops that the two nests share from the outside in stay outside.
+With only one chunk it takes half the memory, and filling waits for draining.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from stepsim.itensor.normal_form import Loop
 __all__ = ["Converter", "Repeats", "converter", "loop_prefix", "require_one_tensor"]
 
 Repeats = Literal["reject", "anew"]
-"""What it means that a source sends tokens again: an error, or a new value each time."""
+"""Meaning of a source that sends tokens again: an error, or a new value each time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Converter:
-    """What joins a source to a target.
+    """The connection of a source to a target.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class Converter:
         The streams, over one tensor.
     kind
         ``"fifo"``: the streams match and need no buffer. ``"prefix"``: the chunk inside the shared
-        loops is a part of the tensor. ``"whole"``: it is the whole tensor.
+        loops is a part of the tensor. ``"whole"``: it is the entire tensor.
     chunk
-        Extent of the buffer along every data dim; of a FIFO, the element.
+        Extent of the buffer along every data dim; for a FIFO, the element.
     shared_loops
         Loops around filling and draining, outermost first, with strides in cells of the tensor.
     fill, drain
-        Loops inside, in which the source's tokens come and the target's go, with offsets relative
-        to the chunk.
+        Inner loops in which the source's tokens arrive and the target's leave, with offsets
+        relative to the chunk.
     buffers
-        Chunks that it holds. 2: one is filled while the other is drained, and a turn of the shared
-        loops takes the longer of the two. 1: it takes their sum.
+        Number of chunks. 2: one is filled while the other is drained, and an iteration of the
+        shared loops takes the longer of the two times. 1: it takes their sum.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class Converter:
 
     @property
     def reuse(self) -> int:
-        """How often a chunk is filled in one run."""
+        """Number of times a chunk is filled in one run."""
         return math.prod(loop.trip for loop in self.shared_loops)
 
     def __str__(self) -> str:
@@ -96,20 +96,20 @@ class Converter:
 
 
 def converter(src: ITensor, dst: ITensor, *, repeats: Repeats = "reject") -> Converter:
-    """The converter with the smallest chunk of equal size for every turn of the shared loops.
+    """The converter with the smallest chunk of equal size for every iteration of the shared loops.
 
-    Where both streams tile the tensor perfectly (see :attr:`NormalForm.is_perfect`), the rule of
+    If both streams tile the tensor perfectly (see :attr:`NormalForm.is_perfect`), the rule of
     shared loop prefixes gives the chunk; it is minimal among equal halves. Any other pair gets the
-    whole tensor. No token is enumerated.
+    entire tensor. No tokens are enumerated.
 
     Parameters
     ----------
     src, dst
         Two streams over one tensor.
     repeats
-        What repeats of the source mean. ``"reject"``: they are an error, for which of them is the
-        result? ``"anew"``: every repeat is a new value of the tensor, and the target reads each;
-        then the revisit loops have to be shared.
+        Meaning of repeats in the source. ``"reject"``: they are an error, as it is unclear which
+        one is the result. ``"anew"``: every repeat is a new value of the tensor, and the target
+        reads each; the revisit loops must then be shared.
 
     Raises
     ------
@@ -150,9 +150,9 @@ def converter(src: ITensor, dst: ITensor, *, repeats: Repeats = "reject") -> Con
 
 
 def loop_prefix(src: ITensor, dst: ITensor) -> tuple[int, ...] | None:
-    """The chunk by the rule of shared loop prefixes; None where it does not apply.
+    """The chunk by the rule of shared loop prefixes; None if it does not apply.
 
-    It applies where both streams tile the tensor perfectly. Also given for streams that match.
+    It applies if both streams tile the tensor perfectly. It is also defined for streams that match.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def loop_prefix(src: ITensor, dst: ITensor) -> tuple[int, ...] | None:
 
 
 class _Shared:
-    """Loops that two nests share from the outside in, and what is left of either nest."""
+    """Loops that two nests share from the outside in, and the rest of both nests."""
 
     def __init__(self, src: ITensor, dst: ITensor) -> None:
         self.loops: list[Loop] = []
@@ -175,7 +175,7 @@ class _Shared:
         self._shape = src.shape
 
     def share(self, outer: Loop) -> None:
-        """Take turns of the first loops of both nests outside; what they do inside stays."""
+        """Move iterations of the first loops of both nests outside; the rest stays inside."""
         self.loops.append(outer)
         for nest in (self.fill, self.drain):
             left = nest[0].trip // outer.trip
@@ -183,17 +183,17 @@ class _Shared:
 
     @property
     def chunk(self) -> tuple[int, ...]:
-        """Extent of what one turn of the shared loops handles."""
+        """Extent handled by one iteration of the shared loops."""
         return tuple(
             extent // math.prod(loop.trip for loop in self.loops if loop.stride[i])
             for i, extent in enumerate(self._shape)
         )
 
     def inside(self, nest: list[Loop]) -> tuple[Loop, ...]:
-        """The loops left of a nest with offsets in the chunk.
+        """The remaining loops of a nest, with offsets in the chunk.
 
-        Where a shared loop takes smaller strides than one that is left, the chunk has the cells
-        without the gaps between them.
+        If a shared loop has smaller strides than a remaining one, the chunk has the cells without
+        the gaps between them.
         """
         return tuple(
             Loop(
@@ -214,12 +214,12 @@ def _shared(src: ITensor, dst: ITensor, *, revisits: bool) -> _Shared:
     while found.fill and found.drain:
         ours, theirs = found.fill[0], found.drain[0]
         if ours.is_revisit and theirs.is_revisit:
-            # A target may read each new value several times: its loop splits.
+            # A target may read each new value several times: its loop is split.
             outer = ours
             if not revisits or theirs.trip % ours.trip:
                 break
         elif perfect and ours.dim is not None and ours.dim == theirs.dim:
-            # The same extent in different pieces: the borders that both have are shared.
+            # The same extent in different pieces: the common borders are shared.
             extent = ours.trip * ours.stride[ours.dim]
             piece = math.lcm(ours.stride[ours.dim], theirs.stride[ours.dim])
             if theirs.trip * theirs.stride[ours.dim] != extent or piece == extent:

@@ -1,8 +1,8 @@
-"""The least buffer between two streams by exhaustion: what the rules are measured against.
+"""The least buffer between two streams by enumeration, the reference for the rules.
 
 A cut point is a pair of prefixes of both streams with the same cells, none of which is sent or read
-later. What lies between two consecutive cut points has to be buffered. Every token is enumerated,
-so this is for streams of up to some millions of cells.
+later. The cells between two consecutive cut points must be buffered. Every token is enumerated, so
+this is for streams of up to a few million cells.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CutPoints:
 
     @property
     def min_uniform_cells(self) -> int:
-        """The least half where every turn of the shared loops handles as many elements."""
+        """The least half if every iteration of the shared loops handles equally many elements."""
         whole = self.cells[-1]
         cuts = set(self.cells)
         return next(
@@ -66,7 +66,7 @@ def cut_points(src: ITensor, dst: ITensor) -> CutPoints:
     sent, read = _both(src, dst)
     closed = sent.closed_prefixes(), read.closed_prefixes()
     read_last = np.maximum.accumulate(read.last[np.argsort(sent.last, kind="stable")])
-    # With as many cells, the prefixes are equal if all that the source has sent are read by then.
+    # Prefixes of equal size are equal if all cells that the source has sent are read by then.
     return CutPoints(
         tuple(
             size
@@ -87,10 +87,10 @@ def min_uniform_cells(src: ITensor, dst: ITensor) -> int:
 
 
 def live_lower_bound(src: ITensor, dst: ITensor) -> int:
-    """Elements that any buffer has to hold at some time: sent, and still to be read.
+    """Elements that any buffer must hold at some time: sent, but not yet read.
 
-    The source sends as late as the target allows, which is best at every moment. A bound for
-    circular buffers that free single elements, not a design.
+    The source sends as late as the target allows, which is optimal at every moment. This is a bound
+    for circular buffers that free single elements, not a design.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def live_lower_bound(src: ITensor, dst: ITensor) -> int:
 
 @dataclass(frozen=True)
 class _Stamps:
-    """For every element that is sent its first and last token, and for every token its elements."""
+    """For every element sent, its first and last token; and for every token, its elements."""
 
     first: _Numbers
     last: _Numbers
@@ -114,13 +114,13 @@ class _Stamps:
     tokens: int
 
     def closed_prefixes(self) -> dict[int, int]:
-        """Prefixes of which nothing is sent later: number of elements -> number of tokens."""
-        begun, ended = (
+        """Prefixes whose elements are not sent again: number of elements -> number of tokens."""
+        first, ended = (
             np.cumsum(np.bincount(stamps, minlength=self.tokens))
             for stamps in (self.first, self.last)
         )
-        ends = np.flatnonzero(begun == ended)
-        return dict(zip(begun[ends].tolist(), (ends + 1).tolist(), strict=True))
+        ends = np.flatnonzero(first == ended)
+        return dict(zip(first[ends].tolist(), (ends + 1).tolist(), strict=True))
 
 
 def _both(src: ITensor, dst: ITensor) -> tuple[_Stamps, _Stamps]:
@@ -137,7 +137,7 @@ def _both(src: ITensor, dst: ITensor) -> tuple[_Stamps, _Stamps]:
         cells = np.searchsorted(sent[0], table)
         stamps = np.repeat(np.arange(len(cells)), cells.shape[1])
         first, last = (np.empty(sent[0].size, dtype=np.int64) for _ in range(2))
-        # Of an index that is given several times, the last value stays.
+        # If an index occurs several times, the last value wins.
         last[cells.ravel()] = stamps
         first[cells.ravel()[::-1]] = stamps[::-1]
         found.append(_Stamps(first, last, cells, len(cells)))

@@ -1,4 +1,4 @@
-"""Where two streams part, and what would make them match."""
+"""Where two streams differ, and what would make them match."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ __all__ = ["Difference", "cast", "difference"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two streams part; ``str`` says it with what would make them match.
+    """The first difference of two streams; ``str`` describes it and how to make them match.
 
     Attributes
     ----------
     src, dst
         The streams.
     token
-        Number of the first token that differs: in offset, in shape, or because one stream is over.
+        Number of the first token that differs: in offset, in shape, or because one stream has
+            ended.
     src_offset, dst_offset
-        Offset of that token in either stream; None where the stream is over.
+        Offset of that token in either stream; None if the stream has ended.
     """
 
     src: ITensor
@@ -47,7 +48,7 @@ class Difference:
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What would make the streams match, the cheapest first."""
+        """Ways to make the streams match, the cheapest first."""
         src, dst = self.src, self.dst
         if src.dtype != dst.dtype:
             return (f"compute {dst.dtype} from {src.dtype} in a kernel; no FIFO casts",)
@@ -78,7 +79,7 @@ class Difference:
 
 
 def difference(src: ITensor, dst: ITensor) -> Difference | None:
-    """The first token in which two streams differ, found without a walk; None where they match.
+    """The first token in which two streams differ, found without enumeration; None if they match.
 
     Streams of different scalar types differ from token 0 on.
     """
@@ -91,12 +92,12 @@ def difference(src: ITensor, dst: ITensor) -> Difference | None:
 
 
 def cast(it: ITensor, to: ITensor) -> ITensor:
-    """The stream written as another type with the same tokens; nothing moves.
+    """The stream as another type with the same tokens; no data moves.
 
     Raises
     ------
     ITensorError
-        The tokens differ; the message says in which and what would make them match.
+        The tokens differ; the message says where, and how to make them match.
     """
     found = difference(it, to)
     if found is not None:
@@ -109,7 +110,7 @@ def _offset(it: ITensor, token: int) -> tuple[int, ...] | None:
 
 
 def _once(it: ITensor) -> list[object]:
-    """The loops that move something, in order."""
+    """The loops with an offset, in order."""
     return [loop for loop in it.normal_form().loops if not loop.is_revisit]
 
 

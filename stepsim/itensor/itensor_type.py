@@ -31,8 +31,8 @@ class ITensor:
 
     The tokens are slices of a tensor, sent in the order of a loop nest: loop ``p``, outermost
     first, takes the values ``0, steps[p], ..., (trips[p] - 1) * steps[p]``, and the map gives the
-    offset of the slice along every data dim. A loop that moves no offset sends everything inside
-    it again (a revisit loop). So the type fixes the whole sequence of tokens.
+    offset of the slice along every data dim. A loop that changes no offset sends everything inside
+    it again (a revisit loop). So the type determines the complete sequence of tokens.
 
     Parameters
     ----------
@@ -41,11 +41,12 @@ class ITensor:
     trips, steps
         Trip count and step of every loop, outermost first.
     map
-        From the values of the loops to the offset along every data dim; the smallest offset is 0.
+        Map from the values of the loops to the offset along every data dim; the smallest offset is
+        0.
     dtype
         Scalar type, a name of :class:`stepsim.dtypes.DType`.
     depth
-        Tokens that the FIFO holds; no part of the comparison of two streams.
+        Tokens that the FIFO holds; not compared between streams.
 
     Raises
     ------
@@ -55,7 +56,7 @@ class ITensor:
     Notes
     -----
     StreamTensor (MICRO'25), section on the itensor type; the verifier is that of its public
-    predecessor, with trip counts and extents of at least 1 besides.
+    predecessor, and additionally requires trip counts and extents of at least 1.
     """
 
     element: tuple[int, ...]
@@ -87,7 +88,8 @@ class ITensor:
         map: AffineMap,
         depth: int = 1,
     ) -> tuple[Violation, ...]:
-        """All rules that these parts break, as (rule, message); the constructor raises for any."""
+        """All rules that these parts break, as (rule, message); the constructor raises if there are
+        any."""
         return violations(element, trips, steps, map, depth)
 
     @classmethod
@@ -99,15 +101,15 @@ class ITensor:
         dtype: str,
         depth: int = 1,
     ) -> Self:
-        """A stream over a tensor from loops that each drive one data dim, or none.
+        """A stream over a tensor from loops that each drive one data dim or no dim.
 
         Parameters
         ----------
         shape
-            Shape of the tensor; checked against what the loops reach.
+            Shape of the tensor; checked against the extent that the loops reach.
         loops
             ``(data dim or None, trip count, stride in cells)``, outermost first; ``None`` is a
-            revisit loop, whose stride is of no meaning.
+            revisit loop, whose stride is ignored.
         element, dtype, depth
             As in the constructor.
 
@@ -141,7 +143,7 @@ class ITensor:
         trips, steps, nest = written(form)
         return cls(form.element, trips, steps, nest, dtype, depth)
 
-    # Sizes, none of which enumerates tokens.
+    # Sizes, computed without enumerating tokens.
 
     @property
     def rank(self) -> int:
@@ -160,7 +162,7 @@ class ITensor:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of one run, those that are sent again included."""
+        """Number of tokens of one run, including those that are sent again."""
         return math.prod(self.trips)
 
     @property
@@ -186,7 +188,7 @@ class ITensor:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops as written: trip count and how far the slice moves along every data dim."""
+        """The loops as written: trip count and stride of the slice along every data dim."""
         return tuple(
             Loop(n, tuple(coefficients[p] * s for coefficients, _ in self.map.results))
             for p, (n, s) in enumerate(zip(self.trips, self.steps, strict=True))
@@ -194,7 +196,7 @@ class ITensor:
 
     @cached_property
     def revisit_loops(self) -> tuple[int, ...]:
-        """Positions of the loops that move no offset, those of one trip included."""
+        """Positions of the loops that change no offset, including those of one trip."""
         return tuple(
             p
             for p in range(self.map.num_dims)
@@ -203,7 +205,7 @@ class ITensor:
 
     @cached_property
     def regular(self) -> bool:
-        """Every result is 0 or one loop of its own that steps by the element, as written."""
+        """Whether every result is 0 or a separate loop that steps by the element, as written."""
         used = []
         for i, (coefficients, const) in enumerate(self.map.results):
             driving = [p for p, c in enumerate(coefficients) if c]
@@ -216,7 +218,7 @@ class ITensor:
         return len(set(used)) == len(used)
 
     def normal_form(self) -> NormalForm:
-        """What decides the sequence of tokens: two streams send the same iff these are equal."""
+        """The normal form, which two streams share iff they send the same sequence of tokens."""
         return self._normal_form
 
     @cached_property
@@ -235,7 +237,7 @@ class ITensor:
         return found
 
     def offset_of(self, token: int) -> tuple[int, ...]:
-        """Offset of one token, by its number, without the others.
+        """Offset of one token, by its number, without enumerating others.
 
         Raises
         ------
@@ -253,10 +255,10 @@ class ITensor:
         return tuple(at)
 
     def last_pass(self) -> Self:
-        """The stream without its revisit loops: every token once, as it is sent the last time.
+        """The stream without its revisit loops: every token once, in the order of the last pass.
 
-        What leaves a kernel that accumulates partial results, whose loop nest has a reduction loop
-        around the loops of its result.
+        This is the output of a kernel that accumulates partial results, whose loop nest has a
+        reduction loop around the loops of its result.
         """
         form = self.normal_form()
         loops = [loop for loop in form.loops if not loop.is_revisit]
@@ -267,7 +269,8 @@ class ITensor:
 
     @cached_property
     def cell_sets(self) -> CellSets:
-        """Which cells of the tensor the tokens have, by groups of data dims that move together."""
+        """The cells of the tensor that the tokens cover, by groups of data dims that move
+        together."""
         return CellSets(self.normal_form(), self.shape)
 
     @property
@@ -277,17 +280,17 @@ class ITensor:
 
     @property
     def sends_again(self) -> bool:
-        """Some token is sent more than once."""
+        """Whether some token is sent more than once."""
         return self.distinct_offsets < self.tokens
 
     @property
     def covers_all_cells(self) -> bool:
-        """Every element of the tensor is in a token."""
+        """Whether every element of the tensor is in a token."""
         return self.cell_sets.covers_all_cells
 
     @property
     def tiles_overlap(self) -> bool:
-        """Two different tokens share an element."""
+        """Whether two different tokens share an element."""
         return self.cell_sets.tiles_overlap
 
     def __str__(self) -> str:

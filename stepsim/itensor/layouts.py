@@ -20,14 +20,14 @@ __all__ = ["Folded", "Widened", "fold", "pack", "vectorize", "widen"]
 
 @dataclass(frozen=True)
 class Folded:
-    """What is saved where a producer writes the buffer that its consumer reads.
+    """The saving if a producer writes directly to the buffer that its consumer reads.
 
     Attributes
     ----------
     itensor
         The order in which both use the buffer.
     fifo_bytes, buffer_bytes
-        The FIFO, and the buffer of one token of which there were two.
+        Bytes of the FIFO, and of the token buffer that was duplicated.
     """
 
     itensor: ITensor = field(repr=False)
@@ -36,7 +36,7 @@ class Folded:
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes that are no longer needed."""
+        """Total bytes saved."""
         return self.fifo_bytes + self.buffer_bytes
 
 
@@ -46,7 +46,7 @@ def fold(src: ITensor, dst: ITensor) -> Folded:
     Raises
     ------
     ITensorError
-        The two do not write and read in exactly the same order; the message says where they part.
+        The two do not write and read in exactly the same order; the message says where they differ.
     """
     found = difference(src, dst)
     if found is not None:
@@ -56,9 +56,9 @@ def fold(src: ITensor, dst: ITensor) -> Folded:
 
 
 def vectorize(it: ITensor, vector: Sequence[int]) -> ITensor:
-    """Send every token as vectors, row-major: the FIFO gets narrower, and the tokens more.
+    """Send every token as vectors, row-major: the FIFO becomes narrower, with more tokens.
 
-    Both ends of a FIFO have to take the same vector; those of a converter may differ.
+    Both ends of a FIFO must use the same vector; the ends of a converter may differ.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ def vectorize(it: ITensor, vector: Sequence[int]) -> ITensor:
 
 
 def pack(it: ITensor) -> ITensor:
-    """The stream over its tensor stored tile after tile, so that every token is one burst.
+    """The stream over its tensor stored tile by tile, so that every token is one burst.
 
-    A tensor of 64x64 with tokens of 16x16 is stored as 4x4x16x16. The tokens stay what they are.
+    A tensor of 64x64 with tokens of 16x16 is stored as 4x4x16x16. The tokens do not change.
 
     Raises
     ------
     ITensorError
-        The tokens are not tiles of one grid: an offset or extent is no multiple of the element.
+        The tokens are not tiles of one grid: an offset or extent is not a multiple of the element.
     """
     form = it.normal_form()
     for i, size in enumerate(form.element):
@@ -137,15 +137,15 @@ class Widened:
     Attributes
     ----------
     itensor
-        The stream over the tensor as it is stored: of a packed stream whose tiles divide into
-        words, tile after tile and in it word after word.
+        The stream over the tensor as stored: tile by tile, and word by word within a tile, for a
+        packed stream whose tiles divide into words.
     port_bits
         Bits of a word.
     vector
-        Elements of a tile that make a word, one extent per dim of the tile; None where a word
-        takes elements as they lie in memory.
+        Elements of a tile that form a word, one extent per dim of the tile; None if a word takes
+        elements in memory order.
     words_per_token
-        Words that a token moves, the last of each run in memory perhaps not full.
+        Words that a token moves, the last of each run in memory may be partial.
     """
 
     itensor: ITensor = field(repr=False)
@@ -160,17 +160,17 @@ class Widened:
 
     @property
     def efficiency(self) -> float:
-        """Part of the moved bits that the tokens have."""
+        """Fraction of the moved bits that belong to tokens."""
         return self.itensor.token_bits / (self.words_per_token * self.port_bits)
 
 
 def widen(it: ITensor, port_bits: int = 512) -> Widened:
     """Move the tokens of a stream in words of a memory port.
 
-    A token moves ``ceil(run / word)`` words for every run of elements that are next to each other
-    in memory, row-major; of a packed stream, a token is one run. Runs are taken to start at a word.
+    A token moves ``ceil(run / word)`` words for every run of elements that are contiguous in
+    memory, row-major; a token of a packed stream is one run. Runs are assumed to start at a word.
 
-    A packed stream whose tiles divide into words is stored word after word, in the most square
+    A packed stream whose tiles divide into words is stored word by word, in the most square
     shape: at 512 bits, 4x4x16x16 of i8 becomes 4x4x2x2 of words of 8x8.
 
     Raises
@@ -197,7 +197,7 @@ def widen(it: ITensor, port_bits: int = 512) -> Widened:
 
 
 def _vector(it: ITensor, wide: int) -> tuple[int, ...] | None:
-    """The most square shape of a word in the tiles of a packed stream; longest in the last dim."""
+    """The most square shape of a word in the tiles of a packed stream; longer in the last dim."""
     half = it.rank // 2
     grid, tile = it.element[:half], it.element[half:]
     if it.rank % 2 or not half or any(size != 1 for size in grid) or tile != it.shape[half:]:

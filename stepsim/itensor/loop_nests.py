@@ -18,10 +18,10 @@ def infer(
     dtype: str,
     depth: int = 1,
 ) -> ITensor:
-    """The stream of the slices that a tiled loop nest takes of a tensor.
+    """The stream of the slices that a tiled loop nest takes from a tensor.
 
     Trip counts and steps are those of the loops, the element has the sizes of the slice, and the
-    map is what the offsets say. A loop that no offset names sends the slices inside it again.
+    map consists of the offsets. A loop that no offset names sends the slices inside it again.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def infer(
     Raises
     ------
     ITensorError
-        A name is given twice or is no loop, or a rule is broken.
+        A name is given twice or is not a loop, or a rule is broken.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A stream type as the loop nest that it stands for."""
+"""A stream type as the loop nest that it describes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["by", "converter_nest", "loop_nest"]
 
 
 def by(shape: Sequence[int]) -> str:
-    """A shape as in ``8x2``."""
+    """A shape in the form ``8x2``."""
     return "x".join(str(size) for size in shape)
 
 
 def loop_nest(it: ITensor) -> str:
-    """The type in one line, then its loops and the slice that every turn sends."""
+    """The type in one line, then its loops and the slice that every iteration sends."""
     names = [f"d{p}" for p in range(it.map.num_dims)]
     tensor = by(it.shape) or "scalar"
     plural = "token" if it.tokens == 1 else "tokens"

@@ -1,4 +1,4 @@
-"""When two streams are the same, decided on their loops."""
+"""Whether two streams are the same, decided from their loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["first_difference", "matches"]
 
 
 def matches(src: ITensor, dst: ITensor) -> bool:
-    """Whether a FIFO alone joins the two: equal sequences of tokens of one scalar type.
+    """Whether a FIFO alone can join the two: equal sequences of tokens of one scalar type.
 
     Types may be written differently; the FIFO depth does not matter. No token is enumerated.
     """
@@ -19,11 +19,12 @@ def matches(src: ITensor, dst: ITensor) -> bool:
 
 
 def first_difference(src: NormalForm, dst: NormalForm) -> int:
-    """Number of the first token that differs, of forms that are not equal.
+    """Number of the first token that differs, for forms that are not equal.
 
-    The innermost loops that are equal make equal blocks of tokens. The next loops out differ: in
-    stride, then the second block starts elsewhere; or in trip count alone, then the one with fewer
-    turns jumps or ends where the other goes on, which in a normal form is never to the same place.
+    Equal innermost loops make equal blocks of tokens. The next loops out differ. If they differ in
+    stride, the second block starts at different offsets. If they differ only in trip count, the one
+    with fewer iterations jumps or ends where the other continues, which in a normal form never
+    leads to the same place.
     """
     if src.element != dst.element or src.constants != dst.constants:
         return 0

@@ -11,25 +11,25 @@ __all__ = ["Loop", "NormalForm", "normal_form", "written"]
 
 
 class Loop(NamedTuple):
-    """A loop: how often it turns, and how far each turn moves along every data dim, in cells."""
+    """A loop: its trip count, and its stride along every data dim, in cells."""
 
     trip: int
     stride: tuple[int, ...]
 
     @property
     def is_revisit(self) -> bool:
-        """It moves nothing: what is inside is sent again."""
+        """Whether it changes no offset, so that everything inside is sent again."""
         return not any(self.stride)
 
     @property
     def dim(self) -> int | None:
-        """The data dim that it drives; None if it is none or more than one."""
+        """The data dim that it drives; None if it drives no dim or more than one."""
         driven = [i for i, stride in enumerate(self.stride) if stride]
         return driven[0] if len(driven) == 1 else None
 
 
 class NormalForm(NamedTuple):
-    """Element, first offset and loops, outermost first, of which no two could be one."""
+    """Element, first offset and loops, outermost first, none of which can be merged."""
 
     element: tuple[int, ...]
     constants: tuple[int, ...]
@@ -37,7 +37,8 @@ class NormalForm(NamedTuple):
 
     @property
     def is_perfect(self) -> bool:
-        """The loops tile the tensor without gap or overlap, each forwards along one data dim.
+        """Whether the loops tile the tensor without gap or overlap, each forwards along one data
+        dim.
 
         Per data dim the strides in increasing order are e, e*n, e*n*m, ... up to the shape, where
         e is the element and n, m, ... are the trip counts. Revisit loops do not matter.
@@ -58,10 +59,10 @@ class NormalForm(NamedTuple):
 def normal_form(
     element: Sequence[int], constants: Sequence[int], loops: Sequence[Loop]
 ) -> NormalForm:
-    """Drop loops of one trip, and merge neighbors that count like one loop.
+    """Drop loops of one trip, and merge adjacent loops that are equivalent to one.
 
-    Loops p and p+1 are one when ``stride[p] == trip[p+1] * stride[p+1]`` as vectors; two revisit
-    loops are, too. This is complete: two sequences of tokens are equal iff the forms are.
+    Loops p and p+1 are merged if ``stride[p] == trip[p+1] * stride[p+1]`` as vectors; two revisit
+    loops are merged as well. This is complete: two sequences of tokens are equal iff the forms are.
     """
     merged: list[Loop] = []
     for loop in loops:

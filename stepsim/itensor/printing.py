@@ -1,7 +1,7 @@
-"""Algorithm 1 of the StreamTensor paper as it is printed: a baseline, not what is used.
+"""Algorithm 1 of the StreamTensor paper as printed there: a baseline, not the algorithm in use.
 
-It scans data dims instead of loops, on the types as written. It asks for more than the least buffer
-in a third of all pairs, and for irregular tilings it can give less than is needed.
+It scans data dims instead of loops, on the types as written. For a third of all pairs it asks for
+more than the least buffer, and for irregular tilings it can give less than is needed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["PrintedChunk", "printed", "printed_with_constants"]
 
 @dataclass(frozen=True)
 class PrintedChunk:
-    """A chunk as the printed algorithm gives it.
+    """The chunk given by the printed algorithm.
 
     Attributes
     ----------
     chunk
         Extent along every data dim.
     before_loop
-        Number of shared loops: the buffer is inside of these.
+        Number of shared loops: the buffer is inside these loops.
     """
 
     chunk: tuple[int, ...]
@@ -36,12 +36,12 @@ class PrintedChunk:
 
 
 def printed(src: ITensor, dst: ITensor) -> PrintedChunk:
-    """Algorithm 1 as printed: stops at the first data dim that is not driven alike."""
+    """Algorithm 1 as printed: stops at the first data dim that is driven differently."""
     return _scan(src, dst, constants=False)
 
 
 def printed_with_constants(src: ITensor, dst: ITensor) -> PrintedChunk:
-    """Algorithm 1 with the branch that its listing lost: equal constant offsets do not stop it."""
+    """Algorithm 1 with the branch missing in its listing: equal constant offsets do not stop it."""
     return _scan(src, dst, constants=True)
 
 
@@ -68,7 +68,8 @@ def _scan(src: ITensor, dst: ITensor, *, constants: bool) -> PrintedChunk:
 
 
 def _driver(it: ITensor, dim: int) -> int | None:
-    """The loop that alone, with coefficient 1 and no constant, is the offset."""
+    """The loop that equals the offset, with coefficient 1 and no constant; None if there is
+    none."""
     coefficients, const = it.map.results[dim]
     driving = [p for p, c in enumerate(coefficients) if c]
     if const or len(driving) != 1 or coefficients[driving[0]] != 1:
@@ -77,6 +78,6 @@ def _driver(it: ITensor, dim: int) -> int | None:
 
 
 def _constant(it: ITensor, dim: int) -> int | None:
-    """The offset where no loop moves it."""
+    """The offset if no loop changes it."""
     coefficients, const = it.map.results[dim]
     return None if any(coefficients) else const

@@ -15,26 +15,26 @@ __all__ = ["reassociate"]
 
 
 def reassociate(it: ITensor, shape: Sequence[int]) -> ITensor:
-    """The stream as one over a tensor of another shape with the same elements in row-major order.
+    """The stream over a tensor of another shape with the same elements in row-major order.
 
-    Data dims split and merge as in a reshape: the new shape is cut into groups with as many
-    elements as groups of the old. A token keeps its elements and their order, and stays a box.
+    Data dims are split and merged as in a reshape: the new shape is cut into groups with as many
+    elements as groups of the old one. A token keeps its elements and their order, and stays a box.
 
     Raises
     ------
     ITensorError
-        The shapes have another number of elements, or a token or loop does not split or merge
-        evenly; then the tensor has to be sent through a converter of the whole.
+        The shapes differ in the number of elements, or a token or loop does not split or merge
+        evenly; the tensor must then be sent through a converter for the entire tensor.
     """
     sizes = integers("shape", tuple(shape))
     if min(sizes, default=1) < 1 or math.prod(sizes) != it.cells:
         raise ITensorError(
             f"reassociate {it}: its tensor of {by(it.shape)} has {it.cells} elements, but "
-            f"{by(sizes)} has not as many"
+            f"{by(sizes)} has {math.prod(sizes)}"
         )
     merged = it.normal_form()
     spans = _groups(it.shape, sizes)
-    # From the last, so that the numbers of the data dims before it stay.
+    # From the last one, so that the numbers of earlier data dims do not change.
     for (first, last), _ in reversed(spans):
         merged = _merge(it, merged, it.shape, first, last)
     for number, (_, (first, last)) in reversed(list(enumerate(spans))):
@@ -45,7 +45,8 @@ def reassociate(it: ITensor, shape: Sequence[int]) -> ITensor:
 def _groups(
     old: tuple[int, ...], new: tuple[int, ...]
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Least ranges of data dims with as many elements: [(from, to) of old, (from, to) of new]."""
+    """Minimal ranges of data dims with equally many elements: [(from, to) of old, (from, to) of
+    new]."""
     spans = []
     i = j = 0
     while i < len(old) or j < len(new):
@@ -64,7 +65,7 @@ def _groups(
 def _merge(
     it: ITensor, form: NormalForm, shape: tuple[int, ...], first: int, last: int
 ) -> NormalForm:
-    """The form with data dims first to last as one; no dims at all become one of extent 1."""
+    """The form with data dims first to last as one; an empty range becomes one of extent 1."""
     sizes = shape[first:last]
     element = form.element[first:last]
     weights = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
@@ -90,7 +91,7 @@ def _merge(
 
 
 def _split(it: ITensor, form: NormalForm, dim: int, sizes: tuple[int, ...]) -> NormalForm:
-    """The form with one data dim as several of the given extents; none at all drops it."""
+    """The form with one data dim as several of the given extents; an empty list drops it."""
     if not sizes:
         return _without(form, dim)
     for size in (math.prod(sizes[k:]) for k in range(1, len(sizes))):

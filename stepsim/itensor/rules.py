@@ -1,4 +1,4 @@
-"""The rules that a stream type keeps, one message for each that is broken."""
+"""The rules of stream types, with one message for each broken rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RULES = (
 
 
 class Violation(NamedTuple):
-    """A rule that is broken, and what to do."""
+    """A broken rule, and how to fix it."""
 
     rule: str
     message: str
@@ -39,9 +39,9 @@ def violations(
     map: AffineMap,
     depth: int,
 ) -> tuple[Violation, ...]:
-    """Every rule that the parts of a type break, each with one message; none for a valid type.
+    """Every rule that the parts of a type break, each with one message; empty for a valid type.
 
-    ``None`` in ``element`` is an extent that is not known when compiling.
+    ``None`` in ``element`` is an extent that is not known at compile time.
     """
     found = []
 
@@ -102,7 +102,7 @@ def violations(
             for i, low in enumerate(lowest)
             if low
         ]
-        # A negative step moves the range as well; the step is what has to be mended then.
+        # A negative step moves the range as well; in that case the step is what must be fixed.
         if wrong and "nonpositive_step" not in {v.rule for v in found}:
             broken("lower_bound", f"the smallest offset is {_listed(wrong)}, expected 0")
     return tuple(found)

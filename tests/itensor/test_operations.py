@@ -111,9 +111,9 @@ def test_views_split_and_merge_dims() -> None:
 @pytest.mark.parametrize(
     ("it", "shape", "message"),
     [
-        (B, (8, 9), "8x8 has 64 elements, but 8x9 has not as many"),
+        (B, (8, 9), "8x8 has 64 elements, but 8x9 has 72"),
         (B, (64,), "not next to each other in the merged dim"),
-        (TILES, (64, 8, 8, 8), "has not as many"),
+        (TILES, (64, 8, 8, 8), "64x8x8x8 has 32768"),
         (
             ITensor.of_loops((24,), [(0, 4, 6)], (6,), "i8"),
             (6, 4),
