@@ -1,4 +1,4 @@
-"""Results for people: tables of the terminal, and all pictures."""
+"""Results for people: tables for the terminal, and all pictures."""
 
 from stepsim.deferred import door
 

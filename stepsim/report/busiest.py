@@ -13,7 +13,7 @@ __all__ = ["BusyUnit", "busiest_resource", "busiest_units"]
 
 @dataclass(frozen=True, slots=True)
 class BusyUnit:
-    """One unit's account: cycles that add up to the run, and the peer it waited for longest."""
+    """The breakdown of one unit: cycles that add up to the run, and its longest wait for a peer."""
 
     name: str
     operator: str
@@ -27,7 +27,7 @@ class BusyUnit:
 
 
 def busiest_units(units: Mapping[str, Any], count: int = 5) -> tuple[BusyUnit, ...]:
-    """The ``count`` units that worked longest; ties go by position.
+    """The ``count`` units that worked longest; ties are broken by position.
 
     ``units`` are the columns of a result's table, by name: sequences or arrays.
     """
@@ -41,9 +41,9 @@ def busiest_units(units: Mapping[str, Any], count: int = 5) -> tuple[BusyUnit, .
 def busiest_resource(
     units: Sequence[BusyUnit], cycles: int, bus_bytes: int, peak_bytes: int | None
 ) -> str:
-    """What is busiest in a run, in words: the memory, which is no unit, or the first of ``units``.
+    """The busiest resource of a run, in words: the memory or the first of ``units``.
 
-    ``peak_bytes`` is what the memory can move meanwhile, None where each unit has its own.
+    ``peak_bytes`` is what the memory can move in the run; None if each unit has its own memory.
     """
     memory = bus_bytes / peak_bytes if peak_bytes else 0.0
     work = units[0].busy / cycles if units else 0.0

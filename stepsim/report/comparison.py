@@ -1,4 +1,4 @@
-"""Two runs side by side, as text and as Markdown."""
+"""Comparisons of two runs, as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ _DEPENDED: Final = (
     "kv_lengths", "fifo_depth", "fifo_depths", "compute_bw", "par_dispatch", "flop_weights",
     "counting", "plugins", "model_version",
 )  # fmt: skip
-"""What times and counts depend on, of the provenance of a run."""
+"""Parts of the provenance of a run that times and counts depend on."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _DIGITS: Final = 12
-"""Of a digest: enough to tell two apart."""
+"""Characters of a digest that are shown: enough to distinguish two."""
 
 
 def provenance_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """``machine.hbm.channels 32 -> 16`` for all that a run depends on and that differs."""
+    """``machine.hbm.channels 32 -> 16`` for every dependency of a run that differs."""
     first, second = (
         {name: one[name] for name in _DEPENDED if one.get(name) is not None}
         for one in (before, after)
@@ -88,7 +88,7 @@ def _shortened(digest: re.Match[str]) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """A count with separators, a fraction with four digits; ``unknown`` for none."""
+    """A count with separators, a fraction with four digits; ``unknown`` for None."""
     if value is None:
         return "unknown"
     whole = isinstance(value, int) or float(value).is_integer()
@@ -96,7 +96,7 @@ def number_text(value: float | None) -> str:
 
 
 def change_text(before: float | None, after: float | None) -> str:
-    """``+1.25 %``, or ``equal``; in other words where there is no such share."""
+    """``+1.25 %``, or ``equal``; or another text where there is no such share."""
     if before == after:
         return "equal"
     if before is None or after is None:
@@ -107,12 +107,12 @@ def change_text(before: float | None, after: float | None) -> str:
     text = f"{share:+.2%}"
     if text[1:] != "0.00%":
         return text
-    # A change is never shown as none.
+    # A change is never shown as zero.
     return f"{share:+.{-math.floor(math.log10(abs(share))) - 2}%}"
 
 
 def text_table(names: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "  ") -> str:
-    """A table for terminals: the first two columns to the left, numbers to the right."""
+    """A table for terminals: the first two columns left-aligned, numbers right-aligned."""
     table = [list(names), *map(list, rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(names))]
     left = _text_columns(names)
@@ -135,7 +135,7 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _text_columns(names: Sequence[str]) -> int:
-    """The columns in front of the numbers."""
+    """The number of columns before the numbers."""
     return 2 if "cycles for" in names else 1
 
 

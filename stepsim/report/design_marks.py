@@ -25,13 +25,13 @@ _SMALL, _LARGE = 14.0, 90.0
 
 @dataclass(frozen=True)
 class DesignLook:
-    """What colors and shapes of the points say.
+    """The meaning of the colors and shapes of points.
 
     Attributes
     ----------
-    z : label of a third cost, which colors the points where no axis does, and sizes them else.
-    colors, markers : text for each point, by which it is colored or shaped; None without.
-    color_name, marker_name : what these texts are.
+    z : label of a third cost, which colors the points if no axis does, and otherwise sizes them.
+    colors, markers : text for each point, by which it is colored or shaped; None if not used.
+    color_name, marker_name : names of these texts.
     """
 
     z: str | None = None
@@ -44,7 +44,7 @@ class DesignLook:
 def draw_marks(figure: Figure, axes: Axes, points: Sequence[Any], look: DesignLook) -> None:
     """Draw the points, those of the frontier with a dark edge, and a legend below.
 
-    More values than there are colors or shapes share them, in turn.
+    If there are more values than colors or shapes, these are reused in turn.
     """
     colors = _values(look.colors)
     shapes = _values(look.markers)
@@ -97,7 +97,7 @@ def scaled_ticks(axis: Any, scale: float) -> None:
 
 
 def _values(texts: Sequence[str] | None) -> list[str]:
-    """Different ones, numbers in their order."""
+    """The distinct texts, numbers in numeric order."""
 
     def order(text: str) -> tuple[bool, float, str]:
         try:

@@ -1,4 +1,4 @@
-"""The plot of design points: two costs, the Pareto frontier, a list of names beside it."""
+"""The plot of design points: two costs, the Pareto frontier, a list of names next to it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 __all__ = ["DesignLook", "DesignPoint", "draw_designs"]
 
 _LISTED = 24
-"""Names that fit beside the picture."""
+"""Names that fit next to the picture."""
 
 _NAME_WIDTH = 60
 _NEAR = (0.05, 0.035)
-"""Shares of width and height within which numbers would cover each other."""
+"""Fractions of width and height within which numbers would overlap."""
 
 _ROUNDS, _EXTRA = 20, 1.3
-"""How often an axis is widened, and how much further than a number sticks out: as the points move
-together, a step leaves some of it outside.
+"""Most times an axis is widened, and by how much more than a number sticks out: points move
+together when it is widened, so that one step is not enough.
 """
 
 
 class DesignPoint(Protocol):
-    """What is drawn of a design point; what `stepsim.sweep.design_costs` returns has all of it.
+    """The drawn attributes of a design point; `stepsim.sweep.design_costs` returns such points.
 
     Attributes
     ----------
     label : its name.
     x, y : its costs.
-    pareto_optimal : no other point is at least as good in both and better in one.
-    lost : runs that it lost, which its name is followed by.
+    pareto_optimal : whether no other point is at least as good in both costs and better in one.
+    lost : number of runs that it lost, shown after its name.
     """
 
     @property
@@ -64,23 +64,23 @@ def draw_designs(
 ) -> None:
     """Draw design points into an image file, with the Pareto frontier.
 
-    Points carry numbers, whose names are listed beside the picture: of all points, or, when these
+    Points carry numbers; their names are listed next to the picture: of all points, or, if these
     are too many, of the frontier.
 
     Parameters
     ----------
     points : at least one.
-    x, y : what the axes are labelled with.
-    path : its suffix chooses the format: .png, .svg or .pdf. The file appears complete or not at
-        all.
-    remark : stands above the picture.
-    look : what colors and shapes say; none tells points of the frontier from others.
+    x, y : labels of the axes.
+    path : its suffix chooses the format: .png, .svg or .pdf. The file is written completely or not
+        at all.
+    remark : a text above the picture.
+    look : the meaning of colors and shapes; by default colors mark the frontier.
 
     Raises
     ------
-    OutputError : the suffix is another, matplotlib is missing, or the file cannot be written.
+    OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
-    # To fit, so that the list beside the axes is part of the picture, however wide it is.
+    # Fitted, so that the list next to the axes is part of the picture, however wide it is.
     save_picture(partial(_draw, points, x, y, remark, look or DesignLook()), path, FRAMED, fit=True)
 
 
@@ -89,7 +89,7 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: Desi
     best = sorted((point for point in points if point.pareto_optimal), key=lambda point: point.x)
     others = [point for point in points if not point.pareto_optimal]
     if look.z is None:
-        # Between two points of the frontier, what one can have is the first one.
+        # Between two points of the frontier, the first one is the best available.
         axes.step([p.x for p in best], [p.y for p in best], where="post", color="0.7", zorder=1)
     if look != DesignLook():
         draw_marks(figure, axes, points, look)
@@ -114,9 +114,9 @@ def _draw(points: Sequence[DesignPoint], x: str, y: str, remark: str, look: Desi
 def _name_points(
     axes: Any, best: Sequence[DesignPoint], others: Sequence[DesignPoint]
 ) -> list[Any]:
-    """Numbers at the points, which are returned, and their names to the right.
+    """Write numbers at the points, and their names to the right; returns the numbers.
 
-    Numbers of the frontier are to the lower left of their points: no other point is there.
+    Numbers of the frontier are to the lower left of their points: there is no other point there.
     """
     everything = sorted([*best, *others], key=lambda point: (point.x, point.y))
     named = (everything if len(everything) <= _LISTED else best)[:_LISTED]
@@ -157,7 +157,7 @@ def _make_room(axes: Any, numbers: Sequence[Any]) -> None:
     """Widen the x axis until no number crosses the frame."""
     frame = axes.get_window_extent()
     for _ in range(_ROUNDS):
-        low, high = axes.get_xlim()  # first: it applies the margins, which move the numbers
+        low, high = axes.get_xlim()  # called first: it applies the margins, which move the numbers
         boxes = [number.get_window_extent() for number in numbers]
         left = max(0, frame.x0 - min(box.x0 for box in boxes))
         right = max(0, max(box.x1 for box in boxes) - frame.x1)
@@ -168,7 +168,7 @@ def _make_room(axes: Any, numbers: Sequence[Any]) -> None:
 
 
 def _label_axis(axis: Any, label: str, largest: float) -> None:
-    """Few ticks in a unit that suits the largest number: ``mean cycles (Mcycles)``."""
+    """A few ticks in a unit that suits the largest number: ``mean cycles (Mcycles)``."""
     scale, unit = axis_unit(label, largest)
     scaled_ticks(axis, scale)
     axis.set_label_text(f"{label} [{unit}]" if unit else label, parse_math=False)

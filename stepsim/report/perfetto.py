@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_BYTES", "TimelineFile", "fifos_of", "write_perfetto"]
 
 LIMIT_BYTES: Final = 45_000_000
-"""Largest file that is written unless asked for; the page takes a while to load more."""
+"""Default limit of the size of a file; the page is slow to load larger ones."""
 
 _NAMES: Final = {
     "token": "wait for a token",
@@ -43,7 +43,7 @@ _NAMES: Final = {
     "memory": "off-chip access",
     "decision": "wait for the order of arrivals",
 }
-"""What slices are called, by the cause of a wait."""
+"""Names of slices, by the cause of a wait."""
 
 _COUNTERS: Final = (
     ("offchip_bytes_per_cycle", "bandwidth", "bytes/cycle"),
@@ -63,14 +63,14 @@ _PATH_SHARE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TimelineFile:
-    """What was written.
+    """The properties of a written timeline.
 
     Attributes
     ----------
     nbytes : size of the file.
-    grain : runs of slices that are shorter, in cycles, are shown as one; 1 shows every slice.
-    flow_stride : one of so many tokens has an arrow.
-    slices, counts, arrows : how many there are.
+    grain : adjacent slices shorter than this many cycles are merged; 1 shows every slice.
+    flow_stride : one token in this many has an arrow.
+    slices, counts, arrows : their numbers.
     """
 
     nbytes: int
@@ -82,7 +82,7 @@ class TimelineFile:
 
     @property
     def remark(self) -> str:
-        """What the file leaves out, as a sentence; empty when it leaves nothing out."""
+        """The omissions of the file, as a sentence; empty if there are none."""
         parts = []
         if self.grain > 1:
             parts.append(
@@ -105,26 +105,26 @@ def write_perfetto(
     segments: pa.Table | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> TimelineFile:
-    """Write the timeline of a recorded run, to be opened in https://ui.perfetto.dev.
+    """Write the timeline of a recorded run, to open in https://ui.perfetto.dev.
 
-    Operators have a track each, below their stage, with a slice for whatever they do: work, and
-    every cause of a wait with the FIFO that it is about. FIFOs have counters of the slots in use,
-    the memory those of :meth:`Result.timeline <stepsim.Result.timeline>`. A cycle is shown as a
-    nanosecond. Where the file would be larger than ``limit_bytes``, it is sampled.
+    Each operator has a track, below its stage, with slices for its work and for every cause of a
+    wait, with the FIFO concerned. FIFOs have counters of the slots in use; the memory has those of
+    :meth:`Result.timeline <stepsim.Result.timeline>`. A cycle is shown as a nanosecond. If the file
+    would be larger than ``limit_bytes``, it is sampled.
 
     Parameters
     ----------
-    result : of ``simulate(..., record=True)``.
-    path : file to write; it appears complete or not at all.
-    span : first cycle to show, and the first one not to.
+    result : result of ``simulate(..., record=True)``.
+    path : file to write; it is written completely or not at all.
+    span : first cycle to show, and first cycle after it.
     streams : names of FIFOs whose tokens get arrows from their producer to their consumer.
     segments : the critical path, with columns ``begin``, ``end``, ``cause`` and ``operator``: it
-        gets a track of its own.
-    limit_bytes : size of the file, at most.
+        gets a separate track.
+    limit_bytes : largest size of the file.
 
     Raises
     ------
-    ArgError : the run was not recorded, there is no such FIFO, or the span is none of the run.
+    ArgError : the run was not recorded, there is no such FIFO, or the span is not in the run.
     OutputError : the file cannot be written, or the package ``perfetto`` is not installed.
     """
     require_perfetto()
@@ -154,11 +154,11 @@ def _span(span: object, cycles: int) -> tuple[int, int]:
 
 
 def fifos_of(name: str, fifos: Sequence[str], where: str) -> list[int]:
-    """Numbers of the FIFOs of a name, or of a name without its number.
+    """Numbers of the FIFOs with a name, given with or without its number.
 
     Raises
     ------
-    ArgError : there is none; ``where`` says what named it.
+    ArgError : there is no such FIFO; ``where`` names the origin of the name.
     """
     found = [i for i, fifo in enumerate(fifos) if name in (fifo, fifo.partition("#")[0])]
     if not found:
@@ -166,13 +166,13 @@ def fifos_of(name: str, fifos: Sequence[str], where: str) -> list[int]:
         some = ", ".join(fifos[:_NAMES_TOLD]) + (", ..." if len(fifos) > _NAMES_TOLD else "")
         raise ArgError(
             f"{where}: there is no FIFO {shown(name)}{near} The program has {some or 'none'}; the "
-            "table of FIFOs beside a run names them"
+            "table of FIFOs next to a run names them"
         )
     return found
 
 
 class _Picture:
-    """What is written, sampled so that it fits."""
+    """The content of a timeline, sampled to fit the limit."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Picture:
         tracks = 2 * len(events.units) + len(events.fifos) + 20
         names = sum(map(len, (*events.units, *events.fifos)))
         self._size = sizes(events.cycles, tracks, len(events.fifos) + len(events.units))
-        # A counter that is no whole number takes 8 bytes more.
+        # A counter with fractional values takes 8 bytes more.
         fixed = tracks * self._size.track + 4 * names
         fixed += len(_COUNTERS) * _COUNTER_BINS * (self._size.counter + 8)
         room = limit - fixed
@@ -205,7 +205,7 @@ class _Picture:
         self.grain, self._slices, self._changes = self._sampled(room)
 
     def _sampled(self, room: int) -> tuple[int, Slices, Changes]:
-        """The finest picture that fits."""
+        """The finest sampling that fits."""
         first, after = self._span
         everything = unit_slices(self._events).inside(first, after)
         every_change = fifo_changes(self._events, first, after)
@@ -220,7 +220,8 @@ class _Picture:
             grain *= 2
 
     def _flow_tokens(self, most: int) -> tuple[list[tuple[int, int]], int]:
-        """FIFO and place of the tokens that get arrows, and which share of them that is."""
+        """FIFO and index of the tokens that get arrows, and the stride at which they were
+        chosen."""
         events, (first, after) = self._events, self._span
         found = [
             (fifo, place)
@@ -332,7 +333,7 @@ class _Picture:
 
 
 def _fitting(slices: Slices, most: int) -> Slices:
-    """The slices of one track, at most so many of them."""
+    """The slices of one track, thinned to at most ``most``."""
     grain = 1
     found = slices
     while len(found) > max(most, 1):
@@ -344,7 +345,7 @@ def _fitting(slices: Slices, most: int) -> Slices:
 def _path_slices(
     segments: pa.Table | None, span: tuple[int, int]
 ) -> tuple[Slices, list[str], list[str]]:
-    """The critical path in a span of cycles, its causes, and the operators that it goes through."""
+    """The critical path in a span of cycles, its causes, and the operators on it."""
     empty = np.zeros(0, np.int64)
     if segments is None or not len(segments):
         return Slices(empty, empty, empty, empty, empty), [], []
@@ -365,7 +366,7 @@ def _numbered(texts: Iterable[str | None]) -> tuple[list[str], Any]:
 
 
 def _unit_tracks(trace: TraceFile, units: Sequence[str]) -> list[int]:
-    """A track for every unit, below its stage and its operator where that has several lanes."""
+    """A track for every unit, below its stage and, if it is a lane, its operator."""
     root = trace.track("operators")
     places = [place_of(unit) for unit in units]
     lanes: dict[tuple[str, str], int] = {}

@@ -1,4 +1,4 @@
-"""The Parquet file of one run: all that its JSON object says, in one row."""
+"""The Parquet file of one run: the content of its JSON object, in one row."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["run_table", "write_run"]
 
 
 def run_table(record: Mapping[str, Any], parameters: Mapping[str, pa.Field]) -> pa.Table:
-    """The record as one row: a column per key, what is nested as JSON text.
+    """The record as one row: a column per key, with nested values as JSON text.
 
-    ``parameters`` are the columns of the workload's own.
+    ``parameters`` are the columns specific to the workload.
     """
     own = schema("cli_run", [parameters.get(name, name) for name in record])
     row = {name: [_flat(value, own.field(name))] for name, value in record.items()}
@@ -35,14 +35,14 @@ def write_run(
     bins: int | None = None,
     path_segments: pa.Table | None = None,
 ) -> None:
-    """Write the record to ``path`` and the stall breakdown of units and the FIFOs beside it.
+    """Write the record to ``path`` and the tables of units and FIFOs next to it.
 
-    With a number of ``bins`` the run over time stands beside it too, and so do the segments of its
-    critical path where they are given; those of an earlier run do not stay.
+    With a number of ``bins``, the timeline is written as well, and so are the segments of the
+    critical path if given; those of an earlier run are removed.
 
     Raises
     ------
-    OutputError : a file cannot be written; then none of them is.
+    OutputError : a file cannot be written; then none is written.
     """
     tables = {
         "": run_table(record, parameters),

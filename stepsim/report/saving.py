@@ -1,4 +1,4 @@
-"""Make pictures into files: PNG, SVG and PDF. matplotlib is the extra ``plot``."""
+"""Saving pictures as PNG, SVG and PDF. matplotlib is the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ matplotlib = deferred("matplotlib")
 
 __all__ = ["check_picture", "render", "require_matplotlib", "save_picture"]
 
-# Without dates and versions, the same picture gives the same bytes.
+# No dates and versions, so that the same picture gives the same bytes.
 _METADATA: Final[dict[str, dict[str, None]]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -36,11 +36,11 @@ def require_matplotlib() -> None:
 
 
 def check_picture(path: str | Path) -> str:
-    """The format that the suffix of a picture asks for, without the dot.
+    """The format of a picture by its suffix, without the dot.
 
     Raises
     ------
-    OutputError : the suffix is another than .png, .svg and .pdf, or matplotlib is not installed.
+    OutputError : the suffix is not .png, .svg or .pdf, or matplotlib is not installed.
     """
     path = Path(path)
     kind = path.suffix.lower().removeprefix(".")
@@ -64,11 +64,11 @@ def render(
 
     Parameters
     ----------
-    draw : makes the matplotlib figure; it runs with the settings of ``look``.
+    draw : returns the matplotlib figure; it is called with the settings of ``look``.
     kinds : formats, without dots.
     look : matplotlib settings, one of the looks of `stepsim.report.style`.
-    fit : cut or extend the picture to what is drawn, also outside of its axes.
-    foot : a line of text in a strip that is added below the picture, where nothing else can be.
+    fit : whether to fit the picture to everything drawn, including what is outside its axes.
+    foot : a line of text in an extra strip below the picture.
     """
     with matplotlib.rc_context(dict(look)):
         picture = draw()
@@ -84,7 +84,7 @@ def render(
 
 
 def _lay_out(picture: Figure) -> None:
-    """Place what is drawn, once for all formats: saving would do it again, twice for each."""
+    """Compute the layout once for all formats: saving would repeat it twice for each."""
     engine = picture.get_layout_engine()
     if engine is not None:
         engine.execute(picture)
@@ -104,13 +104,13 @@ def _add_foot(picture: Figure, text: str) -> Bbox:
 def save_picture(
     draw: Callable[[], Figure], path: str | Path, look: Mapping[str, Any], *, fit: bool = False
 ) -> None:
-    """Draw a picture into a file, as `render`; the suffix chooses the format.
+    """Draw a picture into a file, as in `render`; the suffix selects the format.
 
-    The file appears complete or not at all.
+    The file is written completely or not at all.
 
     Raises
     ------
-    OutputError : as `check_picture`, or the file cannot be written.
+    OutputError : as for `check_picture`, or the file cannot be written.
     """
     kind = check_picture(path)
     content = render(draw, [kind], look, fit=fit)[kind]

@@ -1,7 +1,8 @@
-"""What a timeline shows of a recorded run: slices of units and changes of counters, thinned out.
+"""The content of a timeline: slices of units and changes of counters, thinned out.
 
-A slice is what a unit does from one change to the next. A picture that would be too large shows
-less: runs of slices shorter than a *grain* become one slice, named after what took most of it.
+A slice is one activity of a unit, between two changes. A timeline that would be too large shows
+less: adjacent slices shorter than a *grain* become one slice, named after the activity that takes
+most of it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 WORK: Final = 0
-"""Kind of a slice in which a unit works; others are causes of waits, one higher."""
+"""Kind of a slice in which a unit works; other kinds are causes of waits plus one."""
 
 MIXED: Final = 128
 """Added to the kind of a slice that stands for several."""
@@ -34,10 +35,10 @@ class Slices:
 
     Attributes
     ----------
-    track : that each belongs to.
-    begin, end : cycles.
-    kind : what happens in it.
-    about : number of a FIFO, or whatever else it is about; -1 for nothing.
+    track : track of each slice.
+    begin, end : in cycles.
+    kind : kind of activity.
+    about : number of a FIFO or other object concerned; -1 for none.
     """
 
     track: NDArray[np.int64]
@@ -50,7 +51,7 @@ class Slices:
         return len(self.track)
 
     def inside(self, first: int, after: int) -> Slices:
-        """What is left of them in a span of cycles."""
+        """The slices cut to a span of cycles."""
         begin, end = np.maximum(self.begin, first), np.minimum(self.end, after)
         kept = begin < end
         return Slices(self.track[kept], begin[kept], end[kept], self.kind[kept], self.about[kept])
@@ -69,7 +70,7 @@ class Changes:
 
 
 def unit_slices(events: Events) -> Slices:
-    """All slices of all units: their waits, and between them work."""
+    """All slices of all units: their waits, and the work between them."""
     waits, (owner, begin, end) = events.waits, events.work()
     none = np.zeros(len(owner), np.int64)
     track = np.concatenate((waits["unit"].astype(np.int64), owner))
@@ -87,7 +88,7 @@ def unit_slices(events: Events) -> Slices:
 
 
 def thinned(slices: Slices, grain: int) -> Slices:
-    """The slices with runs of those shorter than ``grain`` cycles made one, a grain at a time."""
+    """The slices, with adjacent ones shorter than ``grain`` cycles merged, one grain at a time."""
     if grain <= 1 or not len(slices):
         return slices
     length = slices.end - slices.begin
@@ -132,7 +133,7 @@ def fifo_changes(events: Events, first: int, after: int) -> Changes:
 
 
 def thinned_changes(changes: Changes, grain: int) -> Changes:
-    """Of the changes within a grain, the largest value and the last one."""
+    """The largest value and the last one of the changes within each grain."""
     if grain <= 1 or not len(changes):
         return changes
     counter, at, value = changes.counter, changes.at, changes.value
@@ -147,7 +148,7 @@ def thinned_changes(changes: Changes, grain: int) -> Changes:
 
 
 def _changed(counter: NDArray[np.int64], at: _Times, value: NDArray[np.int64]) -> Changes:
-    """Without entries that repeat the value before them."""
+    """The changes without entries that repeat the previous value."""
     changed = np.ones(len(at), bool)
     changed[1:] = (value[1:] != value[:-1]) | (counter[1:] != counter[:-1])
     return Changes(counter[changed], at[changed], value[changed])

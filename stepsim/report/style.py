@@ -1,6 +1,6 @@
-"""The look of all pictures: colors that color-blind readers tell apart, panels, marks, legends.
+"""The look of all pictures: colors safe for color-blind readers, panels, marks, legends.
 
-matplotlib is imported by what draws, so that figures can be declared and run without it.
+matplotlib is imported only for drawing, so that figures can be declared and run without it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COLORS: Final = {
     "32 rows": _GREEN,
     "64 rows": VERMILION,
 }
-"""Series that are compared."""
+"""Colors of series that are compared."""
 
 PALETTE: Final = (BLUE, VERMILION, _GREEN, _SKY, "#CC79A7", "#E69F00", "#F0E442", "#000000")
 """Okabe and Ito's colors, for values of an axis in turn."""
@@ -65,7 +65,7 @@ FRAMED: Final[dict[str, Any]] = {
     "savefig.dpi": 160,
     "svg.hashsalt": "stepsim",
 }
-"""Look of distributions, maps and clouds of points: axes on all sides, no grid."""
+"""Look of distributions, maps and scatter plots: axes on all sides, no grid."""
 
 OPEN: Final[dict[str, Any]] = {
     **FRAMED,
@@ -89,7 +89,7 @@ OPEN: Final[dict[str, Any]] = {
     "legend.fontsize": 8.5,
     "svg.fonttype": "none",
 }
-"""Look of curves and bars whose values are read off: a grid, axes below and to the left."""
+"""Look of curves and bars from which values are read: a grid, axes below and to the left."""
 
 
 def empty(width: float, height: float, **options: Any) -> tuple[Figure, Axes]:
@@ -119,14 +119,14 @@ def bars(
     axes: Axes, x: Sequence[float], heights: Sequence[float], theirs: Sequence[float],
     color: str, width: float = 0.7,
 ) -> None:  # fmt: skip
-    """Ours as bars, the published values as open marks on them."""
+    """Our values as bars, the published ones as open marks on them."""
     axes.bar(x, heights, width, color=color, zorder=2)
     open_marks(axes, x, theirs, INK, "o")
     axes.grid(visible=False, axis="x")
 
 
 def solid_mark(color: str, label: str, mark: str = "o") -> Line2D:
-    """Legend entry of ours."""
+    """Legend entry of our values."""
     return legend_mark(label, color=color, marker=mark, markersize=6)
 
 
@@ -155,9 +155,9 @@ def _open(color: str, mark: str) -> dict[str, Any]:
 def legend(
     figure: Figure, entries: Sequence[Any], *, compared: bool, columns: int | None = None
 ) -> None:
-    """One legend below all panels, in one row where no number of columns is given.
+    """One legend below all panels, by default in one row.
 
-    Published marks are shown only if there are any.
+    An entry for published values is shown only if there are any.
     """
     shown = [e for e in entries if compared or e.get_label() not in ("published", "HDL")]
     figure.legend(handles=shown, loc="outside lower center", ncols=columns or len(shown))

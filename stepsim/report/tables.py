@@ -1,4 +1,4 @@
-"""Tables for the terminal, made with rich. Names are the user's and are never read as markup."""
+"""Tables for the terminal, made with rich. Users' names are never interpreted as markup."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def run_table(row: Row, title: str) -> Table:
 
 
 def units_table(units: Sequence[BusyUnit], cycles: int) -> Table:
-    """The busiest units: how much of the run they worked, and what they waited for.
+    """The busiest units: how much of the run they worked, and their waits.
 
-    Waits are for own memory requests, for input, for room at the output; idle is the time before
-    the first firing and after the last. The shares of a unit add up to the whole run.
+    Waits are for their own memory requests, for input, or for room at the output; idle is the time
+    before the first firing and after the last. The shares of a unit add up to the entire run.
     """
     table = Table(title="busiest units", title_justify="left", box=None, pad_edge=False)
     table.add_column("unit")
@@ -79,7 +79,7 @@ def units_table(units: Sequence[BusyUnit], cycles: int) -> Table:
 
 
 def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table:
-    """Several runs side by side, each a row with its label under ``heading``."""
+    """Several runs for comparison, each a row with its label under ``heading``."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column(heading)
     for column in (
@@ -109,7 +109,7 @@ def comparison_table(rows: Mapping[str, Row], heading: str, title: str) -> Table
 
 
 def _energy_shares(row: Row) -> str:
-    """Where energy goes, in words."""
+    """The shares of energy, in words."""
     parts = ("offchip", "onchip", "fifo", "compute", "static")
     words = ("off chip", "on chip", "FIFOs", "compute", "static")
     total = row["energy_joules"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["TilingPoint", "draw_tilings"]
 
 _LOOK = {**OPEN, "font.size": 10, "axes.labelsize": 10, "axes.titlesize": 11, "legend.fontsize": 9}
-"""One pair of axes as wide as a page leaves more room than the panels of a figure."""
+"""Size of a figure: one pair of axes has more room than the panels of a figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class TilingPoint:
 
     Attributes
     ----------
-    label : what to write beside the point, e.g. ``"32"`` or ``"dynamic"``.
+    label : text next to the point, e.g. ``"32"`` or ``"dynamic"``.
     dynamic : whether the tile follows the number of tokens.
-    onchip_bytes, cycles : where the point lies.
+    onchip_bytes, cycles : position of the point.
     """
 
     label: str
@@ -44,11 +44,11 @@ def draw_tilings(
 
     Static tilings are joined by a line; lower left is better. ``counting`` says how bytes are
     counted. The suffix of ``path`` chooses the
-    format: .png, .svg or .pdf. The file appears complete or not at all.
+    format: .png, .svg or .pdf. The file is written completely or not at all.
 
     Raises
     ------
-    OutputError : the suffix is another, matplotlib is missing, or the file cannot be written.
+    OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
     save_picture(partial(_draw, points, title, counting), path, _LOOK)
 

@@ -19,7 +19,7 @@ __all__ = ["Sizes", "TraceFile", "require_perfetto", "sizes"]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bytes that each thing takes in a file, at most; `sizes` gives them."""
+    """Upper bounds on the bytes of each item in a file; computed by `sizes`."""
 
     slice: int
     text: int
@@ -29,7 +29,7 @@ class Sizes:
 
 
 def sizes(cycles: int, tracks: int, texts: int) -> Sizes:
-    """Sizes in a trace up to a cycle, with so many tracks and texts."""
+    """Sizes in a trace with this length and numbers of tracks and texts."""
     time, track = 1 + _digits(cycles), 1 + _digits(tracks)
     text = 6 + _digits(texts)
     return Sizes(2 * (time + track) + 24, text, time + track + 16, 2 * (time + track + 24), 80)
@@ -57,8 +57,8 @@ class TraceFile:
     ----------
     file : open for writing bytes.
     names : names of all slices; they are written once.
-    texts : all texts that slices are annotated with.
-    key : what these texts are.
+    texts : all texts that annotate slices.
+    key : name of these annotations.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class TraceFile:
         self._count.track_event.type = pb.TrackEvent.TYPE_COUNTER
 
     def track(self, name: str, parent: int = 0, description: str = "") -> int:
-        """A track, or a group of tracks in the order in which they are made; its number."""
+        """Add a track, or a group of tracks in the order of creation; returns its number."""
         return self._add_track(self._track(name, parent, description))
 
     def counter(self, name: str, parent: int, unit: str, description: str = "") -> int:
-        """The track of a counter; its number."""
+        """Add the track of a counter; returns its number."""
         made = self._track(name, parent, description)
         made.track_descriptor.counter.unit_name = unit
         return self._add_track(made)
 
     def slice(self, track: int, begin: int, end: int, name: str, about: int = -1) -> None:
-        """A slice; ``about`` is the place of the text that it is annotated with."""
+        """Add a slice; ``about`` is the index of the text that annotates it."""
         packet = self._begin
         if about >= 0:
             packet = self._about
@@ -115,7 +115,7 @@ class TraceFile:
         self._write(self._end)
 
     def count(self, track: int, at: int, value: int) -> None:
-        """A counter has this value from now on."""
+        """Set a counter to this value from now on."""
         packet = self._count
         packet.timestamp = at
         packet.track_event.track_uuid = track
@@ -123,7 +123,7 @@ class TraceFile:
         self._write(packet)
 
     def measure(self, track: int, at: int, value: float) -> None:
-        """A counter that is no whole number has this value from now on."""
+        """Set a counter with fractional values to this value from now on."""
         packet = self._packet()
         packet.timestamp = at
         event = packet.track_event
@@ -132,7 +132,7 @@ class TraceFile:
         self._write(packet)
 
     def arrow(self, flow: int, source: int, sent: int, target: int, taken: int) -> None:
-        """An arrow from one track to another."""
+        """Add an arrow from one track to another."""
         for track, at, ends in ((source, sent, False), (target, taken, True)):
             packet = self._packet(_NEEDED)
             packet.timestamp = at
@@ -143,7 +143,7 @@ class TraceFile:
             self._write(packet)
 
     def facts(self, track: int, begin: int, end: int, name: str, facts: Mapping[str, Any]) -> None:
-        """A slice that says something about the whole trace."""
+        """Add a slice with facts about the whole trace."""
         packet = self._packet(_NEEDED)
         packet.timestamp = begin
         event = packet.track_event
@@ -158,7 +158,7 @@ class TraceFile:
         self._write(self._end)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining data."""
         self._file.write(self._chunk)
         self._chunk.clear()
 

@@ -25,24 +25,24 @@ _BINS = 80
 
 
 def draw_routing(summary: RoutingSummary, title: str, path: str | Path) -> None:
-    """Draw the loads of one layer as bars, or of several as a map of load / mean load.
+    """Draw the loads of one layer as bars, or of several as a heat map of load / mean load.
 
-    The suffix of ``path`` chooses the format: .png, .svg or .pdf. The file appears complete or not
-    at all.
+    The suffix of ``path`` chooses the format: .png, .svg or .pdf. The file is written completely or
+    not at all.
 
     Raises
     ------
-    OutputError : the suffix is another, matplotlib is missing, or the file cannot be written.
+    OutputError : the suffix is not supported, matplotlib is missing, or the file cannot be written.
     """
     save_picture(partial(_routing, summary, title), path, FRAMED)
 
 
 def draw_requests(trace: RequestTrace, title: str, path: str | Path) -> None:
-    """Draw how the lengths of the requests are distributed, into a file as `draw_routing` does.
+    """Draw how the lengths of the requests are distributed, into a file like `draw_routing`.
 
     Raises
     ------
-    OutputError : as `draw_routing`.
+    OutputError : as for `draw_routing`.
     """
     save_picture(partial(_requests, trace, title), path, FRAMED)
 
@@ -73,7 +73,7 @@ def _requests(trace: RequestTrace, title: str) -> Figure:
         ("generated", VERMILION, trace.generated_tokens),
     )
     known = [(name, color, lengths) for name, color, lengths in parts if lengths is not None]
-    # Counts are compared, so that all bins have one width.
+    # Counts are compared, so all bins have the same width.
     edges = np.histogram_bin_edges(np.concatenate([part[2] for part in known]), bins=_BINS).tolist()
     for name, color, lengths in known:
         label = f"{name} tokens"

@@ -11,17 +11,18 @@ __all__ = ["axis_unit"]
 _DECIMAL: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 _LEAST = 10_000
-"""Numbers below it are read as they are."""
+"""Numbers below it are shown unscaled."""
 
 _SHORT: Final = {"bytes": "B", "fraction": ""}
 
 
 def axis_unit(label: str, largest: float) -> tuple[float, str]:
-    """What to divide numbers by, and the unit then, for a label that names a column.
+    """The divisor of numbers and the resulting unit, for a label that names a column.
 
-    The label may say more, as ``mean onchip_bytes (executed)``. Memory on the chip is counted in
-    powers of 1024, all else in powers of 1000: ``(1048576, "MiB")``, ``(1e6, "Mcycles")``. Of a
-    label that names no column there is no unit.
+    The label may have more words, as in ``mean onchip_bytes (executed)``. On-chip memory is counted
+    in
+    powers of 1024, everything else in powers of 1000: ``(1048576, "MiB")``, ``(1e6, "Mcycles")``. A
+    label that names no column has no unit.
     """
     column = next((word for word in label.split() if word in COLUMNS), None)
     unit = "" if column is None else COLUMNS[column].metadata[b"unit"].decode()

@@ -1,4 +1,4 @@
-"""How many units of an operator are active, from their first token to their last, over time."""
+"""The number of active units of an operator over time, from their first token to their last."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _GROUPS = 40
 
 
 def activity(units: pa.Table, groups: Groups, cycles: int) -> dict[str, Any]:
-    """The share of each operator's units that have had their first token and not yet their last.
+    """The share of each operator's units that are between their first and their last token.
 
     Returns
     -------
-    ``width``: cycles of a bin; ``group``: numbers of operators, those with the earliest begin
-    first; ``share``: for each, its share in every bin; ``left_out``: how many operators are not
-    shown, those that are active for the shortest time.
+    ``width``: cycles of a bin; ``group``: numbers of operators, those that begin earliest first;
+    ``share``: for each, its share in every bin; ``left_out``: the number of operators not shown,
+    which are those active for the shortest time.
     """
     begin = units["before"].to_numpy().astype(float)
     end = np.maximum(cycles - units["after"].to_numpy(), begin)

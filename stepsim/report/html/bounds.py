@@ -1,7 +1,7 @@
-"""What each resource alone would take, and in one sentence what bounds a run.
+"""The time of each resource alone, and in one sentence what bounds a run.
 
-This is what the totals tell. Where the file of a run has what `stepsim why` found by running it
-again, that is shown instead.
+This is derived from the totals. If the file of a run has the result of `stepsim why`, which reruns
+the program, that is shown instead.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow as pa
 __all__ = ["bounds", "verdict"]
 
 _NEAR: Final = 0.8
-"""Share of a resource from which it is said to bound a run."""
+"""Least share of a resource at which it is reported to bound a run."""
 
 
 def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
-    """The least cycles that each resource needs for what the run did, largest first.
+    """The least cycles that each resource needs for the work of the run, largest first.
 
-    Each has ``kind``, the operator that it is of as ``target``, which may be empty, the amount
-    ``used`` and what the resource could give meanwhile as ``peak``, both in ``unit``, ``share``,
-    which is used / peak, and ``bound``, the cycles that it takes alone.
+    Each has ``kind``; the operator it belongs to as ``target``, which may be empty; the amount
+    ``used`` and the capacity over the run ``peak``, both in ``unit``; ``share``, which is
+    used / peak; and ``bound``, the cycles that it takes alone.
     """
     cycles = row["cycles"]
     found = []
@@ -32,7 +32,7 @@ def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
     if bandwidth and row.get("bandwidth_utilization") is not None:
         found.append(_bound("hbm_bandwidth", row["bus_bytes"], bandwidth, "bytes", cycles))
     compute = row.get("allocated_flops_per_cycle")
-    # Published counts are not those of the run: they may take longer than it did.
+    # Published counts are not those of the run, and may need more time than it took.
     own = row.get("counting") != "published"
     if compute and own and row.get("flops") is not None:
         found.append(_bound("compute", row["flops"], compute, "FLOPs", cycles))
@@ -47,7 +47,7 @@ def bounds(row: Mapping[str, Any], units: pa.Table) -> list[dict[str, Any]]:
 def _bound(
     kind: str, used: int, rate: float, unit: str, cycles: int, target: str = ""
 ) -> dict[str, Any]:
-    """Of a resource that gives ``rate`` in a cycle."""
+    """The bound of a resource with ``rate`` per cycle."""
     return {
         "kind": kind,
         "target": target,
@@ -67,7 +67,7 @@ _TEXTS: Final = {
 
 
 def verdict(row: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """``kind`` and ``sentence``: what bounds the run as far as the totals tell."""
+    """``kind`` and ``sentence``: what bounds the run, judging from the totals."""
     status = row["status"]
     if status != "ok":
         kinds = {

@@ -1,4 +1,4 @@
-"""Units that do the same for other experts, regions or lanes: the lanes of one operator."""
+"""Units that do the same for different experts, regions or lanes: the lanes of one operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Groups:
 
     Attributes
     ----------
-    names, kinds : of each operator.
+    names, kinds : name and kind of each operator.
     members : numbers of its units.
     of_unit : number of the operator of each unit.
     """
@@ -28,7 +28,7 @@ class Groups:
 
     @classmethod
     def of(cls, units: Sequence[str], kinds: Sequence[str]) -> Groups:
-        """From the names and kinds of the units."""
+        """Group units by their names and kinds."""
         found = operators_of(units, kinds)
         of_unit = [0] * len(units)
         for group, (_, _, members) in enumerate(found):

@@ -1,8 +1,8 @@
-"""One HTML file: markup, styles, scripts, the plotting library and what is to be shown as JSON.
+"""One HTML file: markup, styles, scripts, the plotting library, and the content as JSON.
 
-Names of users stand in the JSON alone, and the scripts put them into the page as text. The content
-security policy of the page names its scripts by digest and allows no address, so that neither an
-injected script would run nor anything be fetched.
+Users' names occur only in the JSON, and scripts insert them into the page as text. The content
+security policy of the page names its scripts by digest and allows no address, so that no injected
+script can run and nothing can be fetched.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def require_plotly() -> str:
 
 
 def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
-    """Write the page of a document, as `run_document` or `sweep_document` makes it.
+    """Write the page of a document, from `run_document` or `sweep_document`.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def write_page(path: str | PathLike[str], document: Mapping[str, Any]) -> int:
 
     Raises
     ------
-    OutputError : plotly is not installed, or the file cannot be written; then none is there.
+    OutputError : plotly is not installed, or the file cannot be written; then no file remains.
     """
     content = page(document, require_plotly()).encode()
     with replacing(path) as (part,):
@@ -68,7 +68,7 @@ def page(document: Mapping[str, Any], plotly: str) -> str:
         "SCRIPTS": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
     text = _text("page.html")
-    # What stands before a mark is done, so that no part is searched for marks.
+    # Text before a mark is finished, so that inserted parts are not searched for marks.
     made = []
     for name, part in parts.items():
         before, _, text = text.partition(f"{{{{{name}}}}}")
@@ -77,7 +77,7 @@ def page(document: Mapping[str, Any], plotly: str) -> str:
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    """JSON that no parser of HTML takes for markup."""
+    """JSON that an HTML parser cannot mistake for markup."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

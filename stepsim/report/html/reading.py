@@ -1,4 +1,4 @@
-"""Read what `stepsim run --out RUN.parquet` wrote: the row of the run and the tables beside it."""
+"""Read the output of `stepsim run --out RUN.parquet`: the row of the run and its other tables."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RunTables:
 
     Attributes
     ----------
-    name : of the file.
-    row : the totals and all that the run depended on, what is JSON decoded.
+    name : name of the file.
+    row : the totals and all inputs of the run, with JSON decoded.
     fields : unit and definition of each column of the row.
     units, fifos : as in a `Result`.
-    others : what else is there: timeline and critical path.
+    others : optional tables: timeline and critical path.
     """
 
     name: str
@@ -50,12 +50,12 @@ class RunTables:
 
 
 def read_run(path: str | Path) -> RunTables:
-    """The run in ``path`` and the tables beside it.
+    """The run in ``path`` and the tables next to it.
 
     Raises
     ------
-    ReportError : a file is missing, cannot be read, is not of a run at the tile level, or of
-        another run than the rest.
+    ReportError : a file is missing, cannot be read, is not of a run at the tile level, or is of a
+        different run from the others.
     """
     place = Path(path)
     table = _read(place, "the run")
@@ -71,7 +71,7 @@ def read_run(path: str | Path) -> RunTables:
         raise ReportError(
             f"{place}: expected a run at the level of tiles, found one at the hardware level, "
             "whose units have no stall breakdown; its tables can be read as Parquet. Run it "
-            "without --level hardware, as with --machine hdl-arbiter, to see it here"
+            "without --level hardware, for example with --machine hdl-arbiter, to see it here"
         )
     beside = {name: _table(neighbor(place, name), name) for name in _NEEDED}
     others = {

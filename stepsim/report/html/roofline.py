@@ -1,4 +1,4 @@
-"""How many FLOPs an operator executes for each off-chip byte, and how fast."""
+"""The FLOPs of an operator per off-chip byte, and its speed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def roofline(units: pa.Table, fifos: pa.Table, cycles: int) -> dict[str, Any]:
     Returns
     -------
     ``unit``: numbers of the units; ``intensity``: FLOPs per off-chip byte; ``speed``: FLOPs per
-    cycle from the first token of a unit to its last; ``bytes``; ``without``: how many units compute
-    on what other operators computed alone, which have no intensity.
+    cycle from the first token of a unit to its last; ``bytes``; ``without``: the number of units
+    that only use results of other operators, and therefore have no intensity.
     """
     flops = units["flops"].to_numpy()
     moved = moved_bytes(units, fifos)
@@ -38,11 +38,11 @@ def roofline(units: pa.Table, fifos: pa.Table, cycles: int) -> dict[str, Any]:
 
 
 def moved_bytes(units: pa.Table, fifos: pa.Table) -> _Reals:
-    """Off-chip bytes of each unit that computes: loads that reach it, stores of what it sends.
+    """Off-chip bytes of each unit that computes: loads that reach it, and stores of its outputs.
 
-    What is loaded reaches every unit behind the load up to the first that computes, and what is
-    stored comes from the last that computed. A broadcast passes all bytes on to each; of other
-    units with several FIFOs each gets the share of its tokens.
+    Loaded data reaches every unit after the load up to the first that computes, and stored data
+    comes from the last that computed. A broadcast passes all bytes on to each output; with other
+    units of several FIFOs, each FIFO gets its share of the tokens.
     """
     numbers = {name: index for index, name in enumerate(units["name"].to_pylist())}
     producers = [numbers[name] for name in fifos["producer"].to_pylist()]
@@ -52,7 +52,7 @@ def moved_bytes(units: pa.Table, fifos: pa.Table) -> _Reals:
     computes = units["flops"].to_numpy() > 0
     own = units["offchip_bytes"].to_numpy().astype(float)
     sends = np.isin(np.arange(len(own)), producers)
-    # A store sends nothing; a load may receive the requests that it is to make.
+    # A store sends nothing; a load may receive its requests.
     forward = _carried(np.where(sends, own, 0.0), computes, producers, consumers, sent, operators)
     back = _carried(np.where(sends, 0.0, own), computes, consumers, producers, sent, operators)
     return np.where(computes, forward + back + own, 0.0)
@@ -66,12 +66,12 @@ def _carried(
     tokens: npt.NDArray[np.int64],
     operators: Sequence[str],
 ) -> _Reals:
-    """What arrives at each unit, from where it originates to the first units that compute.
+    """The bytes that arrive at each unit, from their origin to the first units that compute.
 
-    Units on a cycle of such that compute nothing pass nothing on.
+    Units on a cycle without a computing unit pass nothing on.
     """
     count = len(origin)
-    # What a load receives are addresses.
+    # A load receives addresses.
     passes = ~computes & (origin == 0)
     totals = np.bincount(sources, tokens, count)
     outgoing: list[list[tuple[int, float]]] = [[] for _ in range(count)]

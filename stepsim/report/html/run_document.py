@@ -1,4 +1,4 @@
-"""What the page of a run shows, as JSON."""
+"""The content of the page of a run, as JSON."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ __all__ = ["column_facts", "plain", "run_document", "table_document"]
 
 
 def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the page of a run shows.
+    """The content of the page of a run.
 
     Parameters
     ----------
-    tables : of the run. Where its file has no ``why``, verdict and bounds are what the totals tell.
-    stalls : as plain values, what `stepsim.explain.stall_tree` finds.
+    tables : tables of the run. Without a ``why`` in its file, verdict and bounds are derived from
+        the totals.
+    stalls : the result of `stepsim.explain.stall_tree` as plain values.
     """
     row, units, fifos = tables.row, tables.units, tables.fifos
     groups = Groups.of(units["name"].to_pylist(), units["operator"].to_pylist())
@@ -108,18 +109,18 @@ def column_facts(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _facts(field: pa.Field) -> dict[str, str]:
-    told = field.metadata or {}
+    metadata = field.metadata or {}
     number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
     kind = "number" if number else "text" if pa.types.is_string(field.type) else "other"
     return {
-        "unit": told.get(b"unit", b"").decode(),
-        "definition": told.get(b"definition", b"").decode(),
+        "unit": metadata.get(b"unit", b"").decode(),
+        "definition": metadata.get(b"definition", b"").decode(),
         "kind": kind,
     }
 
 
 def plain(value: Any) -> Any:
-    """Values that JSON has: numbers that are not finite are null."""
+    """Values as JSON types; numbers that are not finite become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

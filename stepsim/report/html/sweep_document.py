@@ -1,4 +1,4 @@
-"""What the page of a sweep shows, as JSON."""
+"""The content of the page of a sweep, as JSON."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _MOST_FAILURES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class SweepTables:
-    """What a sweep holds.
+    """The tables of a sweep.
 
     Attributes
     ----------
-    name : of the sweep.
-    runs : of the runs that succeeded: ``point``, the columns of ``traces`` and ``metrics``.
-    traces : columns of the runs that say on what they ran.
-    metrics : columns of the runs that were measured.
+    name : name of the sweep.
+    runs : the runs that succeeded: ``point``, the columns of ``traces`` and ``metrics``.
+    traces : columns that identify the trace of a run.
+    metrics : columns with measurements.
     labels : name of each design point that has runs, by number.
     designs : its values by axis, as they were specified.
-    trace_of : number of the trace of each run, the same for the same trace of all design points.
-    compare : gives the design points to compare, and the numbers of the traces that all of them
-        finished, by the runs to choose from, true for each of them.
-    failures : ``design``, ``error`` and ``message`` of the others.
+    trace_of : number of the trace of each run, the same across design points.
+    compare : function from a selection of runs, a mask, to the design points to compare and the
+        numbers of the traces that all of them finished.
+    failures : ``design``, ``error`` and ``message`` of the other runs.
     missing : runs that are not done yet.
-    spec, versions : the specification and what computed the runs.
-    constraints : of a search.
-    violated : those of them that design points violate, by the number of the point.
+    spec, versions : the specification, and the versions that computed the runs.
+    constraints : constraints of a search.
+    violated : the constraints that design points violate, by number of the point.
     """
 
     name: str
@@ -59,16 +59,16 @@ class SweepTables:
 
 
 def sweep_document(tables: SweepTables) -> dict[str, Any]:
-    """All that the page of a sweep shows.
+    """The content of the page of a sweep.
 
-    Of a sweep of too many runs for a page, a part of the traces is taken, evenly.
+    If a sweep has too many runs for a page, an even sample of the traces is used.
 
     Raises
     ------
     ReportError : there are too many design points for a page.
     """
     different, first, of_run = np.unique(tables.trace_of, return_index=True, return_inverse=True)
-    traces = _told(tables.runs.select(list(tables.traces)).take(pa.array(first)))
+    traces = _trace_values(tables.runs.select(list(tables.traces)).take(pa.array(first)))
     points = sorted(tables.labels)
     step = -(-len(of_run) // _MOST_RUNS)
     if len(points) > _MOST_RUNS:
@@ -76,7 +76,7 @@ def sweep_document(tables: SweepTables) -> dict[str, Any]:
             f"sweep {tables.name}: a page holds at most {_MOST_RUNS:,} design points, found "
             f"{len(points):,}; use `stepsim pareto` or `stepsim query`"
         )
-    # A trace that is taken is taken for all design points.
+    # A selected trace is used for all design points.
     kept = np.flatnonzero(of_run % step == 0)
     runs = tables.runs.take(pa.array(kept))
     place = {point: index for index, point in enumerate(points)}
@@ -108,8 +108,8 @@ def sweep_document(tables: SweepTables) -> dict[str, Any]:
     }
 
 
-def _told(traces: pa.Table) -> dict[str, list[Any]]:
-    """What is known of each trace, without columns that are null."""
+def _trace_values(traces: pa.Table) -> dict[str, list[Any]]:
+    """The properties of each trace, without columns that are null."""
     names = traces.schema.names
     return {n: traces[n].to_pylist() for n in names if traces[n].null_count < traces.num_rows}
 
@@ -121,7 +121,7 @@ def _comparisons(
     different: npt.NDArray[np.int64],
     step: int,
 ) -> dict[str, Any]:
-    """``measured``: number of the set of runs that have a metric, by metric; ``compared``: the
+    """``measured``: for each metric, the number of the set of runs that have it; ``compared``: the
     design points and traces to compare where one or two of these sets, as ``0 1``, must have it.
 
     Design points that violate a constraint are not compared.
@@ -148,7 +148,7 @@ def _comparisons(
 
 
 def _axes(designs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The values of each design point by axis, as text or number; axes have several values."""
+    """The values of each design point by axis, as text or number; only axes with several values."""
     keys = dict.fromkeys(key for design in designs for key in design)
     found = {key: [_shown(design.get(key)) for design in designs] for key in keys}
     return {key: values for key, values in found.items() if len(set(values)) > 1}
