@@ -123,6 +123,7 @@ def compile_model(
     json: Json = False,
 ) -> None:
     """Compile a model to kernels, groups and sized FIFOs for a machine, and simulate it."""
+    choices = stepsim.design.Choices(**given_of(_CHOICES, chosen))
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = stepsim.machine.load_machine(

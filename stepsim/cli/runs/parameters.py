@@ -62,7 +62,7 @@ def given_of(known: Mapping[str, Field], parameters: Any) -> dict[str, Any]:
         except ParameterError as error:
             problems += error.problems
     if problems:
-        raise ArgError(ParameterError(problems).told(option_name))
+        raise ArgError(ParameterError(problems).text(option_name))
     return found
 
 

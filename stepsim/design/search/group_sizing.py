@@ -76,17 +76,15 @@ class GroupSizing:
         kinds = [re.sub(r"\d+", "#", name) for name in self.names]
         first = {kind: number for number, kind in reversed(list(enumerate(kinds)))}
         self.slots = {fifo.name: slot_bytes(fifo.stream.type) for fifo in fifos}
-        self.problem: Problem = Problem(
-            Runs(
-                name=made.program.name,
-                images=[open_.image()],
-                timing=prepared.timing,
-                sized=sized,
-                alike=np.array([first[kind] for kind in kinds]),
-                bounds=np.array(list(self.slots.values()), np.int64),
-                checks=[prepared.check({})],
-                keep=prepared.keep,
-            )
+        self.runs = ProgramRuns(
+            name=made.program.name,
+            images=[open_.image()],
+            timing=prepared.timing,
+            sized=sized,
+            alike=np.array([first[kind] for kind in kinds]),
+            bounds=np.array(list(self.slots.values()), np.int64),
+            checks=[prepared.check({})],
+            keep=prepared.keep,
         )
 
     def _with_inner(self, prepared: Prepared) -> tuple[int, dict[str, int], Prepared]:
