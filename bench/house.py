@@ -1,0 +1,177 @@
+"""Counts of the house: code lines, imports past doors, names, commands and their options.
+
+``python -m bench.house [--base REV]`` prints them, beside those of a revision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+__all__ = ["counts", "main", "option_slots"]
+
+_ROOT = Path(__file__).parents[1]
+_COMMAND = "run decoder"
+"""The command with the most options."""
+
+_OF_PROCESS = """
+import json
+import stepsim
+from bench.house import option_slots
+print(json.dumps([len(dir(stepsim)), option_slots()]))
+"""
+
+
+def option_slots() -> dict[str, int]:
+    """The number of options of every command that can be run, by what is typed.
+
+    Help is not counted; an option with a ``--no-`` form is one.
+    """
+    import typer.main
+
+    from stepsim.cli.main import app
+
+    def found(command: Any, path: str) -> Iterator[tuple[str, int]]:
+        if hasattr(command, "list_commands"):
+            for name in command.list_commands(None):
+                yield from found(command.get_command(None, name), f"{path} {name}".strip())
+        else:
+            yield path, sum(one.param_type_name == "option" for one in command.params)
+
+    return dict(found(typer.main.get_command(app), ""))
+
+
+def counts(root: Path = _ROOT) -> dict[str, float]:
+    """All counts of the tree at ``root``."""
+    package = root / "stepsim"
+    files = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
+    trees = {path: ast.parse(text) for path, text in files.items()}
+    crossing, past = _crossing(package, trees)
+    names, slots = _of_process(root)
+    return {
+        "lines in stepsim/": sum(len(text.splitlines()) for text in files.values()),
+        "code lines in stepsim/": sum(
+            _code_lines(text, trees[path]) for path, text in files.items()
+        ),
+        "modules": len(files),
+        "modules of the largest flat folder": max(
+            Counter(path.parent for path in files if path.stem != "__init__").values()
+        ),
+        "imports across rooms": crossing,
+        "of these past a door": past,
+        "of these past a door, %": round(100 * past / crossing, 1),
+        "imports in functions": sum(_inner_imports(tree) for tree in trees.values()),
+        "names in dir(stepsim)": names,
+        "commands": len(slots),
+        "option slots": sum(slots.values()),
+        f"options of {_COMMAND}": slots[_COMMAND],
+    }
+
+
+def _code_lines(text: str, tree: ast.Module) -> int:
+    """Lines with code: no blank ones, comments, or strings that are statements."""
+    told = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    empty = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+             tokenize.ENDMARKER}  # fmt: skip
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in empty:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - told)
+
+
+def _crossing(package: Path, trees: Mapping[Path, ast.Module]) -> tuple[int, int]:
+    """Names that one room takes from another, and how many of these not from its door."""
+    crossing = past = 0
+    for path, tree in trees.items():
+        own = path.relative_to(package).parts[0]
+        used = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                top, *parts = node.module.split(".")
+                if top == "stepsim" and parts and parts[0] != own and (package / parts[0]).is_dir():
+                    crossing += len(node.names)
+                    past += len(node.names) * (len(parts) > 1)
+            elif isinstance(node, ast.Attribute):
+                used.add(ast.unparse(node))
+        # Rooms that are imported whole, as stepsim.results in stepsim.results.Result.
+        for _, room, name in (one.split(".") for one in used if one.count(".") == 2):
+            if f"stepsim.{room}.{name}" in used and room != own and (package / room).is_dir():
+                crossing += 1
+                past += _is_module(package / room / name)
+    return crossing, past
+
+
+def _is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def _inner_imports(tree: ast.Module) -> int:
+    """Imports in functions, each counted once."""
+    found = {
+        (inner.lineno, inner.col_offset)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    }
+    return len(found)
+
+
+def _of_process(root: Path) -> tuple[int, dict[str, int]]:
+    """What only a process that imports the tree can count: names and options."""
+    # The tree first, and this file for trees that lack it.
+    paths = [str(root), str(_ROOT)]
+    done = subprocess.run(
+        [sys.executable, "-c", _OF_PROCESS],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    names, slots = json.loads(done.stdout)
+    return names, slots
+
+
+def _of_revision(revision: str) -> dict[str, float]:
+    packed = subprocess.run(
+        ["git", "archive", revision, "stepsim"], cwd=_ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    with TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(folder, filter="data")
+        return counts(Path(folder))
+
+
+def main() -> None:
+    """Print the counts, beside those of a revision if one is given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", metavar="REV", help="revision of git to compare with")
+    base = parser.parse_args().base
+    now = counts()
+    before = {} if base is None else _of_revision(base)
+    for name, value in now.items():
+        first = f"{before[name]:>10,} -> " if name in before else ""
+        print(f"{name:38}{first}{value:>10,}")
+
+
+if __name__ == "__main__":
+    main()
