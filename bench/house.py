@@ -37,7 +37,7 @@ print(json.dumps([len(dir(stepsim)), option_slots()]))
 def option_slots() -> dict[str, int]:
     """The number of options of every command that can be run, by what is typed.
 
-    Help is not counted; an option with a ``--no-`` form is one.
+    Help and hidden options are not counted; an option with a ``--no-`` form is one.
     """
     import typer.main
 
@@ -48,7 +48,10 @@ def option_slots() -> dict[str, int]:
             for name in command.list_commands(None):
                 yield from found(command.get_command(None, name), f"{path} {name}".strip())
         else:
-            yield path, sum(one.param_type_name == "option" for one in command.params)
+            yield (
+                path,
+                sum(one.param_type_name == "option" and not one.hidden for one in command.params),
+            )
 
     return dict(found(typer.main.get_command(app), ""))
 

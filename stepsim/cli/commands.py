@@ -7,77 +7,105 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, ClassVar, Final, get_args
 
 import typer
 from typer.core import TyperGroup
 
+from stepsim.cli.moved import check_moved_command, moved_option
+from stepsim.errors import ArgError
+
 __all__ = ["CommandGroup", "ready"]
 
 _COMMANDS: Final = {
-    "machines": "machines:machines",
-    "env": "system:env",
-    "warmup": "system:warmup",
-    "demo": "demo:demo",
-    "reproduce": "reproduce:reproduce",
-    "validate": "reproduce:validate",
-    "sweep": "sweeps.sweep:sweep",
-    "tune": "sweeps.tune:tune",
-    "pareto": "sweeps.analysis:pareto",
-    "best": "sweeps.designs:best",
-    "compare": "sweeps.analysis:compare",
-    "query": "sweeps.analysis:query",
-    "report": "report:report",
-    "compile": "runs.compile:compile_model",
-    "run": "runs.run:app",
-    "size": "runs.size:app",
-    "why": "runs.why:app",
-    "inspect": "runs.inspect:app",
-    "trace": "traces.trace:app",
-    "data": "data:app",
+    "Programs": {
+        "run": "runs.run:app",
+        "why": "runs.why:app",
+        "size": "runs.size:app",
+        "inspect": "runs.inspect:app",
+        "compile": "runs.compile:compile_model",
+    },
+    "Results": {
+        "sweep": "sweeps.group:app",
+        "compare": "compare:compare",
+        "report": "report:report",
+        "reproduce": "reproduce:reproduce",
+    },
+    "Inputs": {
+        "machines": "machines:machines",
+        "trace": "traces.trace:app",
+        "data": "data:app",
+    },
+    "Installation": {
+        "demo": "demo:demo",
+        "env": "system:env",
+        "warmup": "system:warmup",
+    },
 }
-"""Module and attribute of every command, in the order of the help."""
+"""Module and attribute of every command, by the panel of the help that lists it."""
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 class CommandGroup(TyperGroup):
-    """The group of all commands."""
+    """A group of commands that are imported when they are run or listed."""
+
+    places: ClassVar[Mapping[str, Mapping[str, str]]] = _COMMANDS
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings | {"commands": _Commands()})
+        super().__init__(**settings | {"commands": _Commands(self.places)})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _take_plain_values(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands:
+            check_moved_command(ctx.command_path, args)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # An unknown option, whose class is internal to typer.
+            option, place = getattr(error, "option_name", None), getattr(error, "ctx", None)
+            if option is None or place is None:
+                raise
+            new = moved_option(place.command_path, option)
+            if new is None:
+                raise
+            raise ArgError(new) from None
+
 
 class _Commands(Mapping[str, Any]):
-    def __init__(self) -> None:
+    def __init__(self, places: Mapping[str, Mapping[str, str]]) -> None:
+        self._places = {name: place for panel in places.values() for name, place in panel.items()}
+        self._panels = {name: title for title, panel in places.items() for name in panel}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _load(name, _COMMANDS[name])
+            self._made[name] = _load(name, self._places[name], self._panels[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(self._places)
 
 
-def _load(name: str, place: str) -> Any:
+def _load(name: str, place: str, panel: str) -> Any:
     module, _, attribute = place.partition(":")
     found = getattr(import_module(f"stepsim.cli.{module}"), attribute)
     around = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     # Without a callback typer would take a group for a single command.
     around.callback()(lambda: None)
     if isinstance(found, typer.Typer):
-        around.add_typer(found, name=name)
+        around.add_typer(found, name=name, rich_help_panel=panel)
     else:
-        around.command(name=name)(found)
+        around.command(name=name, rich_help_panel=panel)(found)
     group: Any = typer.main.get_command(around)
     return ready(group.commands[name])
 
@@ -96,8 +124,9 @@ def ready(command: Any) -> Any:
         return parse(ctx, args)
 
     command.parse_args = parse_args
-    for inner in getattr(command, "commands", {}).values():
-        ready(inner)
+    if not isinstance(command, CommandGroup):
+        for inner in getattr(command, "commands", {}).values():
+            ready(inner)
     return command
 
 

@@ -40,9 +40,9 @@ def machines(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the machine shown."),
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of machine files.")
+        bool, typer.Option("--schema", metavar="", help="Print the JSON Schema of machine files.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
 ) -> None:
     """List the built-in machines, or print one."""
     if schema:
@@ -72,7 +72,7 @@ def machines(
     table = rich.table.Table("machine", "what it is", box=None, pad_edge=False)
     _add_rows(table, tile)
     table.add_row()
-    table.add_row("hardware", "with run --level hardware --hardware MACHINE", style="bold")
+    table.add_row("hardware", "with run --level hardware --machine MACHINE", style="bold")
     _add_rows(table, units)
     show(table)
 

@@ -20,6 +20,7 @@ __all__ = [
     "Config",
     "Cost",
     "Counting",
+    "Ensemble",
     "FailAbove",
     "Jobs",
     "Json",
@@ -27,7 +28,9 @@ __all__ = [
     "Markdown",
     "ModelName",
     "OptionalModel",
+    "Rows",
     "Step",
+    "SweepFolder",
     "Where",
     "check_counts",
     "check_output",
@@ -44,31 +47,47 @@ Backend = Annotated[
 Address = Annotated[
     str | None, typer.Option(help="Address of a running dask scheduler or ray cluster.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of tables.")
+]
 Markdown = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for a comment on a pull request.")
+    bool,
+    typer.Option("--markdown", metavar="", help="Print Markdown, for a comment on a pull request."),
 ]
 FailAbove = Annotated[
     str | None,
     typer.Option(
         metavar="PCT%",
-        help="End with exit code 1 if the metric of a run, or of a group with --baseline or --by, "
-        "is worse by more than this, as in 1%, if a run fails that did not, or if B lacks runs.",
+        help="End with exit code 1 if the metric of B is worse by more than this, as in 1%, if B "
+        "fails where A did not, or lacks runs of A.",
     ),
 ]
 AllowMissing = Annotated[
     bool,
     typer.Option(
-        "--allow-missing", help="With --fail-above: let runs of A pass that B does not have."
+        "--allow-missing",
+        metavar="",
+        help="With --fail-above: let runs of A pass that B does not have.",
     ),
 ]
+Ensemble = Annotated[
+    bool,
+    typer.Option(
+        "--ensemble",
+        metavar="",
+        help="Take differences of cycles within the spread of both ensembles for noise, also for "
+        "--fail-above.",
+    ),
+]
+Rows = Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows to show.")]
+SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]
 _MODEL = typer.Option(
     "--model", metavar="MODEL", help="Name, YAML file or config.json; an unknown name lists all."
 )
 ModelName = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
-Layer = Annotated[int | None, typer.Option(help="Layer of the trace.")]
-Step = Annotated[int | None, typer.Option(help="Forward pass of the trace.")]
+Layer = Annotated[int | None, typer.Option(metavar="N", help="Layer of the trace.")]
+Step = Annotated[int | None, typer.Option(metavar="N", help="Forward pass of the trace.")]
 
 
 def _counting(found: str | None) -> str | None:
@@ -80,10 +99,10 @@ def _counting(found: str | None) -> str | None:
 Counting = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join(_COUNTINGS),
+        metavar="NAME",
         callback=_counting,
-        help="How bytes and FLOPs are counted; times do not depend on it. (default: executed, or "
-        "published with --config published)",
+        help=f"How bytes and FLOPs are counted: {', '.join(_COUNTINGS[:-1])} or {_COUNTINGS[-1]}; "
+        "times do not depend on it. (default: executed, or published with --config published)",
     ),
 ]
 Config = Annotated[

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import stepsim.explain
 import stepsim.report
 import stepsim.report.html
 import stepsim.results
@@ -34,7 +33,7 @@ def report(
         Path,
         typer.Argument(
             metavar="RUN.parquet|SWEEP_DIR|PLAN_DIR",
-            help="What `stepsim run --out` or `stepsim sweep --out` wrote; a plan is run for it.",
+            help="What `run`, `sweep run` or `sweep tune` wrote to --out; a plan is run for it.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path(
@@ -83,9 +82,9 @@ def _plan_document(source: Path) -> dict[str, Any]:
 
 
 def _run_document(tables: RunTables) -> dict[str, Any]:
-    return stepsim.report.html.run_document(
-        tables, stepsim.explain.stall_tree(tables.units, tables.fifos).to_dict()
-    )
+    from stepsim.report.html import run_document
+
+    return run_document(tables, stepsim.results.stall_tree(tables.units, tables.fifos).to_dict())
 
 
 def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:

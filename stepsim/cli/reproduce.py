@@ -1,4 +1,4 @@
-"""``stepsim reproduce`` and ``stepsim validate``: the figures of the STeP paper again."""
+"""``stepsim reproduce``: figures of the STeP paper and of users, and the pages on validation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import stepsim.reproduce
 from stepsim.cli.console import note, show
 from stepsim.cli.exit_codes import RUN_FAILED
 from stepsim.cli.heartbeat import Heartbeat
-from stepsim.cli.options import check_output
 from stepsim.deferred import deferred
+from stepsim.errors import ArgError
 from stepsim.threads import usable_cpus
 
 if TYPE_CHECKING:
@@ -28,23 +28,21 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["reproduce", "validate"]
+__all__ = ["reproduce"]
 
 _NONE = "-"
 Rows = Sequence[Mapping[str, Any]]
 
 _FETCH_HELP = "Use the recorded traces, and fetch those that are missing; see `stepsim data`."
-_Jobs = Annotated[
-    int | None, typer.Option(metavar="N", help="Number of processes. (default: one for each core)")
-]
 
 
 def reproduce(
     figures: Annotated[
         list[str],
         typer.Argument(
-            metavar="FIG...",
-            help="Numbers of figures, all, or FILE.py with figures of your own.",
+            metavar="FIG...|PAGE",
+            help="Numbers of figures, all, or FILE.py with figures of your own; or a page on "
+            "validation alone: validation (STeP) or streamtensor-validation.",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write to.")],
@@ -55,8 +53,11 @@ def reproduce(
             help="Folder of recorded traces; without it or --fetch they are synthetic.",
         ),
     ] = None,
-    fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
-    jobs: _Jobs = None,
+    fetch: Annotated[bool, typer.Option("--fetch", metavar="", help=_FETCH_HELP)] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Number of processes. (default: one for each core)"),
+    ] = None,
     closure_slack: Annotated[
         int,
         typer.Option(
@@ -66,8 +67,17 @@ def reproduce(
 ) -> None:
     """Simulate figures of the STeP paper or of your own, compare, draw and report.
 
-    Figures of the paper are compared with what is published.
+    Figures of the paper are compared with what is published. The page on validation simulates every
+    recorded point with several closure slacks; that on StreamTensor needs no traces.
     """
+    if page := next((one for one in figures if one in _PAGES), None):
+        if len(figures) > 1:
+            raise ArgError(f"{page}: a page is written alone; leave the other names out")
+        if closure_slack:
+            raise ArgError(f"--closure-slack has no effect on {page}; leave it out")
+        _PAGES[page](out / f"{page}.md", data, fetch, jobs)
+        return
+
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         # All that the processes need is loaded before they are copied from this one.
@@ -86,24 +96,35 @@ def reproduce(
         raise typer.Exit(RUN_FAILED)
 
 
-def validate(
-    out: Annotated[Path, typer.Option(metavar="FILE.md", help="Markdown file to write.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of recorded traces."),
-    ] = None,
-    fetch: Annotated[bool, typer.Option("--fetch", help=_FETCH_HELP)] = False,
-    jobs: _Jobs = None,
-) -> None:
-    """Simulate every recorded point with several closure slacks, and write a report page."""
-    check_output(out)
+def _write_validation(page: Path, data: Path | None, fetch: bool, jobs: int | None) -> None:
+
+    stepsim.reproduce.make_folder(page.parent)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
     with _pool(jobs) as pool, Heartbeat() as heartbeat:
         stepsim.reproduce.write_validation(
-            out, data, fetch=fetch, pool=pool, notice=heartbeat.phase
+            page, data, fetch=fetch, pool=pool, notice=heartbeat.phase
         )
-    note(f"wrote {out}")
+    note(f"wrote {page}")
+
+
+def _write_streamtensor(page: Path, data: Path | None, fetch: bool, jobs: int | None) -> None:
+
+    given = {"--data": data is not None, "--fetch": fetch, "--jobs": jobs is not None}
+    if named := [name for name, is_given in given.items() if is_given]:
+        raise ArgError(f"{', '.join(named)}: without effect on {page.stem}; leave it out")
+    stepsim.reproduce.make_folder(page.parent)
+    with Heartbeat() as heartbeat:
+        heartbeat.phase("simulating")
+        stepsim.reproduce.write_streamtensor_validation(page)
+    note(f"wrote {page}")
+
+
+_PAGES: Final = {
+    "validation": _write_validation,
+    "streamtensor-validation": _write_streamtensor,
+}
+"""The pages on validation, each a file of its name in the folder."""
 
 
 def _pool(jobs: int | None) -> AbstractContextManager[Pool]:

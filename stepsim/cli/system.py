@@ -64,7 +64,9 @@ def environment() -> dict[str, Any]:
     }
 
 
-def env(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def env(
+    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
+) -> None:
     """Print versions, plugins, settings and the engine in use for bug reports."""
     found = environment()
     if json:

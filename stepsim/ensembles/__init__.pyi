@@ -1,5 +1,5 @@
 from stepsim.ensembles.disturbances import Bounds as Bounds, Disturbance as Disturbance
-from stepsim.ensembles.ensemble import Ensemble as Ensemble, overlap as overlap
+from stepsim.ensembles.ensemble import Ensemble as Ensemble
 
 # isort: split
 # for other rooms

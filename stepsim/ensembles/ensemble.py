@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["Ensemble", "overlap"]
+__all__ = ["Ensemble"]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Ensemble:
 
     def is_within(self, other: Ensemble) -> bool:
         """Whether the difference to another is within the noise: their p5 to p95 overlap."""
-        return overlap(self.p5, self.p95, other.p5, other.p95)
+        return bool(stepsim.results.within_spread(self.columns(), other.columns()))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values for JSON."""
@@ -163,10 +163,3 @@ class Ensemble:
         )
 
     __repr__ = __str__
-
-
-def overlap(p5: float | None, p95: float | None, low: float | None, high: float | None) -> bool:
-    """Whether two ranges from p5 to p95 overlap; False where one is not known."""
-    if p5 is None or p95 is None or low is None or high is None:
-        return False
-    return p5 <= high and low <= p95

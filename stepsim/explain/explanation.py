@@ -10,12 +10,11 @@ from stepsim.explain.changes.runs import WhatIf, measured
 from stepsim.explain.changes.suggestions import Suggestion, suggestions
 from stepsim.explain.path import CriticalPath, path_of
 from stepsim.explain.speed_of_light import SpeedOfLight, speed_of_light
-from stepsim.explain.stalls import StallTree, place_of, stall_tree
 from stepsim.explain.text import explanation_text
 from stepsim.explain.verdict import Verdict, unfinished, verdict_of
 from stepsim.graph import Program, check_bindings
 from stepsim.machine import Machine
-from stepsim.results import ENDED, Diagnosis
+from stepsim.results import ENDED, Diagnosis, StallTree, place_of, stall_tree
 from stepsim.simulation import (
     FifoDepth,
     ImageRun,

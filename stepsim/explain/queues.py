@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stepsim.explain.stalls import place_of
+from stepsim.results import place_of
 from stepsim.simulation import ImageRun, Limits, Prepared
 
 __all__ = ["DeeperQueues", "deeper_queues"]

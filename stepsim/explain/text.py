@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.changes.text import WIDTH, change_lines, cut, percent
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
-from stepsim.explain.stalls import Cause, OperatorStalls, StallTree
+from stepsim.results import Cause, OperatorStalls, StallTree
 
 if TYPE_CHECKING:
     from stepsim.explain.explanation import Why

@@ -11,8 +11,7 @@ import numpy as np
 from stepsim.explain.changes.cost import HELPS, WASTE
 from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
-from stepsim.explain.stalls import place_of
-from stepsim.results import Diagnosis
+from stepsim.results import Diagnosis, place_of
 
 __all__ = ["KINDS", "Verdict", "unfinished", "verdict_of"]
 

@@ -1,7 +1,6 @@
 from stepsim.hardware.ensembles import ensemble as ensemble
 from stepsim.hardware.from_program import network_of as network_of
 from stepsim.hardware.loading import (
-    choose_machine as choose_machine,
     list_machines as list_machines,
     load_machine as load_machine,
     parse_overrides as parse_overrides,

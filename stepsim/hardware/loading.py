@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from stepsim.errors import MachineError
 from stepsim.hardware.machine import Machine
-from stepsim.machine import Family, known_keys, load_description, loading
+from stepsim.machine import Family, load_description, loading
 
-__all__ = ["choose_machine", "list_machines", "load_machine", "parse_overrides"]
+__all__ = ["list_machines", "load_machine", "parse_overrides"]
 
 _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "hdl": {
@@ -56,28 +55,6 @@ def load_machine(
     MachineError : no such machine or file; an unknown, duplicate, mistyped or out-of-range key.
     """
     return load_description(_FAMILY, machine, overrides)
-
-
-def choose_machine(items: Iterable[str]) -> Machine:
-    """The machine that texts choose: a name or file, ``hdl`` without one, and ``key=value``.
-
-    Raises
-    ------
-    MachineError : as `load_machine` and `parse_overrides`; or two names or files.
-    """
-    given = list(items)
-    named = [one for one in given if "=" not in one]
-    if len(named) > 1:
-        raise MachineError(
-            f"hardware machine: expected one name or file, found {' and '.join(named)}; keep one"
-        )
-    changes = parse_overrides(one for one in given if "=" in one)
-    if named and named[0] in known_keys(Machine):
-        raise MachineError(
-            f"hardware machine {named[0]!r}: is a key of a machine; give its value as well, as "
-            f"{named[0]}=VALUE"
-        )
-    return load_machine(named[0] if named else "hdl", changes)
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, str]:

@@ -15,8 +15,8 @@ from stepsim.arguments import is_whole, shown
 from stepsim.atomic import replacing
 from stepsim.documents import load_json
 from stepsim.errors import BaselineError
-from stepsim.explain import LANES
 from stepsim.pytest_plugin.entries import Entry, machine_key
+from stepsim.results import LANES
 
 __all__ = ["Baselines", "read_baselines", "write_baselines"]
 

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from stepsim.errors import ArgError
-from stepsim.explain import Stalls, stalls_of
 from stepsim.graph import measured_bytes
+from stepsim.results import Stalls, stalls_of
 
 if TYPE_CHECKING:
     from stepsim.graph import Program

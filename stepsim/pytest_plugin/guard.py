@@ -12,9 +12,10 @@ from stepsim.errors import ArgError, did_you_mean
 from stepsim.graph import check_program
 from stepsim.pytest_plugin.baselines import Baselines, read_baselines
 from stepsim.pytest_plugin.entries import METRICS, Entry, measured
-from stepsim.pytest_plugin.judging import Tolerance, judge
+from stepsim.pytest_plugin.judging import judge
 from stepsim.pytest_plugin.places import baseline_file, relative_to, update_command
 from stepsim.report import number_text
+from stepsim.results import Tolerance
 from stepsim.simulation import simulate
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stepsim.arguments import counted
-from stepsim.explain import stall_changes
 from stepsim.pytest_plugin.entries import METRICS, Entry
-from stepsim.report import change_text, number_text, settings_changes, stall_rows, text_table
+from stepsim.report import change_text, number_text, stall_rows, text_table
+from stepsim.results import BETTER, Tolerance, settings_changes, stall_changes
 
-__all__ = ["Tolerance", "Verdict", "judge"]
+__all__ = ["Verdict", "judge"]
 
 _MOST_STALLS = 12
 _MOST_DEPTHS = 8
@@ -21,28 +21,6 @@ _WORDS = {
     "onchip_bytes": "on-chip bytes",
     "flops": "FLOPs",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """How far a metric may be from its baseline: the larger of a share of it and an amount."""
-
-    relative: float
-    absolute: float
-
-    def holds(self, before: int | None, after: int | None) -> bool:
-        """Whether a value is near enough; what is unknown equals only what is unknown."""
-        if before is None or after is None:
-            return before == after
-        apart = abs(after - before)
-        # The quotient is the float nearest to the share, as is 0.29 for 29 of 100; 0.29 * 100 is
-        # less than 29.
-        return apart <= self.absolute or (before > 0 and apart / before <= self.relative)
-
-    def __str__(self) -> str:
-        parts = [f"{self.relative:.4g}"] * bool(self.relative)
-        parts += [f"{self.absolute:,g}"] * bool(self.absolute)
-        return " or ".join(parts) or "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +128,15 @@ _SEPARATE = (
 
 def judge(before: Entry, after: Entry, tolerances: Mapping[str, Tolerance]) -> Verdict:
     """Compare the checked metrics of a run with its baseline."""
-    worse: list[str] = []
-    better: list[str] = []
-    for metric, allowed in tolerances.items():
-        first, second = before.metric(metric), after.metric(metric)
-        if allowed.holds(first, second):
-            continue
-        smaller = first is not None and second is not None and second < first
-        (better if smaller else worse).append(metric)
-    return Verdict(before, after, tolerances, tuple(worse), tuple(better))
+    sides = {
+        metric: allowed.judge(before.metric(metric), after.metric(metric), BETTER[metric])
+        for metric, allowed in tolerances.items()
+    }
+    worse, better = (
+        tuple(metric for metric, side in sides.items() if side == wanted)
+        for wanted in ("worse", "better")
+    )
+    return Verdict(before, after, tolerances, worse, better)
 
 
 def _settings(entry: Entry) -> dict[str, object]:

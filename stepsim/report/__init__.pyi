@@ -20,8 +20,6 @@ from stepsim.report.comparison import (
     change_text as change_text,
     markdown_table as markdown_table,
     number_text as number_text,
-    provenance_changes as provenance_changes,
-    settings_changes as settings_changes,
     stall_rows as stall_rows,
     text_table as text_table,
 )

@@ -16,7 +16,6 @@ __all__ = [
     "UnknownName",
     "correlation",
     "excess",
-    "geometric_mean",
     "mean_error",
     "ratio",
     "share",
@@ -138,11 +137,6 @@ def correlation(a: Sequence[float], b: Sequence[float]) -> float:
 def mean_error(ours: Sequence[float], reference: Sequence[float]) -> float:
     """Mean of the absolute relative differences, a fraction."""
     return math.fsum(abs(a / b - 1) for a, b in zip(ours, reference, strict=True)) / len(ours)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """The n-th root of the product."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def ratio(figure: str, claim: str, value: Callable[[Numbers], float], **more: Any) -> Headline:

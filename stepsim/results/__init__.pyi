@@ -14,6 +14,7 @@ from stepsim.results.schemas import (
 from stepsim.results import schemas as schemas
 from stepsim.results.arrays import arrow_table as arrow_table
 from stepsim.results.columns import (
+    BETTER as BETTER,
     COUNTED as COUNTED,
     COUNTINGS as COUNTINGS,
     ENERGY as ENERGY,
@@ -22,8 +23,33 @@ from stepsim.results.columns import (
     MEASURES as MEASURES,
     SPREAD as SPREAD,
     TAKEN as TAKEN,
+    Direction as Direction,
     field as field,
     schema as schema,
+)
+from stepsim.results.comparing.inputs import (
+    provenance_changes as provenance_changes,
+    settings_changes as settings_changes,
+)
+from stepsim.results.comparing.numbers import (
+    OF_CYCLES as OF_CYCLES,
+    Tolerance as Tolerance,
+    geometric_mean as geometric_mean,
+    ratio as ratio,
+    within_spread as within_spread,
+    worsening as worsening,
+)
+from stepsim.results.comparing.runs import (
+    Pair as Pair,
+    RunComparison as RunComparison,
+    compare_runs as compare_runs,
+)
+from stepsim.results.comparing.stalls import (
+    LANES as LANES,
+    StallChange as StallChange,
+    Stalls as Stalls,
+    stall_changes as stall_changes,
+    stalls_of as stalls_of,
 )
 from stepsim.results.diagnosis import ENDED as ENDED
 from stepsim.results.events import (
@@ -47,6 +73,12 @@ from stepsim.results.places import (
 )
 from stepsim.results.result import utilization as utilization
 from stepsim.results.schemas import ENERGY_STALLS_SCHEMA as ENERGY_STALLS_SCHEMA
+from stepsim.results.stalls import (
+    Cause as Cause,
+    OperatorStalls as OperatorStalls,
+    StallTree as StallTree,
+    stall_tree as stall_tree,
+)
 from stepsim.results.tables import Tables as Tables
 from stepsim.results.writing import (
     NEEDED as NEEDED,

@@ -8,7 +8,7 @@ several ways are counted; without that column they are counted as executed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from stepsim.deferred import deferred
 from stepsim.results.part_columns import INT, LONG, OF_PARTS, REAL, TEXT
@@ -19,6 +19,7 @@ else:
     pa = deferred("pyarrow")
 
 __all__ = [
+    "BETTER",
     "COLUMNS",
     "COUNTED",
     "COUNTINGS",
@@ -29,6 +30,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "SPREAD",
     "TAKEN",
+    "Direction",
     "field",
     "schema",
 ]
@@ -113,6 +115,19 @@ SPREAD: Final = tuple(name for name, *_ in _OPTIONAL[8:])
 
 EVERY_MEASURE: Final = (*MEASURES, *ENERGY, *SPREAD)
 """All measures of runs, including those that only some runs have."""
+
+Direction = Literal["smaller", "larger"]
+
+_LARGER: Final = ("compute_utilization", "bandwidth_utilization", "tokens_per_second")
+_NEITHER: Final = ("peak_bandwidth", "tokens", "engine_steps")
+
+# Of the same workload, what is more FLOPs is padding.
+BETTER: Final[Mapping[str, Direction]] = {
+    name: "larger" if name in _LARGER else "smaller"
+    for name in EVERY_MEASURE
+    if name not in _NEITHER
+}
+"""Which values of a measure are better; of others neither is known to be."""
 
 COUNTED: Final = frozenset(
     {

@@ -55,7 +55,6 @@ from stepsim.sweep.analysis.common_traces import (
     compared_traces as compared_traces,
     trace_numbers as trace_numbers,
 )
-from stepsim.sweep.analysis.compare import OF_CYCLES as OF_CYCLES
 from stepsim.sweep.analysis.feasibility import (
     search_constraints as search_constraints,
     violated_constraints as violated_constraints,
@@ -67,7 +66,6 @@ from stepsim.sweep.analysis.measured import (
     read_succeeded as read_succeeded,
 )
 from stepsim.sweep.analysis.objectives import (
-    BETTER as BETTER,
     COST as COST,
     is_cost as is_cost,
     parse_objective as parse_objective,

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import stepsim as st
-from stepsim.cli.sweeps.comparing import Gate
+from stepsim.cli.gate import Gate
 from stepsim.report.comparison import change_text
 from tests.cli.conftest import Cli, Outcome
 from tests.sweep.support import disturb_after, tiny
@@ -205,9 +205,10 @@ def test_other_countings_are_told(made: Made, cli: Cli) -> None:
         (["{a}", "{a}", "--fail-above", "nan%"], "expected a percentage such as 1%"),
         (["{a}", "{a}", "--metric", "tokens", "--fail-above", "1%"], "not known which values of"),
         (["{a}", "{a}", "--metric", "cycle"], "no metric 'cycle' in common; did you mean 'cycles'"),
-        (["{a}", "{folder}"], "{folder} is a folder, as of a sweep, and {a} a file, as of a run"),
-        (["{folder}", "{a}"], "{folder} is a folder, as of a sweep, and {a} a file, as of a run"),
-        (["{a}", "{a}", "--allow-missing"], "--allow-missing: only a gate refuses runs"),
+        (["{a}", "{folder}"], "{folder}: expected the file of a run, found a folder; sweeps are"),
+        (["{folder}", "{folder}"], "compared with `stepsim sweep compare {folder} {folder}`"),
+        (["{a}", "{a}", "--allow-missing"], "--allow-missing: is now an option of"),
+        (["{a}", "{a}", "--ensemble", "--metric", "flops"], "about the spread of cycles; choose"),
         (["{a}", "{folder}/linear.py"], "the run cannot be read"),
     ],
 )
@@ -232,7 +233,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _gate(cli: Cli, *arguments: object) -> Outcome:
-    return cli("compare", *arguments)
+    return cli("sweep", "compare", *arguments)
 
 
 def test_the_gate_of_sweeps(
@@ -280,15 +281,17 @@ def test_the_stalls_of_the_worst_run_of_a_sweep(tmp_path: Path, cli: Cli) -> Non
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
     for name, bandwidth in (("a", 1024), ("b", 512)):
         (tmp_path / "linear.py").write_text(PROGRAM.replace("=1024", f"={bandwidth}"))
-        done = cli("sweep", tmp_path / "spec.yaml", "--out", tmp_path / name)
+        done = cli("sweep", "run", tmp_path / "spec.yaml", "--out", tmp_path / name)
         assert done.code == 0, done.err
-    done = cli("compare", tmp_path / "a", tmp_path / "b", "--markdown", "--fail-above", "1%")
+    done = cli(
+        "sweep", "compare", tmp_path / "a", tmp_path / "b", "--markdown", "--fail-above", "1%"
+    )
     assert done.code == 1
     assert "1 of 2 runs worse by more than 1%" in done.err
     assert "| map (BinaryMap) | work | " in done.out
     assert "tokens and room" in done.out
     shutil.rmtree(tmp_path / "a")
-    assert cli("compare", tmp_path / "a", tmp_path / "b").code == 2
+    assert cli("sweep", "compare", tmp_path / "a", tmp_path / "b").code == 2
 
 
 def test_a_gate_notices_designs_that_are_gone(
@@ -300,18 +303,18 @@ def test_a_gate_notices_designs_that_are_gone(
     run_sweep(tiny(grid=tiny()["grid"] | {"machine.hbm.channels": [8]}), b)
     gate = ("--fail-above", "1%")
     for options in ([], ["--markdown"], ["--json"]):
-        done = cli("compare", a, b, *gate, *options)
+        done = cli("sweep", "compare", a, b, *gate, *options)
         assert done.code == 1
         assert "12 runs of A not in B" in done.err
-        assert cli("compare", a, b, *gate, "--allow-missing", *options).code == 0
-    assert "Not compared: 12 runs of A not in B." in cli("compare", a, b, "--markdown").out
-    assert cli("compare", b, a, *gate).code == 0
-    assert "Without a baseline: 12 only in B." in cli("compare", b, a, "--markdown").out
-    done = cli("compare", a, b, "--by", "layer", *gate, "--markdown")
+        assert cli("sweep", "compare", a, b, *gate, "--allow-missing", *options).code == 0
+    assert "Not compared: 12 runs of A not in B." in cli("sweep", "compare", a, b, "--markdown").out
+    assert cli("sweep", "compare", b, a, *gate).code == 0
+    assert "Without a baseline: 12 only in B." in cli("sweep", "compare", b, a, "--markdown").out
+    done = cli("sweep", "compare", a, b, "--by", "layer", *gate, "--markdown")
     assert done.code == 1
     assert "2 baselines without a design in B" in done.err
     assert "Not compared: 2 baselines without a design in B." in done.out
-    assert cli("compare", a, b, "--by", "layer", *gate, "--allow-missing").code == 0
+    assert cli("sweep", "compare", a, b, "--by", "layer", *gate, "--allow-missing").code == 0
 
 
 @pytest.mark.parametrize("by", [[], ["--by", "layer"]])
@@ -320,9 +323,9 @@ def test_a_gate_notices_a_sweep_that_is_not_finished(
 ) -> None:
     a, b = sweeps[0], tmp_path / "b"
     disturb_after(b, 7, tiny())
-    done = cli("compare", a, b, *by, "--fail-above", "1%", "--markdown")
+    done = cli("sweep", "compare", a, b, *by, "--fail-above", "1%", "--markdown")
     assert done.code == 1
     assert "2 runs not done yet" in done.out if by else "2 runs of B not done yet" in done.out
     if by:
         assert "2 runs of baselines without one of the design" in done.out
-    assert cli("compare", a, b, *by, "--fail-above", "1%", "--allow-missing").code == 0
+    assert cli("sweep", "compare", a, b, *by, "--fail-above", "1%", "--allow-missing").code == 0

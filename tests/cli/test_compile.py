@@ -93,9 +93,9 @@ def test_sweeps_take_plans_and_designs(cli: Cli, folder: Path, tmp_path: Path) -
     for name, text in specs.items():
         (tmp_path / f"{name}.yaml").write_text(text)
         spec, out = tmp_path / f"{name}.yaml", tmp_path / f"out-{name}"
-        outcome = cli("sweep", str(spec), "--out", str(out))
+        outcome = cli("sweep", "run", str(spec), "--out", str(out))
         assert outcome.code == 0, outcome.err
-    found = cli("best", str(tmp_path / "out-plan"), "--json").out
+    found = cli("sweep", "best", str(tmp_path / "out-plan"), "--json").out
     assert str(st.design.Plan.load(folder / "plan.yaml").simulated) in found
 
 
@@ -245,7 +245,7 @@ def test_a_plan_is_tuned(cli: Cli, folder: Path, tmp_path: Path) -> None:
         f"workload: {folder.name}\ngrid:\n  machine.hbm.latency: [31, 62]\n"
         "search: {objectives: [cycles], sampler: random, trials: 2}\n"
     )
-    outcome = cli("tune", str(spec), "--out", str(tmp_path / "out"))
+    outcome = cli("sweep", "tune", str(spec), "--out", str(tmp_path / "out"))
     assert outcome.code == 0, outcome.err
     assert f"{st.design.Plan.load(folder / 'plan.yaml').simulated:,}" in outcome.out.replace(
         "\u202f", ","

@@ -25,7 +25,7 @@ def test_the_page_runs(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
         outcome = cli(*command.replace(" --jobs 2", "").split()[1:])
         assert outcome.code == 0, outcome.err
     assert Path("designs.html").read_text().count("reductions_outermost") > 0
-    found = json.loads(cli("best", "designs", "--json").out)
+    found = json.loads(cli("sweep", "best", "designs", "--json").out)
     assert found["overall"] is not None
     assert {"tile", "unroll", "order", "vectors", "budget"} <= {
         key for design in read_designs("designs").values() for key in design

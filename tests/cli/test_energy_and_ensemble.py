@@ -49,7 +49,7 @@ def test_disturbed_runs_beside_a_run_and_what_is_noise(
     cli: Cli, base: list[str], tmp_path: Path
 ) -> None:
     one, two = str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")
-    text = told(cli(*base, "--ensemble", "4", "--disturb", "fifo.depth=0", "--out", one))
+    text = told(cli(*base, "--ensemble", "4,fifo.depth=0", "--out", one))
     assert "4 disturbed runs (hbm.latency +0..+3; seed 0): median" in text
     told(cli(*base, "--ensemble", "4", "--set", "hbm.latency=3", "--out", two))
     compared = ("compare", one, two, "--ensemble", "--fail-above", "0%")
@@ -69,10 +69,17 @@ def test_json_has_the_members(cli: Cli, base: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--ensemble-seed", "1"], "give --ensemble N as well"),
-        (["--disturb", "fifo.depth=1"], "give --ensemble N as well"),
-        (["--ensemble", "2", "--disturb", "fifo.depth"], "each name once with its bounds"),
-        (["--ensemble", "2", "--disturb", "fifo.depths=1"], "did you mean 'fifo.depth'?"),
+        (["--ensemble-seed", "1"], "is now part of --ensemble, as in --ensemble 32,seed=7"),
+        (
+            ["--disturb", "fifo.depth=1"],
+            "is now part of --ensemble, as in --ensemble 32,fifo.depth",
+        ),
+        (["--ensemble", "2,fifo.depth"], "each disturbance once with its bounds"),
+        (["--ensemble", "2,fifo.depth=1,fifo.depth=2"], "each disturbance once with its bounds"),
+        (["--ensemble", "seed=2"], "the number of runs"),
+        (["--ensemble", "2,seed=1:2"], "found '2,seed=1:2'"),
+        (["--ensemble", "0"], "runs"),
+        (["--ensemble", "2,fifo.depths=1"], "did you mean 'fifo.depth'?"),
     ],
 )
 def test_wrong_options(cli: Cli, base: list[str], options: list[str], expected: str) -> None:

@@ -26,19 +26,19 @@ def test_tables_and_files(cli, tmp_path) -> None:
 
 
 def test_the_machine_can_be_changed(cli) -> None:
-    found = cli(*LAYER, "--level", "hardware", "--json", "--hardware", "memory.pointer=1").json()
+    found = cli(*LAYER, "--level", "hardware", "--json", "--set", "memory.pointer=1").json()
     assert found["machine_json"]["memory"]["pointer"] == 1
     assert found["cycles"] != 9700
 
 
 def test_the_machine_can_be_named_or_read_from_a_file(cli, tmp_path) -> None:
-    named = cli(*LAYER, "--level", "hardware", "--json", "--hardware", "hdl-fair").json()
+    named = cli(*LAYER, "--level", "hardware", "--json", "--machine", "hdl-fair").json()
     assert named["machine"] == "hdl-fair"
     assert named["machine_json"]["memory"]["arbiter"] == "fair"
     file = tmp_path / "my.yaml"
     file.write_text(cli("machines", "--show", "hdl-fair").out.replace("hdl-fair", "mine"))
     from_file = cli(
-        *LAYER, "--level", "hardware", "--json", "--hardware", file, "--hardware", "fifo_depth=3"
+        *LAYER, "--level", "hardware", "--json", "--machine", file, "--set", "fifo_depth=3"
     ).json()
     assert from_file["machine"] == "mine"
     assert from_file["machine_json"] == named["machine_json"] | {"name": "mine", "fifo_depth": 3}
@@ -49,7 +49,7 @@ def test_bandwidth_is_a_share_of_the_memory_in_use(cli) -> None:
     assert one["peak_bandwidth"] == 256
     assert one["bandwidth_utilization"] == pytest.approx(2162688 / 9700 / 256)
     # Requests of 64 bytes reach every channel; then a request per cycle is the limit.
-    many = ("--hardware", "memory.request_bytes=64")
+    many = ("--set", "memory.request_bytes=64")
     assert cli(*LAYER, "--level", "hardware", "--json", *many).json()["peak_bandwidth"] == 64
 
 
@@ -67,17 +67,17 @@ def test_machines_are_listed_with_those_of_the_tile_level(cli) -> None:
     [
         (("--fifo-depth", 3), "--fifo-depth has no effect with --level hardware"),
         (("--compute-bw", 3), "--compute-bw has no effect with --level hardware"),
-        (("--set", "hbm.channels=2", "--record"), "--record, --set have no effect"),
+        (("--set", "hbm.channels=2"), "unknown key 'hbm.channels'"),
         (("--why",), "--why explains runs at the tile level; leave --level hardware out"),
         (("--record",), "--record has no effect"),
-        (("--ensemble", 4, "--disturb", "fifo.depth=0:1"), "did you mean 'fifo_depth'?"),
-        (("--hardware", "depth=3"), "unknown key 'depth'"),
-        (("--hardware", "fifo_depth=0"), "fifo_depth"),
-        (("--hardware", "fifo_depth"), "give its value as well, as fifo_depth=VALUE"),
-        (("--hardware", "fifo_depth="), "expected key=value"),
-        (("--hardware", "hdl-fare"), "unknown machine 'hdl-fare'; did you mean 'hdl-fair'?"),
-        (("--hardware", "hdl", "--hardware", "hdl-fair"), "expected one name or file, found hdl"),
-        (("--hardware", "nowhere.yaml"), "machine file nowhere.yaml: no such file"),
+        (("--ensemble", "4,fifo.depth=0:1"), "did you mean 'fifo_depth'?"),
+        (("--set", "depth=3"), "unknown key 'depth'"),
+        (("--set", "fifo_depth=0"), "fifo_depth"),
+        (("--set", "fifo_depth="), "expected key=value"),
+        (("--machine", "hdl-fare"), "unknown machine 'hdl-fare'; did you mean 'hdl-fair'?"),
+        (("--machine", "sda-hdl"), "sda-hdl is a machine of the tile level"),
+        (("--machine", "nowhere.yaml"), "machine file nowhere.yaml: no such file"),
+        (("--hardware", "hdl-fair"), "is now --machine and --set"),
     ],
 )
 def test_what_has_no_effect_is_refused(cli, given, message) -> None:
@@ -87,17 +87,17 @@ def test_what_has_no_effect_is_refused(cli, given, message) -> None:
 
 
 def test_an_ensemble_is_of_the_machine_of_this_level(cli) -> None:
-    options = ("--ensemble", 4, "--disturb", "memory.pointer=0:2")
+    options = ("--ensemble", "4,seed=3,memory.pointer=0:2")
     found = cli(*LAYER, "--level", "hardware", "--json", *options).json()
     members = found["ensemble"]["cycles"]
     assert len(members) == 4
     assert found["ensemble"]["bounds"]["memory.pointer"] == [0, 2]
     assert min(members) <= found["cycles_p5"] <= found["cycles_median"] <= found["cycles_p95"]
-    assert "--ensemble N" in cli(*LAYER, "--level", "hardware", "--ensemble-seed", 3).err
+    assert found["ensemble"]["seed"] == 3
 
 
 def test_hardware_needs_its_level(cli) -> None:
-    assert "add --level hardware" in cli(*LAYER, "--hardware", "fifo_depth=3").err
+    assert "add --level hardware" in cli(*LAYER, "--machine", "hdl-fair").err
 
 
 def test_pages_and_comparisons_say_that_they_are_of_tiles(cli, tmp_path) -> None:
@@ -111,6 +111,6 @@ def test_pages_and_comparisons_say_that_they_are_of_tiles(cli, tmp_path) -> None
 
 def test_sweeps_are_of_the_tile_level(cli, tmp_path) -> None:
     (tmp_path / "s.yaml").write_text("workload: swiglu\nlevel: hardware\ngrid: {tile: [16, 64]}\n")
-    done = cli("sweep", tmp_path / "s.yaml", "--dry-run")
+    done = cli("sweep", "run", tmp_path / "s.yaml", "--dry-run")
     assert done.code != 0
     assert "level: sweeps run at the tile level; leave it out" in done.err

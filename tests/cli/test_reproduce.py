@@ -1,4 +1,4 @@
-"""``stepsim reproduce`` and ``stepsim validate``."""
+"""``stepsim reproduce``: figures, and the pages on validation."""
 
 from __future__ import annotations
 
@@ -43,13 +43,37 @@ def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[object], message: s
     assert not (tmp_path / "out").exists()
 
 
-def test_validate_without_data(cli: Cli, tmp_path: Path) -> None:
-    outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "page.md")
+def test_the_page_on_validation_needs_data(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("reproduce", "validation", "--data", tmp_path, "--out", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
     assert re.search(r"error: .*\.npz: is missing \(and \d+ more\)", outcome.err)
-    outcome = cli("validate", "--out", tmp_path / "page.md")
+    outcome = cli("reproduce", "validation", "--out", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")
     assert "recorded traces are needed; give their folder with --data, or --fetch" in outcome.err
-    outcome = cli("validate", "--data", tmp_path, "--out", tmp_path / "no" / "page.md")
+
+
+def test_the_page_on_streamtensor(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "stepsim.reproduce.write_streamtensor_validation", lambda path: path.write_text("# Page\n")
+    )
+    outcome = cli("reproduce", "streamtensor-validation", "--out", tmp_path / "docs")
+    assert outcome.code == 0
+    assert (tmp_path / "docs" / "streamtensor-validation.md").read_text() == "# Page\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "validation", "8"], "validation: a page is written alone"),
+        (["reproduce", "validation", "--closure-slack", 1], "--closure-slack has no effect"),
+        (["reproduce", "streamtensor-validation", "--fetch"], "--fetch: without effect"),
+        (["validate"], "the command is now `stepsim reproduce validation`"),
+    ],
+)
+def test_mistakes_on_pages(cli: Cli, tmp_path: Path, arguments: list[object], message: str) -> None:
+    outcome = cli(*arguments, "--out", tmp_path / "out")
     assert outcome.code == 2
-    assert "does not exist; make it first" in outcome.err
+    assert message in outcome.err
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,6 @@ import pytest
 from stepsim.reproduce.streamtensor.gpt2 import (
     CALIBRATION_ROW,
     calibrated,
-    geometric_mean,
     prefill_ms,
     prefill_slope,
     token_ms,
@@ -16,6 +15,7 @@ from stepsim.reproduce.streamtensor.gpt2 import (
     weight_bounds,
 )
 from stepsim.reproduce.streamtensor.published_gpt2 import PREFILL_SLOPE_MS, SYSTEM, published_gpt2
+from stepsim.results import geometric_mean
 
 ROWS = ((32, 32), (64, 64), (128, 128), (256, 256))
 

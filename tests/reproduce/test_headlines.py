@@ -16,7 +16,6 @@ from stepsim.reproduce.headline import (
     Numbers,
     UnknownName,
     correlation,
-    geometric_mean,
     mean_error,
 )
 from stepsim.reproduce.published import Published, published
@@ -38,7 +37,6 @@ def test_correlation_and_error_by_hand() -> None:
     assert correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     assert correlation([1, 2, 4], [1, 3, 2]) == pytest.approx(1 / (42 / 9 * 2) ** 0.5)
     assert mean_error([90, 110, 250], [100, 100, 200]) == pytest.approx((0.1 + 0.1 + 0.25) / 3)
-    assert geometric_mean([2, 8]) == pytest.approx(4)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def number(text: str) -> int:
 
 
 def test_page_is_of_the_present_model() -> None:
-    assert f"`stepsim validate` with model version {MODEL_VERSION};" in PAGE.read_text()
+    assert f"`stepsim reproduce validation` with model version {MODEL_VERSION};" in PAGE.read_text()
 
 
 def test_page_has_every_point_with_its_values() -> None:

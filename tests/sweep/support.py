@@ -108,7 +108,17 @@ def sweep_command(spec: Mapping[str, Any], folder: Path, *options: str) -> list[
     """``stepsim sweep`` as typed, with the specification in a file beside the folder."""
     file = folder.with_suffix(".yaml")
     file.write_text(yaml.safe_dump(dict(spec)))
-    return [sys.executable, "-m", "stepsim", "sweep", str(file), "--out", str(folder), *options]
+    return [
+        sys.executable,
+        "-m",
+        "stepsim",
+        "sweep",
+        "run",
+        str(file),
+        "--out",
+        str(folder),
+        *options,
+    ]
 
 
 def routing_file(folder: Path, name: str) -> str:

@@ -24,7 +24,7 @@ def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "swiglu.png").read_bytes().startswith(b"\x89PNG")
     assert names["found"].to_pydict()["channels"] == [16, 32]
     asked = re.findall(
-        r"^stepsim query tiles \"(.*?)\"$", page.read_text(), re.DOTALL | re.MULTILINE
+        r"^stepsim sweep query tiles \"(.*?)\"$", page.read_text(), re.DOTALL | re.MULTILINE
     )
     assert len(asked) == 4
     for sql in asked:

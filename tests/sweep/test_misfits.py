@@ -68,7 +68,7 @@ def test_they_are_named_before_the_first_run(
     path = tmp_path / "sweep.yaml"
     path.write_text(yaml.safe_dump(attention(steps), sort_keys=False))
     with pytest.raises(SystemExit, match="0"):
-        main(["sweep", str(path), "--dry-run"])
+        main(["sweep", "run", str(path), "--dry-run"])
     err = capsys.readouterr().err
     assert "runs that become failures:\n  design point 0 (max_length=14): does not fit" in err
     assert "max_length: expected a multiple of the KV tile of 1 that holds the longest" in err

@@ -138,7 +138,7 @@ def test_ray_workers_import_the_file(done: Path, folder: Path) -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("ray is not installed; it has wheels for few platforms")
     with tempfile.TemporaryDirectory(prefix="ray-") as place:
-        command = [sys.executable, "-m", "stepsim", "sweep", str(written(folder)),
+        command = [sys.executable, "-m", "stepsim", "sweep", "run", str(written(folder)),
                    "--out", str(folder / "ray"), "--backend", "ray", "--jobs", "2"]  # fmt: skip
         environment = {
             **os.environ, "RAY_TMPDIR": place, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64,
@@ -229,7 +229,7 @@ def test_what_looks_at_sweeps(done: Path, folder: Path, capsys: pytest.CaptureFi
     rows = query(done, "select tile, count(*) n from runs group by tile order by tile")
     assert rows.to_pydict() == {"tile": [16, 32, 64], "n": [2, 2, 2]}
     with pytest.raises(SystemExit, match="0"):
-        main(["pareto", str(done), "--plot", str(folder / "p.png")])
+        main(["sweep", "pareto", str(done), "--plot", str(folder / "p.png")])
     assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
     assert all(label in out for label in labels)

@@ -226,7 +226,7 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_left_out(tmp_path: Path
 def test_a_search_chooses_and_saves_the_same(place: Path, tmp_path: Path) -> None:
     spec, out = tmp_path / "tune.yaml", tmp_path / "ray"
     spec.write_text(json.dumps(space()))
-    command = [sys.executable, "-m", "stepsim", "tune", str(spec), "--out", str(out)]
+    command = [sys.executable, "-m", "stepsim", "sweep", "tune", str(spec), "--out", str(out)]
     options = ["--backend", "ray", "--jobs", "2", "--json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE) as search:
         try:

@@ -177,7 +177,7 @@ def test_signals_have_no_effect_while_the_ended_process_exits(
 ) -> None:
     program = f"""
 import atexit, os, signal, sys
-from stepsim.cli.sweeps import sweep
+from stepsim.cli.sweeps import run
 from stepsim.cli.main import main
 
 def at_exit():
@@ -186,8 +186,8 @@ def at_exit():
     print("in order", flush=True)
 
 atexit.register(at_exit)
-sweep._sweep = lambda *_, **__: os.kill(os.getpid(), {int(first)})
-main(["sweep", "spec.yaml", "--out", {str(tmp_path)!r}])
+run._run = lambda *_, **__: os.kill(os.getpid(), {int(first)})
+main(["sweep", "run", "spec.yaml", "--out", {str(tmp_path)!r}])
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60

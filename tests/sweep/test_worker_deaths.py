@@ -228,7 +228,7 @@ def test_workers_that_cannot_start_are_no_bad_input(
     file = tmp_path / "sweep.yaml"
     file.write_text(yaml.safe_dump(tiny()))
     with pytest.raises(SystemExit) as ended:
-        main(["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "2"])
+        main(["sweep", "run", str(file), "--out", str(tmp_path / "out"), "--jobs", "2"])
     assert ended.value.code == WORKERS_LOST
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.startswith("error: local: a worker process died 4 times before it began to work")

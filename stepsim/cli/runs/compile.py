@@ -110,15 +110,22 @@ def compile_model(
         typer.Option(metavar="DIR", help="Write plan, FIFO depths and picture to this folder."),
     ] = None,
     passes: Annotated[
-        bool, typer.Option("--passes", help="Print the graph before and after every pass.")
+        bool,
+        typer.Option("--passes", metavar="", help="Print the graph before and after every pass."),
     ] = False,
     fifo_table: Annotated[
         bool,
-        typer.Option("--fifo-table", help="Print other methods of sizing FIFOs beside this one."),
+        typer.Option(
+            "--fifo-table", metavar="", help="Print other methods of sizing FIFOs beside this one."
+        ),
     ] = False,
     keep_going: Annotated[
         bool,
-        typer.Option("--keep-going", help="Take unknown operators of an import as opaque kernels."),
+        typer.Option(
+            "--keep-going",
+            metavar="",
+            help="Take unknown operators of an import as opaque kernels.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

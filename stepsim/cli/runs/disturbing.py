@@ -1,41 +1,48 @@
-"""The options of disturbed runs: ``--ensemble``, ``--ensemble-seed`` and ``--disturb``."""
+"""The option ``--ensemble`` of runs: how many disturbed ones, their seed and bounds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepsim.errors import ArgError
-
-if TYPE_CHECKING:
-    from stepsim.cli.runs.execution import RunOptions
 
 __all__ = ["disturbances"]
 
 
-def disturbances(options: RunOptions) -> dict[str, Any] | None:
-    """The arguments of an ensemble that were given; None where none is wanted.
+def disturbances(text: str | None) -> dict[str, Any] | None:
+    """The arguments of an ensemble, as ``32,seed=7,fifo.depth=0:2`` gives them; None without it.
 
     Raises
     ------
-    ArgError : a bound is none, or there are bounds or a seed for no ensemble.
+    ArgError : a part is no number of runs, seed or bound, or is given twice.
     """
-    if options.ensemble is None:
-        if options.ensemble_seed is not None or options.disturb:
-            given = "--disturb" if options.disturb else "--ensemble-seed"
-            raise ArgError(f"{given} is of an ensemble; give --ensemble N as well")
+    if text is None:
         return None
-    bounds: dict[str, Any] = {}
-    for text in options.disturb or ():
-        name, _, value = text.partition("=")
-        try:
-            numbers = [int(part) for part in value.split(":")]
-        except ValueError:
-            numbers = []
-        if not name or name in bounds or not 1 <= len(numbers) <= 2:
-            raise ArgError(
-                f"--disturb: expected each name once with its bounds, as hbm.latency=0:3 or "
-                f"fifo.depth=0, found '{text}'"
-            )
-        bounds[name] = numbers[0] if len(numbers) == 1 else tuple(numbers)
-    seed = 0 if options.ensemble_seed is None else options.ensemble_seed
-    return {"runs": options.ensemble, "seed": seed, "bounds": bounds or None}
+    first, *parts = (part.strip() for part in text.split(","))
+    numbers = {"runs": _numbers(first)}
+    for part in parts:
+        name, _, value = part.partition("=")
+        if not name or name in numbers:
+            raise _wrong(part)
+        numbers[name] = _numbers(value)
+    single = {name: numbers.pop(name, [0]) for name in ("runs", "seed")}
+    for name, found in (*single.items(), *numbers.items()):
+        if not 1 <= len(found) <= (1 if name in single else 2):
+            raise _wrong(text)
+    bounds = {name: one[0] if len(one) == 1 else tuple(one) for name, one in numbers.items()}
+    return {name: one[0] for name, one in single.items()} | {"bounds": bounds or None}
+
+
+def _numbers(text: str) -> list[int]:
+    """``0:2`` as numbers; none where a part is no number."""
+    try:
+        return [int(part) for part in text.split(":")]
+    except ValueError:
+        return []
+
+
+def _wrong(found: str) -> ArgError:
+    return ArgError(
+        "--ensemble: expected the number of runs, then the seed and each disturbance once with its "
+        f"bounds, as in 32,seed=7,hbm.latency=0:3,fifo.depth=0; found '{found}'"
+    )

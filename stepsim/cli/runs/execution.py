@@ -74,6 +74,7 @@ class RunOptions(RecordOptions):
         bool,
         typer.Option(
             "--why",
+            metavar="",
             help="Say what bounds the run and what would help, as `stepsim why` does; with --json "
             "and --out in `why`.",
         ),
@@ -82,33 +83,15 @@ class RunOptions(RecordOptions):
         Literal["tile", "hardware"],
         typer.Option(
             help="tile: operators fire on logical tiles; hardware: the units that they are made of "
-            "pass tiles of 16 x 16, cycle by cycle."
+            "pass tiles of 16 x 16, cycle by cycle, on a machine of that level."
         ),
     ] = "tile"
-    hardware: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MACHINE|KEY=VALUE",
-            help="Machine of --level hardware: a name (see `stepsim machines`) or a YAML file; or "
-            "a change of a value of it; repeatable. (default: hdl)",
-        ),
-    ] = None
-
     ensemble: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="N",
-            help="Simulate N disturbed runs as well, and say the spread of their cycles.",
-        ),
-    ] = None
-    ensemble_seed: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Seed of the disturbances. (default: 0)")
-    ] = None
-    disturb: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=LOW:HIGH",
-            help="Bounds of a disturbance, as fifo.depth=0:2, or 0 for none; repeatable.",
+            metavar="N[,KEY=VALUE]...",
+            help="Simulate N disturbed runs as well and print the spread of their cycles; the "
+            "seed and bounds of disturbances may follow, as in 32,seed=7,fifo.depth=0:2.",
         ),
     ] = None
 
@@ -119,7 +102,7 @@ def run_choice(choice: Choice, options: RunOptions) -> int:
     if options.out is not None:
         check_output(options.out, ".parquet")
     options.check(options.out)
-    disturbed = disturbances(options)
+    disturbed = disturbances(options.ensemble)
     with Heartbeat() as heartbeat:
         heartbeat.phase("loading")
         machine = choice.load_machine(options.config)

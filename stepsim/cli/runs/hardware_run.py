@@ -42,15 +42,15 @@ def run_on_hardware(choice: Choice, options: RunOptions) -> int:
     LoweringError : operators without a hardware unit.
     """
     _refuse_options(choice, options)
-    disturbed = disturbances(options)
+    disturbed = disturbances(options.ensemble)
     if options.out is not None:
         check_output(options.out, ".parquet")
-    machine = stepsim.hardware.choose_machine(options.hardware or ())
+    machine = choice.machine.load_hardware()
     with Heartbeat() as heartbeat:
         heartbeat.phase("building the program")
         traces = choice.read(required=True)
         case = choice.case(
-            traces, choice.load_machine(options.config), options.config, options.counting
+            traces, choice.default_machine(options.config), options.config, options.counting
         )
         _refuse_parameters(case)
         heartbeat.phase("simulating")
@@ -96,8 +96,6 @@ def _refuse_options(choice: Choice, options: RunOptions) -> None:
             "hdl-arbiter for the last step before it"
         )
     given += ["--max-seconds"] * (options.max_seconds is not None)
-    given += ["--machine"] * (choice.machine.machine is not None)
-    given += ["--set"] * bool(choice.machine.overrides)
     given += ["--fifo-depth"] * (choice.fifo_depths is not None)
     _refuse(given)
 
@@ -111,8 +109,8 @@ def _refuse(given: Sequence[str]) -> None:
     if given:
         noun = "has" if len(given) == 1 else "have"
         raise ArgError(
-            f"{', '.join(given)} {noun} no effect with --level hardware; its machine is chosen "
-            "and changed with --hardware, as --hardware hdl-fair --hardware fifo_depth=4"
+            f"{', '.join(given)} {noun} no effect with --level hardware, whose machine states all "
+            "times; change it with --set, as in --machine hdl-fair --set fifo_depth=4"
         )
 
 

@@ -8,8 +8,9 @@ from stepsim.cli.runs.workload_group import workload_app
 __all__ = ["app"]
 
 app = workload_app(
-    "Show the graph, shapes and metrics of a workload, of FILE.py[:NAME] or of graph.pb, without "
-    "simulating it. Without traces the metrics are formulas, for 64 tokens or requests or --batch.",
+    "Show the graph, shapes and metrics of a workload without simulating it.\n\nWithout traces the "
+    "metrics are formulas, for 64 tokens or requests or --batch. WORKLOAD and its options are "
+    "those of `stepsim run`.",
     ListOptions,
     list_choice,
 )

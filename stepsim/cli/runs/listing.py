@@ -43,13 +43,17 @@ class ListOptions:
     every: Annotated[
         bool,
         typer.Option(
-            "--all", help="List the operators of all experts and regions, not only the first."
+            "--all",
+            metavar="",
+            help="List the operators of all experts and regions, not only the first.",
         ),
     ] = False
     addresses: Annotated[
         bool,
         typer.Option(
-            "--addresses", help="Show where the tensors lie off chip, on a machine with a DRAM."
+            "--addresses",
+            metavar="",
+            help="Show where the tensors lie off chip, on a machine with a DRAM.",
         ),
     ] = False
     json: Json = False

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import stepsim.hardware
 import stepsim.machine
+from stepsim.errors import ArgError, MachineError
 
 if TYPE_CHECKING:
     from stepsim.machine import Machine
@@ -43,6 +45,29 @@ class MachineChoice:
         MachineError : there is no such machine or value.
         """
         name = default if self.machine is None else self.machine
-        return stepsim.machine.load_machine(
-            name, stepsim.machine.parse_overrides(self.overrides or [])
+        try:
+            return stepsim.machine.load_machine(
+                name, stepsim.machine.parse_overrides(self.overrides or [])
+            )
+        except MachineError:
+            if name in stepsim.hardware.list_machines():
+                raise ArgError(
+                    f"--machine: {name} is a machine of the hardware level; add --level hardware"
+                ) from None
+            raise
+
+    def load_hardware(self) -> stepsim.hardware.Machine:
+        """The machine of the hardware level, ``hdl`` when none is given.
+
+        Raises
+        ------
+        MachineError : there is no such machine or value.
+        """
+        if self.machine in stepsim.machine.list_machines():
+            raise ArgError(
+                f"--machine: {self.machine} is a machine of the tile level; leave --level hardware "
+                f"out, or choose among {', '.join(stepsim.hardware.list_machines())}"
+            )
+        return stepsim.hardware.load_machine(
+            self.machine or "hdl", stepsim.hardware.parse_overrides(self.overrides or [])
         )

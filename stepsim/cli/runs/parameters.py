@@ -13,6 +13,9 @@ from stepsim.workloads import Field, ParameterError
 
 __all__ = ["given_of", "option_name", "options_of"]
 
+_WIDEST = 18
+"""Characters of a list of choices that help shows beside the option."""
+
 
 def option_name(parameter: str) -> str:
     """What a parameter is called on the command line."""
@@ -80,10 +83,13 @@ def _option(field: Field) -> Any:
         filter(None, (f"{text}{unit}" if text else "", f"({default})" if default else ""))
     )
     if field.kind.is_flag:
-        return typer.Option(f"{field.option}/--no-{field.option[2:]}", help=shown)
+        return typer.Option(f"{field.option}/--no-{field.option[2:]}", metavar="", help=shown)
     metavar = field.kind.metavar
     if param.unit == "bytes" and metavar == "N":
         metavar = "BYTES"
+    if len(metavar) > _WIDEST:
+        # The column of metavars leaves the others no room.
+        metavar, shown = "NAME", f"{shown} One of {metavar.replace('|', ', ')}."
     return typer.Option(field.option, metavar=metavar, help=shown)
 
 

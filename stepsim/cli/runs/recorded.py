@@ -33,6 +33,7 @@ class RecordOptions:
         bool,
         typer.Option(
             "--record",
+            metavar="",
             help="Measure occupancy: on-chip memory in use, and with --out that of FIFOs and "
             "buffers, the run over time in FILE.timeline.parquet, and its critical path in "
             "FILE.path.parquet.",

@@ -8,7 +8,6 @@ from stepsim.cli.runs.execution import RunOptions, run_choice
 from stepsim.cli.runs.groups import run_groups
 from stepsim.cli.runs.workload_group import workload_app
 from stepsim.deferred import deferred
-from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.cli.runs import hardware_run
@@ -22,15 +21,15 @@ __all__ = ["app"]
 def _run_at_level(choice: Choice, options: RunOptions) -> int:
     """Run what was chosen at the level that was chosen; its cycles."""
     if options.level == "hardware":
-        return hardware_run.run_on_hardware(choice, options)
-    if options.hardware:
-        raise ArgError("--hardware: add --level hardware, whose machine it chooses")
+        from stepsim.cli.runs.hardware_run import run_on_hardware
+
+        return run_on_hardware(choice, options)
     return run_choice(choice, options)
 
 
 app = workload_app(
-    "Simulate a workload: one of those below, FILE.py[:NAME] with a function that returns a "
-    "program, or graph.pb, a program of the public graph format.",
+    "Simulate a workload.\n\nIt is one of those below, FILE.py[:NAME] with a function that returns "
+    "a program, or graph.pb, a program of the public graph format.",
     RunOptions,
     run_groups(_run_at_level),
 )

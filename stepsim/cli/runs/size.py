@@ -15,7 +15,7 @@ import stepsim.simulation
 import stepsim.sizing
 from stepsim.cli.console import note, print_json, show, show_table
 from stepsim.cli.heartbeat import LOADING_ENGINE, Heartbeat
-from stepsim.cli.options import Config, Counting, Json, check_counts, check_output
+from stepsim.cli.options import Config, Json, check_counts, check_output
 from stepsim.cli.runs.workload_group import workload_app
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ class SizeOptions:
     takes_fifo_depths: ClassVar[bool] = False
     finds_fifo_depths: ClassVar[bool] = True
 
-    counting: Counting = None
     config: Config = None
     slowdown: Annotated[
         float,
@@ -46,10 +45,13 @@ class SizeOptions:
         ),
     ] = 0.01
     stated: Annotated[
-        bool, typer.Option("--stated", help="Also size FIFOs whose depth the program states.")
+        bool,
+        typer.Option(
+            "--stated", metavar="", help="Also size FIFOs whose depth the program states."
+        ),
     ] = False
     pareto: Annotated[
-        bool, typer.Option("--pareto", help="Also find the bytes for other slowdowns.")
+        bool, typer.Option("--pareto", metavar="", help="Also find the bytes for other slowdowns.")
     ] = False
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", help="Give up a run after this many cycles.")
@@ -76,7 +78,8 @@ def size_choice(choice: Choice, options: SizeOptions) -> None:
         machine = choice.load_machine(options.config)
         traces = choice.read(required=True)
         heartbeat.phase("building the program")
-        case = choice.case(traces, machine, options.config, options.counting)
+        # Depths do not depend on how bytes and FLOPs are counted.
+        case = choice.case(traces, machine, options.config, None)
         heartbeat.phase(LOADING_ENGINE)
         stepsim.simulation.warm_up()
         heartbeat.phase("sizing FIFOs")
@@ -163,8 +166,8 @@ def _share(value: float | None) -> str:
 
 
 app = workload_app(
-    "Find the depth of every FIFO of a workload, of FILE.py[:NAME] or of graph.pb: the least bytes "
-    "in all that keep it about as fast as unbounded FIFOs.",
+    "Find the least FIFOs that keep a workload about as fast as unbounded ones.\n\nEvery FIFO gets "
+    "a depth of its own. WORKLOAD and its options are those of `stepsim run`.",
     SizeOptions,
     size_choice,
 )

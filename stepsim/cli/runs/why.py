@@ -45,11 +45,14 @@ class WhyOptions:
         typer.Option(metavar="SECONDS", help="Stop every run after this wall time."),
     ] = None
     path: Annotated[
-        bool, typer.Option("--path", help="Print the critical path, repeated laps folded.")
+        bool,
+        typer.Option("--path", metavar="", help="Print the critical path, repeated laps folded."),
     ] = False
     what_if: Annotated[
         bool,
-        typer.Option("--what-if", help="Print every change that was tried, and what it brought."),
+        typer.Option(
+            "--what-if", metavar="", help="Print every change that was tried, and what it brought."
+        ),
     ] = False
     json: Json = False
     out: Annotated[
@@ -112,8 +115,8 @@ def _write(path: Path, document: dict[str, Any]) -> None:
 
 
 app = workload_app(
-    "Say what bounds a workload, where its cycles go, and what would help, as measured by runs "
-    "with changes. WORKLOAD and its options are those of `stepsim run`.",
+    "Say what bounds a workload, where its cycles go, and what would help.\n\nWhat would help is "
+    "measured by runs with changes. WORKLOAD and its options are those of `stepsim run`.",
     WhyOptions,
     why_choice,
 )

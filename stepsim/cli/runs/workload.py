@@ -15,6 +15,7 @@ from stepsim.cli.commands import ready
 from stepsim.cli.runs.fifo_depths import depth_field, depth_parameter, taken_depths
 from stepsim.cli.runs.inputs import RequestSource, TokenSource, Traces, read_traces
 from stepsim.cli.runs.machine_choice import DEFAULT_MACHINE, MachineChoice
+from stepsim.cli.runs.panels import WorkloadCommand
 from stepsim.cli.runs.parameters import given_of, option_name, options_of
 from stepsim.cli.signature import takes
 from stepsim.errors import ArgError, WorkloadError
@@ -51,8 +52,15 @@ class Choice:
 
     def load_machine(self, config: str | None) -> Machine:
         """The machine given, else that of the published experiment, else the usual one."""
+        return self.machine.load(self._usual_machine(config))
+
+    def default_machine(self, config: str | None) -> Machine:
+        """The machine of `load_machine` where none is given, unchanged."""
+        return MachineChoice().load(self._usual_machine(config))
+
+    def _usual_machine(self, config: str | None) -> str | Machine:
         own = self.workload.published_machine if config == "published" else None
-        return self.machine.load(own or self.workload.own_machine or DEFAULT_MACHINE)
+        return own or self.workload.own_machine or DEFAULT_MACHINE
 
     def read(self, *, required: bool) -> Traces:
         """The traces that the workload is fed with.
@@ -140,8 +148,10 @@ def command_of(name: str, options: type, perform: Callable[[Choice, Any], None])
 
     run.__doc__ = _help(workload)
     app = typer.Typer(add_completion=False)
-    app.command(name=source.text)(takes(*groups)(run))
-    return ready(typer.main.get_command(app))
+    app.command(name=source.text, cls=WorkloadCommand)(takes(*groups)(run))
+    command: Any = typer.main.get_command(app)
+    command.own = frozenset(known) | {named}
+    return ready(command)
 
 
 def _help(workload: type[Workload]) -> str:

@@ -49,7 +49,8 @@ Column = Annotated[
     str | None, typer.Option(help="Column to read in Parquet, or of lengths in CSV.")
 ]
 DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out tokens without recorded experts.")
+    bool,
+    typer.Option("--drop-missing", metavar="", help="Leave out tokens without recorded experts."),
 ]
 Ranks = Annotated[
     list[int] | None,

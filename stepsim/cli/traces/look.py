@@ -29,7 +29,7 @@ __all__ = ["info", "plot"]
 @takes(TraceReading)
 def info(
     reading: TraceReading,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")] = False,
 ) -> None:
     """Check a trace and summarize its expert loads or its requests.
 

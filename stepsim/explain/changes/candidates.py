@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.explain.queues import DeeperQueues, deeper_queues
-from stepsim.explain.stalls import place_of
 from stepsim.graph import PAR_DISPATCH, Compute, Routing
 from stepsim.lowering import compute_bandwidths, dispatch_widths
 from stepsim.machine import MOST_CHANNELS, Machine, Port, load_machine
+from stepsim.results import place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
 __all__ = ["Change", "balanced", "deepen_text", "option_text", "relaxations", "short_list"]

@@ -25,9 +25,8 @@ def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]
 
     Parameters
     ----------
-    tables : tables of the run. Without a ``why`` in its file, verdict and bounds are derived from
-        the totals.
-    stalls : the result of `stepsim.explain.stall_tree` as plain values.
+    tables : of the run. Where its file has no ``why``, verdict and bounds are what the totals tell.
+    stalls : as plain values, what `stepsim.results.stall_tree` finds.
     """
     row, units, fifos = tables.row, tables.units, tables.fifos
     groups = Groups.of(units["name"].to_pylist(), units["operator"].to_pylist())

@@ -28,7 +28,7 @@ Report.pages.sweep = (data) => {
 
   function counted(metric) { return /bytes|flops|utilization/.test(metric) && !["bus_bytes"].includes(metric); }
 
-  /** The design points to compare by these metrics, and their rows over the same traces: `stepsim pareto` chooses likewise. */
+  /** The design points to compare by these metrics, and their rows over the same traces: `stepsim sweep pareto` chooses likewise. */
   function compared(wanted) {
     const key = [...new Set(wanted.map((m) => data.measured[m]))].sort((a, b) => a - b).join(" "), { designs: kept, traces: common } = data.compared[key];
     const have = new Map(kept.map((design) => [design, new Map(rowsOf[design].map((row) => [runs.trace[row], row]))]));

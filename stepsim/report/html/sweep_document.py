@@ -74,7 +74,7 @@ def sweep_document(tables: SweepTables) -> dict[str, Any]:
     if len(points) > _MOST_RUNS:
         raise ReportError(
             f"sweep {tables.name}: a page holds at most {_MOST_RUNS:,} design points, found "
-            f"{len(points):,}; use `stepsim pareto` or `stepsim query`"
+            f"{len(points):,}; use `stepsim sweep pareto` or `stepsim sweep query`"
         )
     # A selected trace is used for all design points.
     kept = np.flatnonzero(of_run % step == 0)

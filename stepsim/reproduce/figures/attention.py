@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepsim.report import style
 from stepsim.reproduce.figure import Figure, Ratio, Row, Rows, values
-from stepsim.reproduce.headline import Headline, Numbers, geometric_mean, ratio
+from stepsim.reproduce.headline import Headline, Numbers, ratio
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.published import Published
 from stepsim.reproduce.settings import (
@@ -19,6 +19,7 @@ from stepsim.reproduce.settings import (
     published_run,
     published_settings,
 )
+from stepsim.results import geometric_mean
 from stepsim.workloads import Attention
 
 if TYPE_CHECKING:

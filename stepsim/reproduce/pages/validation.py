@@ -30,7 +30,7 @@ _HEAD: Final = """\
 # Validation
 
 Every recorded run of the STeP paper's simulator that is available, simulated again. Written by
-`stepsim validate` with model version {version}; do not edit.
+`stepsim reproduce validation` with model version {version}; do not edit.
 
 *Published* cycles were read from the plots of the paper, or from tables of earlier runs in the
 published artifacts: points named `aug_` are runs of August 2025, those named `stepcsv` rows of

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from math import exp, fsum, log
 from typing import Final
 
 import numpy as np
@@ -28,7 +27,6 @@ __all__ = [
     "WeightBounds",
     "calibrated",
     "design_times",
-    "geometric_mean",
     "prefill_slope",
     "ratios",
     "uncalibrated",
@@ -174,8 +172,3 @@ def calibrated(rows: int = 8) -> Calibrated:
 def ratios(ours: RequestTimes, system: str) -> tuple[float, float, float]:
     """Latency, time to the first token and speed, over those of a published system."""
     return ours.over(published_gpt2()[ours.prompt, ours.output][system].times)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers."""
-    return exp(fsum(log(value) for value in values) / len(values))

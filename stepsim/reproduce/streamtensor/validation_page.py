@@ -1,6 +1,6 @@
 """The validation page of the StreamTensor system.
 
-``python -m stepsim.reproduce.streamtensor.validation_page FILE`` writes it.
+``stepsim reproduce streamtensor-validation`` writes it.
 
 Rows are F1 to F16 of the acceptance criteria. What can be computed from data and simulations that
 come with the project is computed, here and in `.validation_replays`; what needs cases from
@@ -9,7 +9,6 @@ outside is left to its test.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +28,6 @@ from stepsim.reproduce.streamtensor.gpt2 import (
     MULTIPLIERS,
     NETWORK_LANES,
     calibrated,
-    geometric_mean,
     prefill_ms,
     prefill_slope,
     ratios,
@@ -42,6 +40,7 @@ from stepsim.reproduce.streamtensor.published_gpt2 import PREFILL_SLOPE_MS, SYST
 from stepsim.reproduce.streamtensor.stepping_runs import run_network, solved_network
 from stepsim.reproduce.streamtensor.token_model import Link
 from stepsim.reproduce.streamtensor.validation_replays import replays
+from stepsim.results import geometric_mean
 from stepsim.sizing import planned_depths
 
 __all__ = ["validation_page", "write_streamtensor_validation"]
@@ -50,7 +49,7 @@ _HEAD = """\
 # Validation of the StreamTensor system
 
 What is published about StreamTensor (arXiv 2509.13694, MICRO 2025), and what stepsim makes of it.
-Written by `python -m stepsim.reproduce.streamtensor.validation_page FILE`; do not edit.
+Written by `stepsim reproduce streamtensor-validation`; do not edit.
 """
 
 _OTHERS = ("Allo", "DFX", "A100", "2080Ti")
@@ -347,7 +346,3 @@ _DIFFERENCES = """\
 | T11 | claims of third parties | not used |
 | order | reductions outermost | the fastest of three orders, by simulation |
 """
-
-
-if __name__ == "__main__":
-    write_streamtensor_validation(Path(sys.argv[1]))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results import MEASURES
+from stepsim.results import BETTER, MEASURES, geometric_mean
 from stepsim.sweep.analysis.frame import Failed, Frame, read_failed, read_frame
 from stepsim.sweep.analysis.measured import count_missing
-from stepsim.sweep.analysis.objectives import BETTER, Objective, parse_objective
+from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.filter_types import Kind
 from stepsim.sweep.spec.filters import find_name, parse_condition
@@ -252,7 +251,7 @@ def _ratio(
     judged: Objective, before: Statistics, after: Statistics, ratios: Sequence[float]
 ) -> float:
     if judged.statistic == "mean":
-        return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+        return geometric_mean(ratios)
     return after.of(judged.statistic) / before.of(judged.statistic)
 
 

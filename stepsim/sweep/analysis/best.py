@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from stepsim.errors import SweepError
+from stepsim.results import BETTER
 from stepsim.sweep.analysis.frame import Frame, read_frame
-from stepsim.sweep.analysis.objectives import BETTER, Objective, parse_objective
+from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics
 
 __all__ = ["Best", "BestOfGroup", "best"]

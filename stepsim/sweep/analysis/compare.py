@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from stepsim.ensembles import overlap
 from stepsim.errors import SweepError
-from stepsim.results import COUNTED
+from stepsim.results import (
+    BETTER,
+    COUNTED,
+    OF_CYCLES,
+    Direction,
+    geometric_mean,
+    ratio,
+    within_spread,
+    worsening,
+)
 from stepsim.sweep.analysis.differences import key_differences
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS, label_runs
 from stepsim.sweep.analysis.measured import (
@@ -21,17 +28,14 @@ from stepsim.sweep.analysis.measured import (
     why_none_succeeded,
     with_metrics,
 )
-from stepsim.sweep.analysis.objectives import BETTER, Direction
 from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = ["OF_CYCLES", "Change", "Comparison", "NewFailure", "compare"]
+__all__ = ["Change", "Comparison", "NewFailure", "compare"]
 
 _CODE = "workload_digest"
 _RANGE = ("cycles_p5", "cycles_p95")
-OF_CYCLES = ("cycles", "cycles_median")
-"""Metrics whose differences an ensemble tells about."""
 
 _ROWS = pa.schema(
     [
@@ -169,13 +173,12 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         )
     better = BETTER.get(metric)
     changes = [
-        Change(run, first.labels[run], a, b, b / a if a else None, _is_noise(run, first, second))
+        Change(run, first.labels[run], a, b, ratio(a, b), _noise(run, first, second))
         for run, a in first.values.items()
         if (b := second.values.get(run)) is not None
     ]
-    changes.sort(key=lambda change: -_badness(change, better))
+    changes.sort(key=lambda one: -worsening(one.before, one.after, better))
     ratios = [change.ratio for change in changes if change.ratio]
-    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
     return Comparison(
         metric=metric,
         better=better,
@@ -195,7 +198,7 @@ def compare(before: str | Path, after: str | Path, metric: str = "cycles") -> Co
         countings_after=second.countings,
         codes_before=first.codes,
         codes_after=second.codes,
-        mean_ratio=mean,
+        mean_ratio=geometric_mean(ratios) if ratios else None,
     )
 
 
@@ -208,7 +211,7 @@ class _Side:
     failures: Mapping[str, tuple[str, str]]
     countings: tuple[str, ...]
     codes: tuple[str, ...]
-    spreads: Mapping[str, tuple[float | None, float | None]]
+    spreads: Mapping[str, Mapping[str, float | None]]
 
     @property
     def known(self) -> set[str]:
@@ -232,25 +235,9 @@ def _read(folder: str | Path, metric: str) -> _Side:
         {row["run"]: (row["error"], row["message"]) for row in failures},
         tuple(sorted(runs["counting"].unique().to_pylist())),
         tuple(sorted(codes - {None})),
-        {row["run"]: (row[_RANGE[0]], row[_RANGE[1]]) for row in runs.to_pylist()}
-        if spread
-        else {},
+        {row["run"]: row for row in runs.to_pylist()} if spread else {},
     )
 
 
-def _is_noise(run: str, before: _Side, after: _Side) -> bool | None:
-    """Whether p5 to p95 of both runs overlap; None where one has no ensemble."""
-    if run not in before.spreads or run not in after.spreads:
-        return None
-    return overlap(*before.spreads[run], *after.spreads[run])
-
-
-def _badness(change: Change, better: Direction | None) -> float:
-    """How much worse a run became, on a scale on which twice and half are as far from equal."""
-    a, b = change.before, change.after
-    if a == b:
-        return 0.0
-    growth = math.log(b / a) if a > 0 and b > 0 else math.copysign(math.inf, b - a)
-    if better is None:
-        return abs(growth)
-    return growth if better == "smaller" else -growth
+def _noise(run: str, before: _Side, after: _Side) -> bool | None:
+    return within_spread(before.spreads.get(run, {}), after.spreads.get(run, {}))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepsim.errors import ArgError, SweepError
-from stepsim.results import EVERY_MEASURE
+from stepsim.results import BETTER, EVERY_MEASURE
 from stepsim.sweep.analysis.common_traces import (
     CONTENT_COLUMNS,
     TraceCosts,
@@ -23,7 +23,7 @@ from stepsim.sweep.analysis.feasibility import violated_constraints
 from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from stepsim.sweep.analysis.measured import count_missing, read_measured, titled
-from stepsim.sweep.analysis.objectives import BETTER, COST, Objective, parse_objective
+from stepsim.sweep.analysis.objectives import COST, Objective, parse_objective
 from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.problems import listing

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.results import ENERGY, EVERY_MEASURE, SPREAD
+from stepsim.results import EVERY_MEASURE
 from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
 from stepsim.sweep.spec.filters import find_name
 
 __all__ = [
-    "BETTER",
     "COST",
     "PRICES",
-    "Direction",
     "Objective",
     "is_cost",
     "parse_objective",
@@ -24,27 +22,6 @@ __all__ = [
     "statistic_names",
     "weighted_cost",
 ]
-
-Direction = Literal["smaller", "larger"]
-
-BETTER: Final[Mapping[str, Direction]] = {
-    "cycles": "smaller",
-    "milliseconds": "smaller",
-    "offchip_bytes": "smaller",
-    "bus_bytes": "smaller",
-    "memory_requests": "smaller",
-    # Of the same workload, what is more is padding.
-    "flops": "smaller",
-    "padded_flops": "smaller",
-    "compute_utilization": "larger",
-    "bandwidth_utilization": "larger",
-    "onchip_bytes": "smaller",
-    "allocated_flops_per_cycle": "smaller",
-    **dict.fromkeys((name for name in ENERGY if name != "tokens_per_second"), "smaller"),
-    "tokens_per_second": "larger",
-    **dict.fromkeys(SPREAD, "smaller"),
-}
-"""Which values of a metric are better; of others neither is known to be."""
 
 _SHORT: Final = {"energy": "energy_joules"}
 """Other names of metrics."""

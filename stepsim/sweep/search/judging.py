@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepsim.errors import ArgError
-from stepsim.results import MEASURES
+from stepsim.results import BETTER, MEASURES, Direction
 from stepsim.sweep.analysis.constraints import Constraints, statistics_by_name
 from stepsim.sweep.analysis.objectives import (
-    BETTER,
     COST,
-    Direction,
     parse_objective,
     priced_weights,
 )

@@ -13,12 +13,12 @@ import pytest
 
 import stepsim as st
 from stepsim.errors import ReportError
-from stepsim.explain import stall_tree
 from stepsim.report.html import read_run, run_document
 from stepsim.report.html.activity import activity
 from stepsim.report.html.bounds import bounds, verdict
 from stepsim.report.html.groups import Groups
 from stepsim.report.html.roofline import moved_bytes, roofline
+from stepsim.results import stall_tree
 from stepsim.results.diagnosis import Diagnosis
 from stepsim.results.writing import neighbor
 from tests.report.html.conftest import Command

@@ -1,4 +1,4 @@
-"""``stepsim best`` and ``compare --baseline --by`` as typed, also as a gate."""
+"""``stepsim sweep best`` and ``sweep compare --baseline --by`` as typed, also as a gate."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def edited(folder: Path, out: Path, layer: int, factor: float, failing: int = 0)
 
 
 def test_the_best_per_layer_and_step(done: Path, cli: Cli) -> None:
-    told = cli("best", done, "--per", "layer,step", "--json").json()
+    told = cli("sweep", "best", done, "--per", "layer,step", "--json").json()
     found = best(done, per=["layer", "step"])
     assert [one["label"] for one in told["groups"]] == [one.label for one in found.groups]
     assert len(told["groups"]) == 6
     assert told["objective"] == {"metric": "cycles", "statistic": "mean"}
-    shown = cli("best", done, "--per", "layer,step", "--metric", "p95_cycles")
+    shown = cli("sweep", "best", done, "--per", "layer,step", "--metric", "p95_cycles")
     assert shown.code == 0
     assert "best for all 6 runs by p95 cycles" in shown.out
 
 
 def test_one_design_for_all_runs_needs_no_groups(done: Path, cli: Cli) -> None:
-    shown = cli("best", done, "--where", "channels == 8")
+    shown = cli("sweep", "best", done, "--where", "channels == 8")
     assert shown.code == 0
     assert best(done, where="channels == 8").overall.label in shown.out
     assert len(shown.out.strip().splitlines()) == 1
@@ -76,18 +76,18 @@ def test_one_design_for_all_runs_needs_no_groups(done: Path, cli: Cli) -> None:
 def test_mistakes_of_best_are_named(
     done: Path, cli: Cli, arguments: list[str], message: str
 ) -> None:
-    ended = cli("best", done, *arguments)
+    ended = cli("sweep", "best", done, *arguments)
     assert (ended.code, ended.out) == (BAD_INPUT, "")
     assert message in ended.err
 
 
 def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
     options = ("--baseline", "tile=2", "--by", "layer,step")
-    told = cli("compare", done, *options, "--json").json()
+    told = cli("sweep", "compare", done, *options, "--json").json()
     found = compare_baseline(done, baseline={"tile": "2"}, by=["layer", "step"])
     assert [row["ratio"] for row in told["rows"]] == [row.ratio for row in found.rows]
     assert (len(told["rows"]), told["regression"]) == (12, None)
-    shown = cli("compare", done, *options, "--rows", "3")
+    shown = cli("sweep", "compare", done, *options, "--rows", "3")
     assert shown.code == 0
     assert shown.out.count("tile=dynamic") == 3
     assert "9 more; --rows N shows N of them" in shown.err
@@ -111,17 +111,17 @@ def test_designs_against_a_baseline_in_groups(done: Path, cli: Cli) -> None:
 def test_mistakes_of_baselines_are_named(
     done: Path, cli: Cli, arguments: list[str], message: str
 ) -> None:
-    ended = cli("compare", done, *arguments)
+    ended = cli("sweep", "compare", done, *arguments)
     assert (ended.code, ended.out) == (BAD_INPUT, "")
     assert message in ended.err
 
 
 def test_sweeps_without_common_runs_are_told_of_pairing(done: Path, deeper: Path, cli: Cli) -> None:
-    ended = cli("compare", done, deeper)
+    ended = cli("sweep", "compare", done, deeper)
     assert ended.code == BAD_INPUT
     assert "have no run in common" in ended.err
     assert "--by layer,step" in ended.err
-    assert cli("compare", done, deeper, "--by", "layer,step").code == 0
+    assert cli("sweep", "compare", done, deeper, "--by", "layer,step").code == 0
 
 
 def test_a_gate_over_groups_ends_with_1_where_one_is_worse(
@@ -129,34 +129,38 @@ def test_a_gate_over_groups_ends_with_1_where_one_is_worse(
 ) -> None:
     slower = edited(done, tmp_path / "slower", layer=1, factor=1.02)
     gate = ("--by", "layer", "--fail-above")
-    assert cli("compare", done, done, *gate, "0%").code == 0
-    assert cli("compare", done, slower, *gate, "3%").code == 0
-    assert cli("compare", slower, done, *gate, "0%").code == 0
-    ended = cli("compare", done, slower, *gate, "1%", "--markdown")
+    assert cli("sweep", "compare", done, done, *gate, "0%").code == 0
+    assert cli("sweep", "compare", done, slower, *gate, "3%").code == 0
+    assert cli("sweep", "compare", slower, done, *gate, "0%").code == 0
+    ended = cli("sweep", "compare", done, slower, *gate, "1%", "--markdown")
     assert ended.code == REGRESSED
     assert "**Regression**: mean cycles: 1 of 8 rows worse by more than 1%." in ended.out
     assert "| layer | design | baseline | runs |" in ended.out
     assert "+2.0" in ended.out
     assert "regression: mean cycles: 1 of 8" in ended.err
-    ended = cli("compare", done, slower, *gate, "1%", "--json", "--metric", "p95_cycles")
+    ended = cli("sweep", "compare", done, slower, *gate, "1%", "--json", "--metric", "p95_cycles")
     assert ended.code == REGRESSED
     assert json.loads(ended.out)["regression"].startswith("p95 cycles: 1 of 8 rows worse")
     # Over all runs of the design it is half of that.
-    assert cli("compare", done, slower, "--by", "tile", "--fail-above", "1.5%").code == 0
+    assert cli("sweep", "compare", done, slower, "--by", "tile", "--fail-above", "1.5%").code == 0
 
 
 def test_a_gate_over_groups_notices_runs_that_fail(done: Path, tmp_path: Path, cli: Cli) -> None:
     failing = edited(done, tmp_path / "failing", layer=1, factor=1.0, failing=2)
-    ended = cli("compare", done, failing, "--by", "layer", "--fail-above", "50%", "--markdown")
+    ended = cli(
+        "sweep", "compare", done, failing, "--by", "layer", "--fail-above", "50%", "--markdown"
+    )
     assert ended.code == REGRESSED
     assert "0 of 8 rows worse by more than 50%, 2 runs newly failing" in ended.out
     assert ended.out.count("| deadlock |") == 2
     assert "layer=0 step=0" in ended.out
     # They fail in both, or are of no interest.
-    assert cli("compare", failing, failing, "--by", "layer", "--fail-above", "0%").code == 0
+    assert (
+        cli("sweep", "compare", failing, failing, "--by", "layer", "--fail-above", "0%").code == 0
+    )
     narrowed = ("--by", "layer", "--where", "layer == 1", "--fail-above", "0%")
-    assert cli("compare", done, failing, *narrowed).code == 0
+    assert cli("sweep", "compare", done, failing, *narrowed).code == 0
     # Without a gate it is told all the same.
-    ended = cli("compare", done, failing, "--by", "layer")
+    ended = cli("sweep", "compare", done, failing, "--by", "layer")
     assert ended.code == 0
     assert "2 runs failed although the baseline did not" in ended.err

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepsim.errors import SweepError
-from stepsim.results.columns import EVERY_MEASURE, MEASURES
+from stepsim.results.columns import MEASURES
 from stepsim.sweep import (
     compare,
     open_table,
@@ -19,7 +19,6 @@ from stepsim.sweep import (
 )
 from stepsim.sweep.analysis import key_differences
 from stepsim.sweep.analysis.measured import COUNTED
-from stepsim.sweep.analysis.objectives import BETTER
 from tests.sweep.support import TINY, rewrite, routing_file, tiny
 
 
@@ -207,13 +206,6 @@ def test_a_metric_that_was_0_is_worse_when_it_is_not_any_more(done: Path, tmp_pa
     assert (worst.before, worst.after, worst.ratio) == (0, 5, None)
     (*_, best) = compare(tmp_path / "more", tmp_path / "out", "bus_bytes").changes
     assert (best.before, best.after, best.ratio) == (5, 0, 0)
-
-
-def test_every_metric_has_a_direction_or_none_on_purpose() -> None:
-    assert set(EVERY_MEASURE) - set(BETTER) == {"tokens", "engine_steps", "peak_bandwidth"}
-    assert set(BETTER) <= set(EVERY_MEASURE)
-    larger = {name for name in BETTER if BETTER[name] == "larger"}
-    assert larger == {"compute_utilization", "bandwidth_utilization", "tokens_per_second"}
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,16 @@ def test_a_column_is_named_once(done: Path, per: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compare", "--baseline", "tile=2", "--cost", "channels=1"], "--cost: the metric is"),
+        (
+            ["compare", "--baseline", "tile=2", "--cost", "channels=1"],
+            "--cost: the metric is",
+        ),
         (["best", "--cost", "channels=1"], "--cost: the metric is cycles"),
         (["pareto", "--z", "flops", "--cost", "channels=1"], "--cost: none of"),
-        (["compare", "--baseline", "tile=2", "--json", "--markdown"], "only one can be printed"),
+        (
+            ["compare", "--baseline", "tile=2", "--json", "--markdown"],
+            "only one can be printed",
+        ),
     ],
 )
 def test_an_option_without_use_is_an_error(
@@ -56,7 +62,7 @@ def test_an_option_without_use_is_an_error(
 ) -> None:
     command, *options = arguments
     with pytest.raises(SystemExit) as ended:
-        main([command, str(done), *options])
+        main(["sweep", command, str(done), *options])
     assert ended.value.code == 2
     assert message in capfd.readouterr().err
 

@@ -1,4 +1,4 @@
-"""``stepsim tune`` as typed: what it shows, exit codes, mistakes by their lines."""
+"""``stepsim sweep tune`` as typed: what it shows, exit codes, mistakes by their lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_front_shows_whole_numbers_and_designs_with_equal_costs_once(
 @pytest.mark.slow
 def test_a_search_as_typed_is_that_of_python(tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
-    ended = cli("tune", written(tmp_path), "--out", out)
+    ended = cli("sweep", "tune", written(tmp_path), "--out", out)
     expected = tune(space(), tmp_path / "python")
     assert ended.code == 0
     assert rows_of(out) == rows_of(tmp_path / "python")
@@ -51,32 +51,32 @@ def test_a_search_as_typed_is_that_of_python(tmp_path: Path, cli: Cli) -> None:
     for trial in expected.front:
         assert number(trial.values["cycles"]) in ended.out
 
-    again = cli("tune", written(tmp_path), "--out", out, "--resume", "--json")
+    again = cli("sweep", "tune", written(tmp_path), "--out", out, "--resume", "--json")
     told = again.json()
     assert (again.code, told["computed"], told["space"]) == (0, 0, 45)
     assert told["front"] == [trial.number for trial in expected.front]
     assert [trial["values"] for trial in told["trials"]] == [t.values for t in expected.trials]
     # All that reads sweeps reads it.
-    assert cli("pareto", out, "--json").code == 0
-    assert cli("best", out, "--per", "step").code == 0
-    assert cli("compare", out, out).code == 0
+    assert cli("sweep", "pareto", out, "--json").code == 0
+    assert cli("sweep", "best", out, "--per", "step").code == 0
+    assert cli("sweep", "compare", out, out).code == 0
 
 
 def test_a_folder_with_a_search_is_not_overwritten(tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
-    assert cli("tune", written(tmp_path, search={"trials": 4}), "--out", out).code == 0
-    ended = cli("tune", written(tmp_path), "--out", out)
+    assert cli("sweep", "tune", written(tmp_path, search={"trials": 4}), "--out", out).code == 0
+    ended = cli("sweep", "tune", written(tmp_path), "--out", out)
     assert ended.code == BAD_INPUT
     assert "holds a sweep already; continue it with --resume" in ended.err
     # A sweep of the same designs is no search, so it is told apart.
-    ended = cli("sweep", written(tmp_path), "--out", tmp_path / "sweep")
+    ended = cli("sweep", "run", written(tmp_path), "--out", tmp_path / "sweep")
     assert ended.code == BAD_INPUT
     assert "search" in ended.err
 
 
 def test_without_a_design_that_satisfies_all_constraints_it_fails(tmp_path: Path, cli: Cli) -> None:
     spec = written(tmp_path, search={"constraints": ["cycles < 1"], "trials": 4})
-    ended = cli("tune", spec, "--out", tmp_path / "out")
+    ended = cli("sweep", "tune", spec, "--out", tmp_path / "out")
     assert ended.code == RUN_FAILED
     assert "4 designs of 45 simulated: 0 Pareto-optimal, 4 violate a constraint" in ended.out
     assert "no design succeeded and satisfies all constraints" in ended.err
@@ -84,7 +84,7 @@ def test_without_a_design_that_satisfies_all_constraints_it_fails(tmp_path: Path
 
 def test_designs_that_were_not_simulated_are_listed(tmp_path: Path, cli: Cli) -> None:
     grid = {"tile": [2, "dynamic"], "tile_inter": [32, 48]}
-    ended = cli("tune", written(tmp_path, grid=grid), "--out", tmp_path / "out")
+    ended = cli("sweep", "tune", written(tmp_path, grid=grid), "--out", tmp_path / "out")
     assert ended.code == 0
     assert "2 designs were not simulated:" in ended.err
     assert "tile=2, tile_inter=48: " in ended.err
@@ -105,7 +105,7 @@ def test_mistakes_are_named_with_key_and_line(
     tmp_path: Path, cli: Cli, changes: dict[str, Any], place: str
 ) -> None:
     spec = written(tmp_path, **changes)
-    ended = cli("tune", spec, "--out", tmp_path / "out")
+    ended = cli("sweep", "tune", spec, "--out", tmp_path / "out")
     assert (ended.code, ended.out) == (BAD_INPUT, "")
     key = place.partition(":")[0].rpartition(".")[2]
     (line,) = (
@@ -128,7 +128,7 @@ def test_mistakes_are_named_with_key_and_line(
 def test_wrong_options_are_named(
     tmp_path: Path, cli: Cli, arguments: list[str], message: str
 ) -> None:
-    ended = cli("tune", written(tmp_path), "--out", tmp_path / "out", *arguments)
+    ended = cli("sweep", "tune", written(tmp_path), "--out", tmp_path / "out", *arguments)
     assert ended.code == BAD_INPUT
     assert message in ended.err
     assert not (tmp_path / "out").exists()
@@ -139,6 +139,6 @@ def test_a_specification_without_a_search_is_told_what_is_missing(tmp_path: Path
     del spec["search"]
     path = tmp_path / "sweep.yaml"
     path.write_text(yaml.safe_dump(spec))
-    ended = cli("tune", path, "--out", tmp_path / "out")
+    ended = cli("sweep", "tune", path, "--out", tmp_path / "out")
     assert ended.code == BAD_INPUT
     assert "search: missing" in ended.err

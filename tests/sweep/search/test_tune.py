@@ -86,7 +86,17 @@ def test_a_search_goes_on_where_it_was_and_beyond(tmp_path: Path) -> None:
 def test_a_killed_search_loses_and_repeats_no_trial(tmp_path: Path) -> None:
     spec, out = tmp_path / "spec.yaml", tmp_path / "out"
     spec.write_text(yaml.safe_dump(space(search={"trials": 40}, chunk=1), sort_keys=False))
-    command = [sys.executable, "-m", "stepsim", "tune", str(spec), "--out", str(out), "--resume"]
+    command = [
+        sys.executable,
+        "-m",
+        "stepsim",
+        "sweep",
+        "tune",
+        str(spec),
+        "--out",
+        str(out),
+        "--resume",
+    ]
     computed = 0
     for target in (10, 40):
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as draw
 
 import stepsim as st
-from stepsim.explain.stalls import OperatorStalls, Place, StallTree, place_of, stall_tree
+from stepsim.results.stalls import OperatorStalls, Place, StallTree, place_of, stall_tree
 from tests.explain.known_answers import skewed_experts
 from tests.functional.random_programs import random_program
 from tests.property_profile import profile

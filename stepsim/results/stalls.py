@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepsim.deferred import deferred
-from stepsim.results import Place, operators_of, place_of, schema
+from stepsim.results.columns import schema
+from stepsim.results.places import Place, operators_of, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

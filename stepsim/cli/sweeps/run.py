@@ -1,4 +1,4 @@
-"""``stepsim sweep``."""
+"""``stepsim sweep run``: every design point of a specification on every trace."""
 
 from __future__ import annotations
 
@@ -15,25 +15,31 @@ from stepsim.cli.console import note, print_json, show
 from stepsim.cli.exit_codes import RUN_FAILED, SIGNAL
 from stepsim.cli.heartbeat import Heartbeat
 from stepsim.cli.options import Address, Backend, Jobs, Json
+from stepsim.cli.sweeps.notes import failures_query
 from stepsim.errors import ArgError
 
 if TYPE_CHECKING:
     from stepsim.sweep import Plan, SweepProgress, SweepSummary
 
-__all__ = ["end_told", "sweep"]
+__all__ = ["end_told", "run"]
 
 _SHOWN_FAILURES = 5
 
 
-def sweep(
+def run(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="Specification of the sweep.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the results.")] = None,
     jobs: Jobs = 1,
     backend: Backend = "local",
     address: Address = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in DIR.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Continue the sweep in DIR.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only check, count the runs and estimate the time.")
+        bool,
+        typer.Option(
+            "--dry-run", metavar="", help="Only check, count the runs and estimate the time."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -42,7 +48,7 @@ def sweep(
         raise ArgError("--out: missing; name a folder for the results, or use --dry-run")
     stepsim.sweep.check_backend(backend, address)
     with end_told(out):
-        _sweep(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
+        _run(spec, None if dry_run else out, jobs, backend, address, resume=resume, json=json)
 
 
 @contextmanager
@@ -77,7 +83,7 @@ def _tell_end(how: str, out: Path | None) -> None:
         note(how + kept)
 
 
-def _sweep(
+def _run(
     spec: Path,
     out: Path | None,
     jobs: int,
@@ -161,7 +167,7 @@ def _show_summary(summary: SweepSummary, out: Path, left: int) -> None:
         f"results in {out}",
     )
     if summary.failures:
-        note(f'to see the reasons: stepsim query {out} "SELECT design, message FROM failures"')
+        note(f"to see the reasons: {failures_query(out)}")
     if summary.damaged:
         note(
             f"{len(summary.damaged):,} chunks of an earlier start were damaged and ran again; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepsim.explain.stall_differences import LANES, stall_changes
+from stepsim.results.comparing.stalls import LANES, stall_changes
 
 
 def test_what_operators_spend_stands_before_waits_that_follow_from_it() -> None:

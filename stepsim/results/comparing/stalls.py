@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stepsim.explain.stalls import stall_tree
-from stepsim.results import FIFOS_SCHEMA
+from stepsim.results.schemas import FIFOS_SCHEMA
+from stepsim.results.stalls import stall_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa

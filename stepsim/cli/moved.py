@@ -1,0 +1,72 @@
+"""Commands and options of earlier releases: each is refused with what to type in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from stepsim.errors import ArgError
+
+__all__ = ["check_moved_command", "moved_option"]
+
+_COMMANDS: Final = {
+    "tune": "`stepsim sweep tune`",
+    "pareto": "`stepsim sweep pareto`",
+    "best": "`stepsim sweep best`",
+    "query": "`stepsim sweep query`",
+    "validate": "`stepsim reproduce validation`, whose --out is the folder of validation.md",
+}
+
+_OF_RUN: Final = {
+    "--hardware": "is now --machine and --set, as in --level hardware --machine hdl-fair",
+    "--ensemble-seed": "is now part of --ensemble, as in --ensemble 32,seed=7",
+    "--disturb": "is now part of --ensemble, as in --ensemble 32,fifo.depth=0:2",
+}
+
+_OF_SWEEPS: Final = "is now an option of `stepsim sweep compare`, which compares sweeps"
+
+_TO_RUN: Final = "a sweep is now run by `stepsim sweep run SPEC.yaml`"
+
+_OPTIONS: Final = {
+    "run": _OF_RUN,
+    "size": {"--counting": "is no option any more: depths do not depend on it; leave it out"},
+    "compare": dict.fromkeys(
+        ("--baseline", "--by", "--where", "--cost", "--allow-missing"), _OF_SWEEPS
+    ),
+    "sweep": dict.fromkeys(
+        ("--out", "--jobs", "--backend", "--address", "--resume", "--dry-run", "--json"), _TO_RUN
+    ),
+}
+"""By the command or the group, and the option."""
+
+
+def check_moved_command(group: str, arguments: Sequence[str]) -> None:
+    """Refuse a command that has another name now.
+
+    Parameters
+    ----------
+    group : what is typed in front of the command, as ``stepsim sweep``.
+    arguments : the command and what follows it.
+
+    Raises
+    ------
+    ArgError : names the new command.
+    """
+    name = arguments[0] if arguments else ""
+    if group == "stepsim" and name in _COMMANDS:
+        raise ArgError(f"stepsim {name}: the command is now {_COMMANDS[name]}")
+    if group == "stepsim sweep" and Path(name).suffix in (".yaml", ".yml"):
+        raise ArgError(f"stepsim sweep {name}: a sweep is now run by `stepsim sweep run {name}`")
+
+
+def moved_option(path: str, option: str) -> str | None:
+    """What to say of an unknown option of ``path``, as ``stepsim run moe``; None if it is new.
+
+    Those of ``stepsim sweep`` are of the group, not of the commands in it.
+    """
+    _, group, *command = [*path.split(), ""]
+    if group == "sweep" and any(command):
+        return None
+    new = _OPTIONS.get(group, {}).get(option)
+    return None if new is None else f"{path} {option}: {new}"

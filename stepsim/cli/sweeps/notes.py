@@ -1,0 +1,21 @@
+"""Notes on runs of a sweep that are missing or failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepsim.arguments import counted
+from stepsim.cli.console import note
+
+__all__ = ["failures_query", "note_missing"]
+
+
+def note_missing(folder: Path, missing: int) -> None:
+    """Say how many runs are missing, if any are."""
+    if missing:
+        note(f"{folder}: {counted(missing, 'run')} not done yet; continue the sweep with --resume")
+
+
+def failures_query(folder: Path) -> str:
+    """The command that says why runs failed."""
+    return f'stepsim sweep query {folder} "SELECT design, message FROM failures"'
