@@ -61,7 +61,7 @@ def test_every_test_has_a_target_and_strangers_need_nothing() -> None:
     chosen = {}
     for name in filter(None, itertools.chain(*targets)):
         (recipe,) = re.findall(rf"^{name}: \$.*?^$", text, flags=re.MULTILINE | re.DOTALL)
-        (quoted, word) = re.findall(r" -m (?:'(.*?)'|(torch))", recipe)[-1]
+        (quoted, word) = re.findall(r"\s-m (?:'(.*?)'|(torch))", recipe)[-1]
         chosen[name] = quoted or word
     assert set(chosen) == {"test", "test-recorded", "slow", "test-torch"}
     markers = ("slow", "recorded", "torch", "hypothesis")
