@@ -97,16 +97,15 @@ class ProgramRuns:
         steps = sum(run.totals.engine_steps for run in made)
         self._budget = int(np.clip(_EFFORT / (steps + 1000), _FEWEST, _MOST))
 
-    def targets(self, max_slowdown: float) -> list[int]:
-        """Cycles that the runs may take: ``1 + max_slowdown`` times those of the unbounded ones."""
-        return [int(min(each * (1 + max_slowdown) + 1e-9, 2.0**61)) for each in self.cycles]
+    def targets(self, slowdown: float) -> list[int]:
+        """Cycles that the runs may take: ``1 + slowdown`` times those of the unbounded ones."""
+        return [int(min(each * (1 + slowdown) + 1e-9, 2.0**61)) for each in self.cycles]
 
-    def problem(self, max_slowdown: float) -> Problem:
+    def problem(self, slowdown: float) -> Problem:
         """The FIFOs that are sized, and what says whether their depths are enough."""
         return Problem(
             judges=[
-                self._judge(number, target)
-                for number, target in enumerate(self.targets(max_slowdown))
+                self._judge(number, target) for number, target in enumerate(self.targets(slowdown))
             ],
             weights=self.token_bytes[self.sized],
             peaks=self.peaks,
@@ -114,20 +113,20 @@ class ProgramRuns:
             alike=self.alike,
         )
 
-    def planned(self, max_slowdown: float) -> Depths:
+    def planned(self, slowdown: float) -> Depths:
         """What the timetables of all runs need."""
         fixed = self.images[0].channels["cap"].copy()
         fixed[self.sized] = 0
         planned = [
             delayed_depths(stamps, fixed, self.token_bytes, target, MEMORY_TAIL)
-            for stamps, target in zip(self._stamps, self.targets(max_slowdown), strict=True)
+            for stamps, target in zip(self._stamps, self.targets(slowdown), strict=True)
         ]
         found: Depths = np.max(planned, 0)[self.sized]
         return found
 
     def solved(
         self,
-        max_slowdown: float,
+        slowdown: float,
         start: Depths | None = None,
         budget: int | None = None,
         planned: Depths | None = None,
@@ -141,8 +140,8 @@ class ProgramRuns:
         planned : depths that are repaired and shrunk, in place of those of `planned`.
         """
         found = solved(
-            self.problem(max_slowdown),
-            self.planned(max_slowdown) if planned is None else planned,
+            self.problem(slowdown),
+            self.planned(slowdown) if planned is None else planned,
             start=start,
             budget=self._budget if budget is None else budget,
         )
@@ -156,7 +155,7 @@ class ProgramRuns:
             found,
             before=made + found.before,
             simulations=made + found.simulations,
-            proved=found.proved and not self._is_cut(max(self.targets(max_slowdown))),
+            proved=found.proved and not self._is_cut(max(self.targets(slowdown))),
         )
 
     def run(self, depths: Sequence[Depths]) -> list[DepthRuns]:

@@ -72,7 +72,7 @@ def test_a_slowdown_buys_slots() -> None:
     fewer = 0
     for network in rate_networks(23, 40):
         one, other = (
-            least(network_problem(network, max_slowdown=each)).depths.sum() for each in (0.0, 0.1)
+            least(network_problem(network, slowdown=each)).depths.sum() for each in (0.0, 0.1)
         )
         assert other <= one
         fewer += other < one

@@ -28,16 +28,16 @@ __all__ = ["NetworkRun", "blamed", "network_problem", "run_network", "solved_net
 
 
 def network_problem(
-    network: FifoNetwork, *, max_slowdown: float = 0.0, weights: Sequence[int] | None = None
+    network: FifoNetwork, *, slowdown: float = 0.0, weights: Sequence[int] | None = None
 ) -> Problem:
     """Depths with which a network takes little longer than with unbounded FIFOs.
 
     Parameters
     ----------
-    max_slowdown : how much longer a run may take, as a fraction.
+    slowdown : how much longer a run may take, as a fraction.
     weights : what a slot of each FIFO costs; without them, 1.
     """
-    target = int(network.cycles * (1 + max_slowdown) + 1e-9)
+    target = int(network.cycles * (1 + slowdown) + 1e-9)
     fifos = len(network.fifos)
 
     def judge(depths: Depths) -> Verdict:
