@@ -85,9 +85,9 @@ else:
     decisions = deferred("stepsim.simulation.recording.decisions")
     events = deferred("stepsim.simulation.recording.events")
 
-__all__ = ["FifoDepth", "Prepared"]
+__all__ = ["SEED", "FifoDepth", "Prepared"]
 
-_SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
+SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None
 """A depth for all FIFOs that state none, or depths by name, or a file of such."""
@@ -347,7 +347,7 @@ class Prepared:
         """Run once and return the whole `Result`; parameters as in :func:`simulate`."""
         indices = check_bindings(self.program, bindings)
         if seed is not None:
-            seed = _SEED.checked(f"program '{self.program.name}': seed", seed)
+            seed = SEED.checked(f"program '{self.program.name}': seed", seed)
         record = flag(f"program '{self.program.name}': record", record)
         done = self._execute(indices, limits, progress, keep_tokens=record, record=record)
         done = self._accounted(done, indices)
