@@ -6,7 +6,7 @@ Every entry is a value of the machine, which a member has by so much more, or le
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from stepsim.hardware.loading import load_machine
 from stepsim.hardware.machine import Machine
 from stepsim.hardware.network_run import run_network
 from stepsim.hardware.simulation import STATUS, OnHardware, on_hardware
+from stepsim.threads import in_threads
 
 __all__ = ["DISTURBANCES", "ensemble"]
 
@@ -45,20 +46,13 @@ def ensemble(
         As of :func:`stepsim.hardware.simulate`.
     """
 
-    def end(member: OnHardware) -> Ending:
+    def end(member: OnHardware, stopped: Callable[[], bool]) -> Ending:
         done = run_network(member.network, member.machine, max_cycles=max_cycles)
         status = STATUS[done.status]
         return Ending(status, done.message, done.cycles if status == "ok" else None)
 
     def run(members: Sequence[OnHardware], count: int) -> list[Ending]:
-        if count == 1:
-            return [end(member) for member in members]
-        with ThreadPoolExecutor(count) as pool:
-            try:
-                return list(pool.map(end, members))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        return in_threads([partial(end, member) for member in members], count)
 
     what = on_hardware(program, machine)
     return disturbed_runs(

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stepsim.deferred import deferred
 from stepsim.errors import LoweringError
 from stepsim.graph import Routing
 from stepsim.kernels import INFINITY, BatchTotals, Execution, execute_batch
@@ -21,14 +19,11 @@ from stepsim.simulation.outcome.open_waits import book_open_waits
 from stepsim.simulation.outcome.totals import Totals, peak_bandwidth, peak_bytes
 from stepsim.simulation.outcome.verdict import kept_fifos
 from stepsim.simulation.running.limits import Limits
+from stepsim.threads import in_threads
 
 if TYPE_CHECKING:
-    import concurrent.futures
-
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
     from stepsim.simulation.programs.prepared import Prepared
-else:
-    concurrent = deferred("concurrent")
 
 __all__ = ["Ending", "ManyRuns", "Outcomes", "run_all"]
 
@@ -196,25 +191,6 @@ def run_all(many: Sequence[ManyRuns], threads: int) -> list[Outcomes]:
 
     An interrupt ends the threads within a fraction of a second.
     """
-    if threads == 1:
-        for each in many:
-            for job in each.jobs(1):
-                job(lambda: False)
-        return [each.outcomes() for each in many]
-
-    slices = -(-_SLICES * threads // len(many))
-    stop = Event()
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        futures: list[Any] = []
-        try:
-            for each in many:
-                futures += [pool.submit(job, stop.is_set) for job in each.jobs(slices)]
-            # An error ends all runs when it comes, not when those before it are done.
-            for future in concurrent.futures.as_completed(futures):
-                future.result()
-        except BaseException:
-            # First of all, or threads that are stopped begin the next piece of work.
-            pool.shutdown(wait=False, cancel_futures=True)
-            stop.set()
-            raise
+    slices = 1 if threads == 1 else -(-_SLICES * threads // len(many))
+    in_threads([job for each in many for job in each.jobs(slices)], threads)
     return [each.outcomes() for each in many]
