@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import stepsim
+from stepsim.deferred import deferred, require
+from stepsim.errors import ArgError
 
 ROOT = Path(stepsim.__file__).parent
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
@@ -230,6 +232,48 @@ def test_a_folder_shows_its_subjects(folder: str) -> None:
     assert len(files) <= MOST_MODULES, (
         f"{folder} has {len(files)} modules; give each of its subjects a folder: {', '.join(files)}"
     )
+
+
+IN_FUNCTIONS = {
+    "kernels": "compiling and linking are for processes that find no compiled engine",
+    "data/fetch.py": "Windows has no fcntl",
+    "design/operators/models/sources.py": "importers ask for the models that are built in",
+    "design/plan/compiled.py": "what writes a design is not needed to make it",
+    "graph/nn/__init__.py": "functions of a graph are built of layers too",
+    "sweep/storage/disk.py": "Windows has no fcntl",
+}
+"""Room or file whose functions import something -> why that is neither at the top nor deferred."""
+
+
+def test_functions_import_nothing() -> None:
+    """What is slow to import is deferred by `stepsim.deferred`; all else is imported at the top."""
+    found = set()
+    for path in sorted(ROOT.rglob("*.py")):
+        file = path.relative_to(ROOT)
+        functions = (
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        if any(isinstance(n, ast.Import | ast.ImportFrom) for f in functions for n in ast.walk(f)):
+            room = file.parts[0]
+            found.add(room if room in IN_FUNCTIONS else file.as_posix())
+    assert found == IN_FUNCTIONS.keys()
+
+
+def test_a_deferred_module_has_its_modules_and_no_other_names() -> None:
+    package = deferred("xml")
+    assert package.etree.ElementTree.Element("a").tag == "a"
+    with pytest.raises(AttributeError, match="'xml' has no attribute 'nothing'"):
+        _ = package.nothing
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(
+        ArgError, match=r"duckdb, which is not installed: .*\[query\]'; or wait"
+    ):
+        require("duckdb", ArgError, advice="; or wait")
 
 
 UNUSED = {

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepsim.atomic import replacing
 from stepsim.design.plan.document import plan_of, plan_text, read_plan
 from stepsim.design.plan.parts import GroupPlan, Measured, PlanParts, operators_digest
 from stepsim.design.programs.group_program import GroupProgram
@@ -110,8 +111,6 @@ class Plan(PlanParts):
         ------
         OutputError : the file cannot be written.
         """
-        from stepsim.atomic import replacing
-
         with replacing(path) as (part,):
             part.write_text(self.to_yaml(), encoding="utf-8")
 

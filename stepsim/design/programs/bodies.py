@@ -16,6 +16,7 @@ import numpy as np
 from stepsim.design.dataflow.graph import Kernel
 from stepsim.design.operators.expressions import expression_text, value_of
 from stepsim.design.operators.graph import Op, Operand
+from stepsim.dtypes import dtype_of
 from stepsim.graph import Function, Init, fn, function, neg_infinity, zero
 
 __all__ = [
@@ -227,8 +228,6 @@ def matmul_of(kernel: Kernel) -> tuple[Function, bool] | None:
 
 
 def _narrower(one: str, other: str) -> bool:
-    from stepsim.dtypes import dtype_of
-
     return dtype_of(one).bits < dtype_of(other).bits
 
 

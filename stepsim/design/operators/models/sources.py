@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import stepsim.workloads
@@ -84,8 +85,6 @@ def find_model(
     ------
     CompileError, WorkloadError, UserCodeError : there is none, or the file raises.
     """
-    from pathlib import Path
-
     file, name = stepsim.workloads.split_target(text)
     if file is None or not file.endswith(".py"):
         return operator_graph(text, machine, sizes, keep_going=keep_going)
