@@ -71,7 +71,7 @@ def test_graphs_page(capsys: pytest.CaptureFixture[str]) -> None:
 
     names = run_examples("graphs.md")
     text = " ".join(capsys.readouterr().out.split())
-    assert "func of UnaryMap: found number 9, which the table has not" in text
+    assert "func of UnaryMap: found number 9, which is not in the table" in text
     assert len(names["again"].operators) == len(names["program"].operators)
     page = (DOCS / "graphs.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (\w+)[^|]*\| (\d+) \|", page, flags=re.MULTILINE)

@@ -18,14 +18,15 @@ PUBLISHED_SCALAR_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """How bytes are counted, and whether FIFOs count as memory."""
+    """A way of counting bytes, and whether FIFOs count as memory."""
 
     counting: str
     count_fifos: bool
 
     @property
     def by_paper(self) -> bool:
-        """By the formulas of the paper and true widths, not as the published figures do."""
+        """Whether the formulas of the paper and true widths are used, unlike in the published
+        figures."""
         return not self.counting.startswith("published")
 
     @property
@@ -42,7 +43,7 @@ class Accounting:
         return ceil_div(scalars, 8 // dtype.bits)
 
     def load_bytes(self, tile: Tile) -> int:
-        """Bytes of a tile as loads and random accesses count it."""
+        """Bytes of a tile as counted by loads and random accesses."""
         return packed_bytes(int(tile.rows) * int(tile.cols), tile.dtype.bits)
 
     def type_bytes(self, element: ElementType) -> Size:

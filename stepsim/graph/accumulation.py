@@ -34,7 +34,7 @@ _KINDS = {"zero": 0.0, "one": 1.0, "empty": 0.0, "neg_infinity": -math.inf}
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """The state before the first element, all of one ``value``.
+    """The state before the first element, filled with ``value``.
 
     ``kind`` is ``zero``, ``one``, ``full``, ``neg_infinity`` or ``empty``; a state without rows or
     columns takes its size from the first element.
@@ -95,7 +95,7 @@ def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
     Parameters
     ----------
     shape : rows and columns.
-    dtype : scalar type; default that of the state.
+    dtype : scalar type; by default that of the state.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
     Parameters
     ----------
     shape : rows and columns.
-    dtype : scalar type; default that of the state.
+    dtype : scalar type; by default that of the state.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
 
 
 def full(shape: tuple[int, int], value: float, dtype: DType | str | None = None) -> Init:
-    """An initial state, all of one number.
+    """An initial state filled with one number.
 
     Shape
     -----
@@ -152,11 +152,11 @@ def full(shape: tuple[int, int], value: float, dtype: DType | str | None = None)
     ----------
     shape : rows and columns.
     value : the number.
-    dtype : scalar type; default that of the state.
+    dtype : scalar type; by default that of the state.
 
     Raises
     ------
-    ArgError : ``shape`` is no pair of sizes, or ``value`` no number.
+    ArgError : ``shape`` is not a pair of sizes, or ``value`` is not a number.
 
     Example
     -------
@@ -180,7 +180,7 @@ def neg_infinity(shape: tuple[int, int], dtype: DType | str | None = None) -> In
     Parameters
     ----------
     shape : rows and columns.
-    dtype : scalar type; default that of the state.
+    dtype : scalar type; by default that of the state.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def neg_infinity(shape: tuple[int, int], dtype: DType | str | None = None) -> In
 
 
 def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
-    """An initial state without rows or columns, which the first element fills.
+    """An initial state without rows or columns, which takes its size from the first element.
 
     Shape
     -----
@@ -208,11 +208,11 @@ def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
     Parameters
     ----------
     shape : rows and columns.
-    dtype : scalar type; default that of the state.
+    dtype : scalar type; by default that of the state.
 
     Raises
     ------
-    ArgError : ``shape`` is no pair of sizes with a 0.
+    ArgError : ``shape`` is not a pair of sizes of which one is 0.
 
     Example
     -------
@@ -232,10 +232,10 @@ def empty(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
 
 
 def inits_of(fn: Function, init: object, start_known: bool) -> tuple[Init, ...] | None:
-    """The states that a user gave, one for each result; ArgError for anything else.
+    """The initial states given by a user, one for each result; ArgError for anything else.
 
-    ``start_known`` says whether None means what the function starts from. Nobody knows where a
-    function of a user starts: zeros are wrong for a maximum or a product.
+    ``start_known`` says whether None means the default of the function. User functions
+    have no known default: zeros would be wrong for a maximum or a product.
     """
     if init is None:
         if not start_known:
@@ -261,7 +261,7 @@ def _no_start(fn: Function) -> str:
     if count > 1:
         need = f"'{fn}' has states of its own: pass init=(...), one for each of {count} states"
     else:
-        need = f"'{fn}' does not say where its state starts: pass init="
+        need = f"'{fn}' has no default initial state: pass init="
     return f"{need}, such as st.fn.zero((rows, cols))"
 
 
@@ -302,7 +302,7 @@ def accum_result(
 def _start(
     fn: Function, i: int, elements: Sequence[Tile], init: Init | None, setting: Setting
 ) -> tuple[Init, Tile]:
-    """State ``i``: as a user gave it or by default, and its type."""
+    """State ``i``, given or by default, and its type."""
     states = fn.shape.states
     dtype = fn.dtypes[i]
     if not isinstance(dtype, DType):
@@ -310,7 +310,7 @@ def _start(
         if init is not None and init.dtype is not None and fn.dtypes[i] == i:
             dtype = init.dtype
     if fn.shape.broadcast:
-        # A state of one row or column is what is broadcast.
+        # A state of one row or column is the operand that is broadcast.
         first = elements[0]
         if len(elements) > 1:
             one = Tile(first.dtype, Dim(1), Dim(1))
@@ -350,7 +350,7 @@ def _start(
 
 
 def _own(fn: Function, i: int, elements: Sequence[Tile]) -> DType:
-    """The scalar type of a state when nobody says it: the first of the elements' that it can be."""
+    """The default scalar type of a state: the first type of the elements that it can have."""
     if fn.kinds[i] != "number":
         return elements[0].dtype
     return next((tile.dtype for tile in elements if tile.dtype.is_arithmetic), DType.f32)

@@ -1,6 +1,6 @@
 """Functions for higher-order operators, under one short name: ``st.fn.matmul``.
 
-Those that other packages offer under the entry points ``stepsim.functions`` are here too.
+Functions that other packages offer as entry points ``stepsim.functions`` are here as well.
 """
 
 import importlib
@@ -205,7 +205,7 @@ _named: set[str] = set()
 
 
 def offered_functions() -> dict[str, Plugin]:
-    """Functions of other packages by name; the log names those whose name is taken, once."""
+    """Functions of other packages by name; those whose name is taken are logged once."""
     offered = {plugin.name: plugin for plugin in usable("stepsim.functions")}
     for name in offered.keys() & {*__all__}:
         plugin = offered.pop(name)
@@ -224,7 +224,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     offered = offered_functions()
     if name not in offered:
-        # Layers are made of functions: they are not imported here but looked up.
+        # Layers are built on functions, so they are looked up here instead of imported.
         layers = importlib.import_module("stepsim.graph.nn").__all__
         near = get_close_matches(name, [*__all__, *offered], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""

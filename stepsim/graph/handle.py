@@ -1,4 +1,4 @@
-"""What is known of a stream, apart from the operators that are its methods.
+"""The properties of a stream, without the operators that are its methods.
 
 Operators are built on handles; :class:`stepsim.graph.stream.Stream` adds the operators as methods.
 """
@@ -34,9 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Rows were padded: of ``padded`` rows in the stream ``valid`` are real.
+    """Rows were padded: of ``padded`` rows in the stream, ``valid`` are real.
 
-    ``chunk_rows`` rows were filled up together, so only tiles of at least as many rows are sure to
+    ``chunk_rows`` rows were padded together, so only tiles of at least that many rows are sure to
     hold a valid one.
     """
 
@@ -47,20 +47,20 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class SplitPadding:
-    """Padding of a merged stream, by input of the merge; without parts nothing is known."""
+    """Padding of a merged stream, by input of the merge; empty if unknown."""
 
     parts: tuple[Padding | SplitPadding | None, ...] = ()
 
 
 def blurred(padding: Padding | SplitPadding | None) -> SplitPadding | None:
-    """What is left to say about padding after elements were picked or reordered."""
+    """The remaining knowledge of padding after elements were selected or reordered."""
     return None if padding is None else SplitPadding()
 
 
 class Counts:
-    """How many elements each output of a partition by one selector receives.
+    """The number of elements that each output of a partition by one selector receives.
 
-    Symbols are made on first use, so that selectors that never partition own none.
+    Symbols are made on first use, so that selectors without a partition have none.
     """
 
     def __init__(self, program: Program, base: str, provenance: str) -> None:
@@ -80,7 +80,8 @@ class Counts:
         return dict(self._dims)
 
     def part(self, index: int) -> Stream | None:
-        """The merged stream that output ``index`` restores, if the selector comes from a merge."""
+        """The input of a merge that output ``index`` restores, if the selector comes from a
+        merge."""
         return None
 
     def _make(self, index: int) -> Dim:
@@ -103,7 +104,7 @@ class FixedCounts(Counts):
 class RepeatedCounts(Counts):
     """Counts of selectors that are each repeated a constant number of times.
 
-    Outputs restore no stream of a merge: there is more than one chunk for each of its chunks.
+    Outputs do not restore inputs of a merge: there are several chunks for each of its chunks.
     """
 
     def __init__(self, once: Counts, times: int) -> None:
@@ -146,7 +147,7 @@ class StreamHandle:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
-            f"streams are immutable; cannot set {name}. State what you know with assume_shape()"
+            f"streams are immutable; cannot set {name}. State known sizes with assume_shape()"
         )
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
@@ -182,7 +183,7 @@ class StreamHandle:
         return self.shape[self.rank - int(index)]
 
     def cardinality(self) -> Size:
-        """Number of elements as the package calculates with it."""
+        """Number of elements as an internal formula."""
         return cardinality(self.shape)
 
     def elements(self) -> Expression:

@@ -1,11 +1,11 @@
 """Symbolic metrics of a program: off-chip traffic, on-chip memory, FLOPs, allocated compute.
 
-They are counted in one of several ways. ``executed`` is what a run does and needs: every tile's own
-width, the formulas of the STeP paper (tables 3 to 7), and on-chip memory of those operators only
-that get data. ``paper`` is the same with the memory of all operators. ``published`` reproduces the
-published figures to the byte: one tile buffer per off-chip operator, and the element width quirk of
-those runs (loads and random accesses count a tile's own width, everything else counts 4 bytes for
-any scalar to compute with); ``published2`` doubles its buffers.
+They can be counted in several ways. ``executed`` is what a run does and needs: every tile with its
+own width, the formulas of the STeP paper (tables 3 to 7), and on-chip memory of only those
+operators that receive data. ``paper`` is the same with the memory of all operators. ``published``
+reproduces the published figures to the byte: one tile buffer per off-chip operator, and the element
+width quirk of those runs (loads and random accesses count a tile's own width, everything else
+counts 4 bytes for any arithmetic scalar); ``published2`` doubles its buffers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FORMULA_COLUMNS = 100
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OperatorMetrics:
-    """One row of the table: what an operator contributes."""
+    """One row of the table: the contribution of an operator."""
 
     operator: Operator
     sizes: Quantities
@@ -101,7 +101,7 @@ def _check_traffic(traffic: Size | Expression, program: Program) -> None:
 
 
 def _shown(size: Size) -> sympy.Expr:
-    """A total as users get it: always an expression."""
+    """A total as returned to users: always an expression."""
     return sympy_forms.shown(size)
 
 
@@ -113,7 +113,7 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, repr=False)
 class Metrics:
-    """Symbolic totals of a program; :meth:`bind` makes numbers of them.
+    """Symbolic totals of a program; :meth:`bind` turns them into numbers.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Metrics:
 
     @property
     def operational_intensity(self) -> sympy.Expr:
-        """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
+        """FLOPs per off-chip byte; ArgError if nothing is moved off chip."""
         _check_traffic(self.sizes[0], self.program)
         return self.flops / self.off_chip_traffic
 
@@ -175,14 +175,14 @@ class Metrics:
 
         Parameters
         ----------
-        values : mapping from what owns symbols to its values, all of them non-negative ints:
+        values : mapping from the owners of symbols to values, all of them non-negative ints:
             routings (counts ``[experts]`` or indices ``[rows, k]``), dims and symbols (an int; for
             a ragged dim the list of its sizes), selector streams (counts by output) and length
             streams (the lengths). Routings made from arrays are bound already.
 
         Raises
         ------
-        ArgError : a symbol has no value (the message says where it comes from), or a key owns none.
+        ArgError : a symbol has no value (the message gives its origin), or a key owns no symbol.
 
         Example
         -------
@@ -219,12 +219,12 @@ class Metrics:
     def lambdify(self, quantity: str, arguments: Sequence[Any]) -> Callable[..., Any]:
         """A numpy function of one total (``off_chip_traffic``, ...) for sweeps.
 
-        ``arguments`` are symbols or dims; each may be called with an int or an array.
+        ``arguments`` are symbols or dims; each can be an int or an array in a call.
 
         Raises
         ------
-        ArgError : there is no such quantity, an argument is none, or the total depends on a symbol
-            that is not among them.
+        ArgError : there is no such quantity, an argument is not a symbol or dim, or the total
+            depends on a symbol that is not among them.
         """
         if not (isinstance(quantity, str) and quantity in _QUANTITIES):
             raise ArgError(f"unknown quantity {quantity!r:.200}; use {', '.join(_QUANTITIES)}")
@@ -261,7 +261,7 @@ class BoundMetrics:
 
     @property
     def operational_intensity(self) -> float:
-        """FLOPs per off-chip byte; ArgError when nothing is moved off chip."""
+        """FLOPs per off-chip byte; ArgError if nothing is moved off chip."""
         _check_traffic(self.off_chip_traffic, self.symbolic.program)
         return self.flops / self.off_chip_traffic
 
@@ -282,14 +282,14 @@ class BoundMetrics:
 def measure(
     program: Program, *, counting: str, count_fifos: bool, on_demand: bool | None
 ) -> Metrics:
-    """Total the operators of a program; one sum per quantity."""
+    """Sum up the operators of a program, one sum per quantity."""
     if not isinstance(counting, str) or counting not in COUNTINGS:
         raise ArgError(f"unknown counting {shown(counting)}; use one of {', '.join(COUNTINGS)}")
-    account = Accounting(counting, count_fifos)
+    accounting = Accounting(counting, count_fifos)
     if on_demand is None:
         on_demand = counting == "executed"
     rows = [
-        OperatorMetrics(op, (op.traffic(account), _held(op, account, on_demand), op.flops()))
+        OperatorMetrics(op, (op.traffic(accounting), _held(op, accounting, on_demand), op.flops()))
         for op in program.operators
     ]
     return Metrics(
@@ -306,25 +306,25 @@ def measure(
     )
 
 
-def _held(op: Operator, account: Accounting, on_demand: bool) -> Size:
-    held = op.memory(account)
+def _held(op: Operator, accounting: Accounting, on_demand: bool) -> Size:
+    held = op.memory(accounting)
     return product((held, active(op.trigger()))) if on_demand and held != 0 else held
 
 
 def measured_bytes(
     program: Program, values: Mapping[Any, Any], *, counting: str, on_demand: bool
 ) -> tuple[int, int]:
-    """Off-chip traffic and on-chip memory as `Metrics.bind` has them, without the FLOPs.
+    """Off-chip traffic and on-chip memory as given by `Metrics.bind`, without the FLOPs.
 
     Raises
     ------
     ArgError : as for `Metrics.bind`.
     """
-    account = Accounting(counting, count_fifos=False)
+    accounting = Accounting(counting, count_fifos=False)
     table = substitution(program, values)
     totals = (
-        sum_of(op.traffic(account) for op in program.operators),
-        sum_of(_held(op, account, on_demand) for op in program.operators),
+        sum_of(op.traffic(accounting) for op in program.operators),
+        sum_of(_held(op, accounting, on_demand) for op in program.operators),
     )
     _check_values(program, _symbols_of(totals), table)
     return number_of(totals[0], table), number_of(totals[1], table)
@@ -333,12 +333,12 @@ def measured_bytes(
 def allocated_compute(program: Program, unit_flops_per_cycle: int | None = None) -> int:
     """FLOPs per cycle of all maps, map-accumulates and arithmetic accumulations.
 
-    ``unit_flops_per_cycle`` is what a machine gives every operator that has FLOPs, in place of what
-    the program states.
+    ``unit_flops_per_cycle`` is the bandwidth that a machine gives every operator with FLOPs; it
+    replaces the bandwidths in the program.
 
     Raises
     ------
-    GraphError : one of them has no compute bandwidth, although its function has FLOPs.
+    GraphError : an operator has no compute bandwidth, although its function has FLOPs.
     """
     total = 0
     for op in program.operators:

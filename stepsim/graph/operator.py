@@ -1,4 +1,4 @@
-"""Operator: the base of every node, and Site: one constructor call under way.
+"""Operator: the base of every node, and Site: one constructor call in progress.
 
 A constructor function makes a Site, reports problems through it, and registers the operator with it
 last, so a failed constructor leaves the program unchanged and every error names the operator, its
@@ -50,7 +50,7 @@ Bindings = Mapping[Any, Any]
 
 @dataclass(eq=False, kw_only=True)
 class Operator:
-    """A node: inputs, attributes, outputs. Registered operators are not changed any more.
+    """A node: inputs, attributes, outputs. Registered operators do not change.
 
     ``name`` is the user's spelling of the operator, ``unit_kind`` the unit that times it.
     """
@@ -67,41 +67,41 @@ class Operator:
     program: Program = field(init=False, repr=False)
 
     def title(self, output: int | None = None) -> str:
-        """``partition#3.1 'route'``; the output only where there is more than one."""
+        """``partition#3.1 'route'``; with the output only if there are several."""
         dot = f".{output}" if output is not None and len(self.outputs) > 1 else ""
         quoted = f" '{self.label}'" if self.label else ""
         return f"{self.name}#{self.id}{dot}{quoted}"
 
     def attributes(self) -> dict[str, Any]:
-        """The operator's own parameters, for printing and for the fingerprint."""
+        """The parameters of the operator, for printing and for the fingerprint."""
         return {name: getattr(self, name) for name in _own_fields(type(self))}  # type: ignore[arg-type]
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         """Parameters of the unit, in plain ints, lists and strings."""
         raise LoweringError(f"{self.title()} has no unit that times it ({self.source})")
 
-    def traffic(self, account: Accounting) -> Size:
+    def traffic(self, accounting: Accounting) -> Size:
         """Off-chip bytes moved."""
         return 0
 
-    def memory(self, account: Accounting) -> Size:
+    def memory(self, accounting: Accounting) -> Size:
         """On-chip bytes held."""
         return 0
 
     def flops(self) -> Size:
-        """Floating point operations, padded rows included."""
+        """Floating-point operations, including padded rows."""
         return 0
 
     def loops_back(self) -> Stream | None:
-        """The stream that a feedback placeholder stands for, once connected."""
+        """The stream that a feedback placeholder represents, once connected."""
         return None
 
     def awaits_connection(self) -> bool:
-        """A feedback placeholder that nothing is connected to."""
+        """Whether it is a feedback placeholder that is not connected."""
         return False
 
     def trigger(self) -> Size:
-        """Number of elements without which the operator never starts (on-demand allocation)."""
+        """Number of elements; if it is 0, the operator never starts (on-demand allocation)."""
         return self.inputs[0].cardinality() if self.inputs else 1
 
 
@@ -112,7 +112,7 @@ def _own_fields(kind: type[Operator]) -> tuple[str, ...]:
 
 
 class Output(NamedTuple):
-    """What a constructor has inferred about one output."""
+    """The properties that a constructor has inferred for one output."""
 
     shape: tuple[Dim, ...]
     type: ElementType
@@ -126,7 +126,7 @@ class Output(NamedTuple):
         shape: Sequence[Dim] | None = None,
         type: ElementType | None = None,
     ) -> Output:
-        """Same elements as ``stream``, with another shape or type: counts and padding stay."""
+        """The elements of ``stream`` with another shape or type: counts and padding are kept."""
         return cls(
             stream.shape if shape is None else tuple(shape),
             stream.type if type is None else type,
@@ -136,9 +136,10 @@ class Output(NamedTuple):
 
     @classmethod
     def repeated(cls, stream: Stream, shape: Sequence[Dim], times: Size | None) -> Output:
-        """Every element of ``stream`` ``times`` times in a row, in another shape.
+        """Every element of ``stream`` repeated ``times`` times, in another shape.
 
-        None: each its own number of times, so that how often an output is selected is not known.
+        None: a different number for each element, so it is not known how often an output is
+        selected.
         """
         counts = None
         if times == 1:
@@ -159,7 +160,7 @@ def streams_of(name: str, what: str, xs: object) -> tuple[Stream, ...]:
 
     Raises
     ------
-    ArgError : ``xs`` is no list.
+    ArgError : ``xs`` is not a list.
     """
     if not isinstance(xs, list | tuple):
         raise ArgError(f"{name}: {what} must be a list of streams, found {shown(xs)}")
@@ -172,7 +173,7 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 class Site:
-    """One constructor call: checks in the order of the design, then registration."""
+    """One constructor call: checks in a fixed order, then registration."""
 
     def __init__(
         self,
@@ -268,12 +269,12 @@ class Site:
             self.fail(type(error), str(error).rstrip("."))
 
     def rank_at_least(self, stream: Stream, rank: int, low: int = 1) -> int:
-        """``rank``, with ``low <= rank <= N``, of inner dims that are treated as a unit."""
+        """``rank``, with ``low <= rank <= N``: the number of inner dims treated as a unit."""
         if not is_whole(rank) or rank < low:
             self.fail(
                 RankError,
                 f"rank must be an int of at least {low}, found {shown(rank)}",
-                "it says how many inner dims are taken together",
+                "it is the number of inner dims treated as a unit",
             )
         if rank > stream.rank:
             hint = f"choose {low} <= rank <= {stream.rank}"
@@ -305,7 +306,8 @@ class Site:
         base: int = 0,
         hint: str = "",
     ) -> None:
-        """Two lists of dims must be proved equal; ``base`` is the dim index of the last one."""
+        """Require that two lists of dims are provably equal; ``base`` is the index of the last
+        dim."""
         if len(left) != len(right):
             self.fail(
                 RankError,
@@ -339,7 +341,7 @@ class Site:
     def same_dims_regular(
         self, left: Sequence[Dim], right: Sequence[Dim], left_role: str, right_role: str
     ) -> None:
-        """As :meth:`same_dims`, leaving out positions where either dim is ragged."""
+        """Like :meth:`same_dims`, but skips positions where either dim is ragged."""
         for position, (a, b) in enumerate(zip(left, right, strict=True)):
             if not (a is b or a == b or a.is_ragged or b.is_ragged):
                 self.same_dims((a,), (b,), left_role, right_role, base=len(left) - 1 - position)

@@ -1,7 +1,8 @@
 """The functions of the published simulator by its names: records of the standard functions.
 
-Networks may name a function in place of giving its record. What the names stand for is said once,
-by the functions of ``st.fn``; a record is described in :mod:`stepsim.lowering.rows.functions`.
+Networks may name a function instead of giving its record. The meaning of the names is defined once,
+by the functions of ``st.fn``; a record is described in
+:mod:`stepsim.lowering.rows.function_records`.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def matmul(
 ) -> Record:
     """Product of two tiles; with a state, the product is added to it, which is free.
 
-    ``transposed`` stands for a second operand that is stored transposed. Operands are equally wide
-    unless ``bits``, the width of the result, is given. Of the two names ``DynMatmul`` alone takes
-    its shape from the first product when it starts from a state without rows or columns.
+    ``transposed`` means that the second operand is stored transposed. Operands have equal widths
+    unless ``bits``, the width of the result, is given. Only ``DynMatmul`` takes
+    its shape from the first product if it starts from a state without rows or columns.
     """
     function = fn.matmul_t if transposed else fn.matmul
     changes: Record = {} if name == "DynMatmul" else {"adopts": []}
@@ -45,10 +46,10 @@ def matmul(
 
 
 def write_address(stride: int) -> Record:
-    """Of (index, length), the index of the last tile of a request with ``stride`` tiles reserved.
+    """From (index, length), the index of the last tile of a request with ``stride`` reserved tiles.
 
-    The published simulator adds the length itself, one tile too far; none of its times depends on
-    it.
+    The published simulator adds the length itself, which is one tile too far; none of its times
+    depends on it.
     """
     return _named("CacheWriteAddrGen", fn.cache_write_address(stride))
 

@@ -1,4 +1,4 @@
-"""Stream: the immutable handle of what flows between two operators, with operators as methods."""
+"""Stream: the immutable handle of the data between two operators, with operators as methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepsim.graph.ops import sources
 from stepsim.graph.ops.flat_map import flat_maps as flat_map
 from stepsim.graph.ops.higher_order import group_results, maps as higher_order, reductions, scans
 from stepsim.graph.ops.memory import onchip
-from stepsim.graph.ops.routing import fixed_order as dealing, selecting
+from stepsim.graph.ops.routing import fixed_order as distribution, selecting
 from stepsim.graph.ops.shape import levels as shape, references, repeats
 from stepsim.graph.ops.shape.chunks import reshape as _reshape
 from stepsim.graph.sizes.dims import Dim, DimLike
@@ -25,12 +25,12 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _spells(operator: Callable[..., Any]) -> Callable[[_Method], _Method]:
-    """Give a method the documentation of the operator that it spells, so that help() says all."""
+    """Give a method the documentation of its operator, so that help() is complete."""
 
     def documented(method: _Method) -> _Method:
         summary, _, rest = (operator.__doc__ or "").partition("\n\n")
         name = operator.__name__.rstrip("_")
-        # Indented as the rest, which help() takes away.
+        # Indented like the rest, which help() strips.
         method.__doc__ = (
             f"{summary}\n\n    ``x.{method.__name__}(...)`` is ``st.{name}(...)`` with ``x`` as "
             f"its first stream.\n\n{rest}"
@@ -45,13 +45,13 @@ class Stream(StreamHandle):
     """A rank-N stream: ``N + 1`` dims, outermost first, of elements of one type. Made by operators.
 
     Operators with one main input are methods: ``x.flatten(0, 1)`` is ``flatten(x, 0, 1)``. Streams
-    are immutable and can be read any number of times; the copies that this takes are made
+    are immutable and can be read any number of times; the copies that this needs are made
     automatically.
 
     Attributes
     ----------
     shape : the dims, outermost first, ints or symbols. ``x.dim(0)`` is the innermost.
-    type : what flows: a tile, selector, buffer, acknowledgment or tuple.
+    type : element type: a tile, selector, buffer, acknowledgment or tuple.
 
     Example
     -------
@@ -64,14 +64,14 @@ class Stream(StreamHandle):
 
     __slots__ = ()
 
-    # knowledge stated by the user
+    # properties stated by the user
 
     def with_depth(self, depth: int) -> Stream:
         """Set the FIFO depth of this stream's FIFOs (through its Broadcast too).
 
         Parameters
         ----------
-        depth : tokens that each of them holds, from 1; it is stated once.
+        depth : tokens that each of them holds, from 1; it may be stated only once.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Stream(StreamHandle):
         return self
 
     def assume_shape(self, *shape: DimLike) -> Stream:
-        """The same stream with a shape that the system cannot derive; checked during a run.
+        """The same stream with a shape that cannot be derived; a run checks it.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Stream(StreamHandle):
         Raises
         ------
         RankError : the number of dims differs.
-        DimError : a dim contradicts what is known.
+        DimError : a dim contradicts the known one.
 
         Example
         -------
@@ -177,9 +177,9 @@ class Stream(StreamHandle):
     def take_last(self, **options: Any) -> Stream:
         return references.take_last(self, **options)
 
-    @_spells(dealing.deinterleave)
+    @_spells(distribution.deinterleave)
     def deinterleave(self, n: int, **options: Any) -> list[Stream]:
-        return dealing.deinterleave(self, n, **options)
+        return distribution.deinterleave(self, n, **options)
 
     @_spells(selecting.filter_rows)
     def filter_rows(self, mask: Stream | None = None, **options: Any) -> Stream:

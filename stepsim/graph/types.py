@@ -71,7 +71,7 @@ class Tile:
         return self.dtype.is_address and self.rows.is_one() and self.cols.is_one()
 
     def scalars(self) -> Size:
-        """Scalars per tile as the package calculates with them."""
+        """Scalars per tile as an internal formula."""
         return product((self.rows.most, self.cols.most))
 
     def elements(self) -> Expression:
@@ -84,7 +84,8 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class MultiHot:
-    """A set of selected indices below ``width``; ``hot`` is their number when always the same."""
+    """A set of selected indices below ``width``; ``hot`` is their number if it is always the
+    same."""
 
     width: int
     hot: int | None = None
@@ -182,7 +183,7 @@ class TensorSpec:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the whole tensor."""
+        """Bytes of the entire tensor."""
         return packed_bytes(math.prod(self.shape), self.dtype.bits)
 
     def __str__(self) -> str:
@@ -191,9 +192,9 @@ class TensorSpec:
 
 
 def spec(*shape: int, dtype: DType | str = DType.bf16, name: str | None = None) -> TensorSpec:
-    """A tensor known by shape and scalar type alone.
+    """A tensor known only by shape and scalar type.
 
-    Programs are built, measured and timed without data; an array in place of a spec brings its
+    Programs are built, measured and timed without data; an array in place of a spec provides
     values for functional runs.
 
     Shape

@@ -71,7 +71,7 @@ def test_arrays_in_another_place(cli: Cli, tmp_path: Path) -> None:
 def test_the_public_file(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", str(MOE))
     assert done.code == 2
-    assert "Without arrays are SelectGen_626" in done.err
+    assert "Operators without arrays: SelectGen_626" in done.err
     np.save(tmp_path / "indices.npy", moe_routing())
     done = cli("run", str(MOE), "--indices", str(tmp_path / "indices.npy"), "--json")
     assert done.code == 0, done.err

@@ -127,7 +127,7 @@ def test_counts_of_selectors_of_unknown_number_have_no_limit(program):
 def test_counts_of_a_constant_selector_bind_nothing(program):
     which = st.selector([[1, 0], [1, 0], [0, 1]])
     assert bound(program, {which: [2, 1]}) == {}
-    with pytest.raises(ArgError, match="count 2 at position 1 contradicts 1, which the selector"):
+    with pytest.raises(ArgError, match="count 2 at position 1 contradicts 1, which follows"):
         bound(program, {which: [2, 2]})
 
 

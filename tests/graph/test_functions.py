@@ -202,10 +202,10 @@ def test_functions_without_states_fold_or_are_summed() -> None:
     ("shape", "message"),
     [
         ("m 1, m n; m n -> m 1, m n", r"pass init=\(...\), one for each of 2 states"),
-        ("m n; m n -> m n", "'f' does not say where its state starts: pass init="),
-        ("m n, m n -> m n", "'f' does not say where its state starts: pass init="),
-        ("broadcast", "'f' does not say where its state starts: pass init="),
-        ("m d; m n -> m d", "'f' does not say where its state starts: pass init="),
+        ("m n; m n -> m n", "'f' has no default initial state: pass init="),
+        ("m n, m n -> m n", "'f' has no default initial state: pass init="),
+        ("broadcast", "'f' has no default initial state: pass init="),
+        ("m d; m n -> m d", "'f' has no default initial state: pass init="),
     ],
 )
 def test_functions_of_users_do_not_start_at_zero_unasked(shape: str, message: str) -> None:

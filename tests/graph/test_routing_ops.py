@@ -181,8 +181,8 @@ def test_only_the_selector_of_a_merge_restores_its_inputs(program):
     assert not {p.shape[1] for p in mixed} & {a, b, data.shape[1]}
     assert all(p.type.rows.is_ragged and p.type.rows.bound == data.type.rows.bound for p in mixed)
     assert len({data.type.rows, *(p.type.rows for p in mixed)}) == 3
-    dealt = st.parallelize(data.flatten(0, 1).reshape(1, pad=0), 2)
-    assert not {p.shape[0] for p in dealt} & {a, b}
+    distributed = st.parallelize(data.flatten(0, 1).reshape(1, pad=0), 2)
+    assert not {p.shape[0] for p in distributed} & {a, b}
 
 
 def test_eager_merge_refusals(program):
@@ -205,10 +205,10 @@ def test_parallelize(program):
     assert [m.shape for m in made] == [(2, 3)] * 4
     assert made[0].producer.unit_params({}) == {"rank": 1, "switch": [1] * 4}
     n = program.dim("n")
-    dealt = st.parallelize(tiles(n), 4)
-    totals = [int(d.shape[0].expr.subs(n.expr, 10)) for d in dealt]
+    distributed = st.parallelize(tiles(n), 4)
+    totals = [int(d.shape[0].expr.subs(n.expr, 10)) for d in distributed]
     assert totals == [3, 3, 2, 2]
-    assert [int(d.shape[0].expr.subs(n.expr, 1)) for d in dealt] == [1, 0, 0, 0]
+    assert [int(d.shape[0].expr.subs(n.expr, 1)) for d in distributed] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,8 @@ def test_shares_of_a_partition_are_counted_by_its_outputs(program):
 
 def test_shares_of_inner_dims_have_their_bounds(program):
     own = program.ragged("len")
-    dealt = st.parallelize(tiles(4, own, rows=2), 2)
-    for part in dealt:
+    distributed = st.parallelize(tiles(4, own, rows=2), 2)
+    for part in distributed:
         assert part.shape[1].bound == own.bound
         assert part.shape[1].total != own.total
         assert part.type == tiles(1, rows=2).type

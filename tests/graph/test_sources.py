@@ -19,7 +19,7 @@ def program():
 @pytest.mark.parametrize(
     ("flags", "error", "message"),
     [
-        ([[1], [0, 1]], ArgError, "flags do not make up an array: inner lists differ"),
+        ([[1], [0, 1]], ArgError, "flags do not form an array: inner lists differ"),
         ([["a", "b"]], DTypeError, r"flags must be numbers, found \[\['a', 'b'\]\]"),
         ([[None, 1]], DTypeError, "flags must be numbers"),
         ([[2**70, 1]], DTypeError, "flags must be numbers"),

@@ -1,4 +1,4 @@
-"""One operator of a graph file under construction, and what its row asks for."""
+"""One operator of a graph file under construction, with the queries of its row."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["Building", "Settings"]
 
 
 class Settings:
-    """What the user says of a whole graph.
+    """The user's settings for an entire graph.
 
     Attributes
     ----------
-    arrays, routing : selectors and integers.
+    arrays, routing : sources of selectors and integers.
     mock_bf16 : whether f32 stands for 2 bytes.
-    counts : sizes of what selectors of one path route, by path and width.
+    counts : numbers of elements routed by the selectors of one path, by path and width.
     nodes : all operators of the graph.
     """
 
@@ -52,7 +52,7 @@ class Settings:
         self.nodes = nodes
 
     def missing(self) -> str:
-        """Names of all operators whose arrays are not there."""
+        """Names of all operators without arrays."""
         sources = [n for n in self.nodes if n.kind in ("SelectGen", "MetadataGen")]
         return ", ".join(
             f"{n.name} ({n.message.npy_path or 'no path'})"
@@ -62,7 +62,7 @@ class Settings:
 
 
 class Building:
-    """The operator that is read."""
+    """The operator under construction."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class Building:
             self.fail(what)
 
     def refuse_set(self, message: Any, name: str) -> None:
-        """Refuse a field that no operator of stepsim follows, unless it has its default."""
+        """Refuse a field that no operator of stepsim supports, unless it has its default."""
         value = getattr(message, name, 0)
-        self.require(not value, f"{name} is {shown(value)}; no operator of stepsim follows it")
+        self.require(not value, f"{name} is {shown(value)}; no operator of stepsim supports it")
 
     # types
 
     def mocked(self, dtype: DType) -> DType:
-        """The type, or bf16 in place of f32 if the run mocks it."""
+        """The type, or bf16 in place of f32 if the run mocks bf16."""
         return DType.bf16 if self.settings.mock_bf16 and dtype is DType.f32 else dtype
 
     def stored_type(self, message: Any, n_byte: int) -> DType:
@@ -126,11 +126,11 @@ class Building:
         self.require(fits, f"states tiles of {tile[0]}x{tile[1]}, but the stream is {x!r}")
 
     def dispatch(self, message: Any) -> int:
-        """Requests of a bundle; 0, the default of the format, is one."""
+        """Requests of a bundle; 0, the default of the format, means one."""
         return message.par_dispatch or 1
 
     def tensor(self, shape: Sequence[int], dtype: DType, path: str) -> TensorSpec:
-        """A stored tensor, with values if the user gave them."""
+        """A stored tensor, with values if given by the user."""
         node, arrays = self.node, self.settings.arrays
         name = path.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".npy") or None
         data = arrays.named(path, node.name, node.id)
@@ -148,7 +148,7 @@ class Building:
     def leads(self, dims: int) -> bool:
         """Whether the stream of a source has an outer dim of 1 before the ``dims`` of its data.
 
-        It has, unless the file states a shape without it.
+        It does, unless the file states a shape without it.
         """
         stated = self.node.shape
         if stated is None or len(stated) == dims + 1:
@@ -160,7 +160,7 @@ class Building:
         return False
 
     def agree(self, left: Sequence[Dim], right: Sequence[Dim]) -> None:
-        """The file says that two shapes are equal: state it where it does not follow."""
+        """The file implies that two shapes are equal: record it as an assumption if not proved."""
         if len(left) != len(right):
             return
         unknown = [(a, b) for a, b in zip(left, right, strict=True)
@@ -169,14 +169,14 @@ class Building:
             self.program.record_assumption(f"{a} == {b} ({self.where})", (a,), (b,))
 
     def agree_inner(self, xs: Sequence[Stream]) -> None:
-        """Inner dims of streams that are merged are equal where they are regular."""
+        """Require equal inner dims of merged streams, where they are regular."""
         for x in xs[1:]:
             for a, b in zip(xs[0].shape[1:], x.shape[1:], strict=False):
                 if not (a.is_ragged or b.is_ragged):
                     self.agree((a,), (b,))
 
     def agree_counts(self, a: Stream, b: Stream) -> None:
-        """Two streams have as many elements."""
+        """Require equal numbers of elements in two streams."""
         left, right = Dim(a.cardinality()), Dim(b.cardinality())
         self.agree((left,), (right,))
 
@@ -216,7 +216,7 @@ class Building:
         return None if shape is None else [int(d) for d in shape]
 
     def _stated_dims(self, stated: Sequence[int]) -> list[Dim] | None:
-        """Dims of the stream that the file states."""
+        """Dims of the stream as stated in the file."""
         if not stated:
             return None
         dims = [Dim(d) for d in stated]
@@ -234,10 +234,10 @@ class Building:
             dims = [Dim(1), *own] if self.leads(len(own)) else own
         if dims is None or width is None:
             self.fail(
-                "its array is not there, and its shape does not follow from its readers. Put the "
-                f"file beside the graph, or pass arrays={{'{self.node.name}': array [..., width] "
+                "its array is missing, and its shape does not follow from its readers. Put the "
+                f"file next to the graph, or pass arrays={{'{self.node.name}': array [..., width] "
                 "of 0 and 1}, or st.spec(shape) to measure without running, or routing=indices; on "
-                "the command line --arrays or --indices. Without arrays are "
+                "the command line --arrays or --indices. Operators without arrays: "
                 f"{settings.missing()}"
             )
         site = Site("selector", (), self.label)
@@ -257,9 +257,9 @@ class Building:
             dims = self._stated_dims(stated if found is None else found.shape)
             if dims is None:
                 self.fail(
-                    "its array is not there. Put the file beside the graph, or pass arrays="
+                    "its array is missing. Put the file next to the graph, or pass arrays="
                     f"{{'{node.name}': array}}, or --arrays on the command line. "
-                    f"Without arrays are {self.settings.missing()}"
+                    f"Operators without arrays: {self.settings.missing()}"
                 )
             site = Site("metadata", (), self.label)
             op = MissingValues(path=path or "no path", node=node.name)

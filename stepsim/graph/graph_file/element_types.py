@@ -23,7 +23,7 @@ _NAMES: Final = {
 
 
 def _name_of(element: ElementType) -> str:
-    """What the format calls a type; empty where it has none."""
+    """The name of a type in the format; empty if it has none."""
     if isinstance(element, Tile):
         return _NAMES.get(element.dtype, "")
     if isinstance(element, MultiHot):

@@ -1,7 +1,8 @@
 """Fields of the messages of the public graph format: numbers, names, types.
 
-One line a message. ``n name`` is a field; ``?`` behind the name: its absence means something,
-``[]``: repeated. The type is ``uint32`` unless it follows the name. Names do not travel in a file.
+One line per message. ``n name`` is a field; ``?`` after the name means that its absence is
+significant, ``[]`` that it is repeated. The default type is ``uint32``. Names are not stored in
+files.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ OPERATOR_FIELDS: Final = {
     "Counter": "1 max, 2 input_id?, 3 stream_idx?, 4 dtype DataType",
     "Counter2D": "1 rows, 2 cols, 3 input_id?, 4 stream_idx?, 5 dtype DataType",
 }
-"""Generation B."""
+"""Operators of generation B."""
 
 _GENERATION_A: Final = {
     "Reshape": f"{_IN}, 3 split_dim, 4 chunk_size, 5 dtype DataType, 6 write_back_mu b, "
@@ -132,7 +133,7 @@ _GENERATION_A: Final = {
     "5 out_shape_tiled[], 6 npy_path? s, 7 tile_row, 8 tile_col, 9 n_byte, 10 dtype DataType, "
     "11 ref_dtype DataType, 12 par_dispatch",
 }
-"""Operators whose fields have other numbers in generation A, or end earlier."""
+"""Operators whose fields have different numbers in generation A, or fewer fields."""
 
 _HELPERS: Final = {
     "ProgramGraph": "1 name s, 2 operators[] Operation",
@@ -148,7 +149,7 @@ OPERATION_FIELDS: Final = (
     "1 name s, 2 id, 3 group_id, 4 stream_shape[] DimShape, 48 parallel_factor, "
     "55 chiplet_placement Placement"
 )
-"""Of an operation, beside the operator itself."""
+"""Fields of an operation, in addition to the operator itself."""
 
 
 def _parsed(line: str) -> tuple[Field, ...]:
@@ -173,6 +174,6 @@ def fields_of(generation: str, message: str) -> tuple[Field, ...]:
 
 
 def messages_of(generation: str) -> dict[str, tuple[Field, ...]]:
-    """Every message of a generation but those that numbers select: types and functions."""
+    """Every message of a generation except types and functions, which are selected by numbers."""
     names = (*_HELPERS, *OPERATOR_FIELDS)
     return {name: fields_of(generation, name) for name in names}

@@ -47,7 +47,7 @@ def read_function(message: Any, where: str) -> Function:
 
 
 def read_accumulation(message: Any, where: str) -> Function:
-    """The function of an accumulation; raises as `read_function`."""
+    """The function of an accumulation; raises like `read_function`."""
     name = chosen(message)
     assert name is not None
     return _own(_ACCUMULATED.get(name), name, where)
@@ -79,7 +79,7 @@ def put_function(message: Any, function: Function, dynamic: bool, where: str) ->
 
 
 def put_accumulation(message: Any, function: Function, where: str) -> None:
-    """Write the function of an accumulation; raises as `put_function`."""
+    """Write the function of an accumulation; raises like `put_function`."""
     _put(message, function, _ACCUMULATED, where)
 
 
@@ -97,7 +97,7 @@ _STATES: Final = {"zero": "zero", "empty": "empty", "one": "one", "neg_infinity"
 def read_init(
     message: Any, sides: tuple[int, int], dtype: DType | None, function: Function, where: str
 ) -> Init | None:
-    """The state before the first element; None for what a function always starts from."""
+    """The state before the first element; None for the default of a function."""
     name = chosen(message)
     assert name is not None
     if function is fn.signal:

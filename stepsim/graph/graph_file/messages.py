@@ -1,4 +1,4 @@
-"""Bytes to messages and back: descriptors made from the tables, and where damaged bytes are."""
+"""Bytes to messages and back: descriptors made from the tables, and locating damaged bytes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _UNION: Final = {
     "AccumFunction": "accumulations",
     "InitFunction": "initial",
 }
-"""Messages that say which of several things is meant, and the group of their numbers."""
+"""Messages that select one of several alternatives, and the group of their numbers."""
 
 _TILES: Final = ("F16", "F32", "Bf16", "U64", "I64", "Bool", "ScalarU64", "ScalarBool")
 _LONGEST: Final = 60
 
 
 def _member(group: str, name: str) -> str:
-    """The message that a member of a union is."""
+    """The message type of a member of a union."""
     if group == "types":
         if name == "Buffer":
             return "BufferType"
@@ -42,7 +42,7 @@ def _member(group: str, name: str) -> str:
 
 
 def _messages(numbers: Numbers) -> dict[str, tuple[tuple[Field, ...], bool]]:
-    """Fields of every message, and whether they are one choice."""
+    """Fields of every message, and whether they form a oneof."""
     generation = numbers.generation
     found = {name: (fields, False) for name, fields in messages_of(generation).items()}
     sides = numbers["sides"]
@@ -68,7 +68,7 @@ def _messages(numbers: Numbers) -> dict[str, tuple[tuple[Field, ...], bool]]:
 
 
 class Schema:
-    """Messages of one table of numbers."""
+    """The messages for one table of numbers."""
 
     def __init__(self, numbers: Numbers) -> None:
         self.numbers = numbers
@@ -82,7 +82,7 @@ class Schema:
         return {f.number: f for f in (*own, *self._extra.get(message, ()))}
 
     def choice(self, message: str) -> tuple[Field, ...]:
-        """The members of the choice of a message; none where it has no choice."""
+        """The members of the oneof of a message; empty if it has none."""
         own, union = self._messages[message]
         return own if union else ()
 
@@ -95,11 +95,11 @@ class Schema:
         return self._classes[message]()
 
     def parse(self, data: bytes, where: str) -> Any:
-        """The graph in some bytes.
+        """Parse a graph from bytes.
 
         Raises
         ------
-        GraphFileError : the bytes are no graph; the error names operator and field.
+        GraphFileError : the bytes are not a graph; the error names operator and field.
         """
         graph = self.new("ProgramGraph")
         try:
@@ -109,7 +109,7 @@ class Schema:
         return graph
 
     def unknown(self, message: Any, name: str) -> list[str]:
-        """What a message has that the tables do not: ``func: 17``, innermost last."""
+        """The contents of a message that the tables lack: ``func: 17``, innermost last."""
         found = []
         fields = self.fields(name)
         for one in protobuf.unknown_fields.UnknownFieldSet(message):
@@ -148,7 +148,7 @@ def schema_of(numbers: Numbers) -> Schema:
 
 
 def chosen(message: Any) -> str | None:
-    """The name of the member that a message chooses."""
+    """The name of the member that a message selects."""
     found: str | None = message.WhichOneof("choice")
     return found
 
@@ -204,7 +204,7 @@ def _wire_types(field: Field) -> tuple[int, ...]:
 
 
 class _Cut(Exception):
-    """Bytes end, or are none of the format, at this place of a message."""
+    """Bytes end, or do not match the format, at this place of a message."""
 
 
 class _Damage:

@@ -43,10 +43,10 @@ class Node:
 
     Attributes
     ----------
-    where : as errors name it.
+    where : its name in errors.
     kind : name of the operator in the format.
-    shape : dims of the stream as stated: an int, or the text of a dynamic one. None: not stated.
-    outputs : number of streams that it makes.
+    shape : dims of the stream as stated: an int, or the text of a dynamic dim. None: not stated.
+    outputs : number of output streams.
     """
 
     position: int
@@ -67,7 +67,7 @@ def nodes_of(
 
     Raises
     ------
-    GraphFileError : operators or fields are unknown, ids stand twice, or edges lead nowhere.
+    GraphFileError : operators or fields are unknown, ids are duplicated, or edges lead nowhere.
     """
     if not graph.operators:
         raise GraphFileError(f"{where}: the graph has no operators; is it a graph file?")
@@ -77,7 +77,7 @@ def nodes_of(
         title = f"{where}: operator '{_short(one.name)}' (id {one.id})"
         if one.id in ids:
             raise GraphFileError(
-                f"{title}: id {one.id} stands twice, also for "
+                f"{title}: id {one.id} is used twice, also for "
                 f"'{_short(graph.operators[ids[one.id]].name)}'"
             )
         ids[one.id] = position
@@ -89,7 +89,7 @@ def nodes_of(
         generation = schema.numbers.generation
         if one.parallel_factor > 1:
             raise GraphFileError(
-                f"{title}: parallel_factor is {one.parallel_factor}; no rule of it is known that "
+                f"{title}: parallel_factor is {one.parallel_factor}; no rule is known for it that "
                 "stepsim could follow, expected 0 or 1"
             )
         found.append(
@@ -112,7 +112,7 @@ def _kind(one: Any, schema: Schema, known: Collection[str], title: str, skip_unk
     if kind is None:
         numbers = ", ".join(unknown) or "none"
         raise GraphFileError(
-            f"{title}: its operator is none of generation {schema.numbers.generation}; it has the "
+            f"{title}: its operator is not in generation {schema.numbers.generation}; it has the "
             f"unknown field numbers {numbers}. State the number in numbers={{'operators': {{name: "
             "number}}"
         )
@@ -127,7 +127,7 @@ def _kind(one: Any, schema: Schema, known: Collection[str], title: str, skip_unk
             continue
         numbers = ", ".join(schema.unknown(part, field.type))
         if numbers or field.type in _NEEDED or field.name == "init_func":
-            what = f"number {numbers}, which the table has not" if numbers else "none"
+            what = f"number {numbers}, which is not in the table" if numbers else "none"
             raise GraphFileError(
                 f"{title}: {field.name} of {kind}: found {what}; state the number in numbers=, or "
                 "correct the file"
@@ -161,7 +161,7 @@ def _edges(
             if len(outputs) != len(sources) or not sources:
                 raise GraphFileError(
                     f"{title}: {one.id} has {len(sources)} entries and {one.output} "
-                    f"{len(outputs)}; expected as many, and one or more"
+                    f"{len(outputs)}; expected equally many, at least one"
                 )
             both = enumerate(zip(sources, outputs, strict=True))
             pairs = [(f"{one.id}[{i}]", source, output) for i, (source, output) in both]
@@ -180,7 +180,7 @@ def _edges(
 
 
 def _check_edges(nodes: Sequence[Node]) -> None:
-    """Every output exists and has one reader."""
+    """Check that every output exists and has one reader."""
     readers: dict[tuple[int, int], Node] = {}
     for node in nodes:
         for edge in node.inputs:
@@ -216,13 +216,13 @@ def _check_edges(nodes: Sequence[Node]) -> None:
 
 
 def build_order(nodes: Sequence[Node]) -> tuple[list[int], set[int]]:
-    """Positions in an order in which inputs come first, and the merges that close cycles.
+    """Positions in topological order, and the merges that close cycles.
 
-    Inputs of such a merge may be made after it.
+    Inputs of such a merge may come after it.
 
     Raises
     ------
-    GraphFileError : a cycle leads through no merge, so that it could never start.
+    GraphFileError : a cycle does not pass through a merge, so it could never start.
     """
     readers: dict[int, list[int]] = {}
     waits = [0] * len(nodes)
@@ -269,7 +269,8 @@ def _cycle_start(nodes: Sequence[Node], done: set[int]) -> int:
 
 
 def _on_cycles(left: Sequence[Node], done: set[int]) -> set[int]:
-    """Operators that are on a cycle: strongly connected components of more than one, or loops."""
+    """Operators that are on a cycle: strongly connected components of more than one operator, or
+    self-loops."""
     sources = {n.position: [e.source for e in n.inputs if e.source not in done] for n in left}
     index: dict[int, int] = {}
     low: dict[int, int] = {}

@@ -1,8 +1,8 @@
 """The numbers that select operators, types and functions: one table for each generation.
 
-A number of 1000 or more is unconfirmed: no public source tells the number of the format, and
-stepsim uses one of its own in its place that no public file has. A file of another writer with the
-true number is then refused, until a user states it.
+A number of 1000 or more is unconfirmed: no public source states the number in the format, and
+stepsim uses its own number instead, which no public file contains. A file of another writer with
+the true number is then refused, until a user states it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepsim.errors import GraphFileError, did_you_mean
 __all__ = ["GENERATIONS", "GROUPS", "UNCONFIRMED", "Numbers", "numbers_of"]
 
 UNCONFIRMED: Final = 1000
-"""Numbers from here on stand for numbers that no public source tells."""
+"""Numbers from here on are placeholders for numbers that no public source states."""
 
 _MOST: Final = 2**29 - 1
 _RESERVED: Final = range(19000, 20000)
@@ -58,7 +58,7 @@ _FUNCTIONS: Final = {
 }  # fmt: skip
 
 _SIDES: Final = {"rows_static": 1, "rows_dynamic": 2, "cols_static": 3, "cols_dynamic": 4}
-"""Fields of a tile type; those of the columns, and the dynamic ones, are not confirmed."""
+"""Fields of a tile type; numbers of columns and of dynamic sides are not confirmed."""
 
 _MAP_ACCUMS: Final = {"matmul": 1, "dyn_matmul": 1001}
 _ACCUMS: Final = {
@@ -83,7 +83,7 @@ class Numbers:
         return self.groups[group]
 
     def key(self) -> tuple[Any, ...]:
-        """What it consists of; two tables of one key are alike."""
+        """The contents; tables with equal keys are equal."""
         return (self.generation, *((g, *sorted(self.groups[g].items())) for g in GROUPS))
 
 
@@ -101,7 +101,7 @@ def _table(generation: str) -> dict[str, dict[str, int]]:
 
 
 def numbers_of(generation: str, given: Mapping[str, Any] | str | Path | None = None) -> Numbers:
-    """The table of a generation with what a user states in place of it or beside it.
+    """The table of a generation, with entries replaced or added by a user.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def numbers_of(generation: str, given: Mapping[str, Any] | str | Path | None = N
 
     Raises
     ------
-    GraphFileError : there is no such group or name, or a number is out of range or stands twice.
+    GraphFileError : there is no such group or name, or a number is out of range or used twice.
     """
     if generation not in GENERATIONS:
         raise GraphFileError(
@@ -144,11 +144,11 @@ def numbers_of(generation: str, given: Mapping[str, Any] | str | Path | None = N
 
 
 def _extend(where: str, known: dict[str, int], given: Mapping[Any, Any]) -> None:
-    """Take the numbers that a user states."""
+    """Apply the numbers stated by a user."""
     for name, number in given.items():
         if name not in known:
             raise GraphFileError(
-                f"{where}: stepsim knows no {shown(name)}{did_you_mean(str(name), known)} Known "
+                f"{where}: unknown name {shown(name)}{did_you_mean(str(name), known)} Known "
                 f"are {', '.join(known)}"
             )
         if not is_whole(number) or not 1 <= number <= _MOST or number in _RESERVED:

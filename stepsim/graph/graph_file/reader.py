@@ -48,7 +48,7 @@ def load_graph(
 ) -> Program:
     """Read a program from the public graph format (``graph.pb``).
 
-    Operators stand in the order of the file, so that memory ports and times are those of the graph.
+    Operators are in the order of the file, so that memory ports and times are those of the graph.
     Depths of FIFOs, memory and on-chip bandwidth are not in the format: they come from the machine
     and from ``fifo_depth``. Needs ``pip install 'stepsim[graph]'``.
 
@@ -57,22 +57,22 @@ def load_graph(
     source : a file, or its bytes.
     arrays : selectors ``[..., width]`` of 0 and 1, integers and values of tensors, by path, name or
         id of the operator that reads them, or a folder or ``.npz`` file of them; by default files
-        beside the graph are read. A ``st.spec`` gives a shape alone: the program can then be
+        next to the graph are read. A ``st.spec`` gives only a shape: the program can then be
         measured, but not run. Values of tensors must be given by name.
     routing : expert indices ``[tokens, k]`` for all selectors that have no array.
-    numbers : numbers of operators, types and functions in place of the table's or beside them: a
+    numbers : numbers of operators, types and functions that replace or extend those of the table: a
         mapping of groups, or a YAML file.
     generation : ``A`` or ``B``; by default ``A`` if no type of the file states a shape.
-    fifo_depth : tokens that a FIFO holds, as of :class:`Program`.
+    fifo_depth : tokens that a FIFO holds, as in :class:`Program`.
     depths : depths of all output FIFOs of an operator, by its id.
-    mock_bf16 : floats of 4 bytes stand for 2 bytes, as a run of the public simulator may say.
+    mock_bf16 : floats of 4 bytes represent 2 bytes, an option of the public simulator.
     skip_unknown : leave out fields that the table does not have.
 
     Raises
     ------
     GraphFileError : the file is damaged, has numbers that the table does not have, or operators
-        that do not fit together; the message names operator and field.
-    ArgError : an argument is wrong, or an array is read by no operator.
+        that do not fit together; the message names the operator and the field.
+    ArgError : an argument is wrong, or no operator reads an array.
 
     Example
     -------
@@ -187,7 +187,7 @@ def _check_top(graph: Any, schema: Schema, where: str) -> None:
 
 
 class _Reading:
-    """The program while it is built."""
+    """The program under construction."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Reading:
         for position in order:
             node = self.nodes[position]
             if node.kind == "SelectGen" and self._first_reader(node) is not None:
-                continue  # its reader tells shape and width
+                continue  # its reader determines shape and width
             self._make(node, position in closing)
         for loop, node, edge in self.open:
             stream = self.made[edge.source][max(edge.output, 0)]
@@ -233,7 +233,7 @@ class _Reading:
         self.program.place([*placed, *extra])
 
     def _first_reader(self, node: Node) -> Node | None:
-        """The operator that takes these selectors as its own, without anything between."""
+        """The operator that reads these selectors directly."""
         reader = self.readers[node.position][0]
         kinds = ("FlatPartition", "FlatReassemble")
         return (
@@ -286,7 +286,8 @@ class _Reading:
         return loop
 
     def _loop(self, node: Node, edge: Edge) -> Feedback:
-        """A stream that is made later: its type is that of the merge, its shape the producer's."""
+        """A stream that is connected later: its type is that of the merge, its shape the
+        producer's."""
         source = self.nodes[edge.source]
         message = node.message
         tile = tile_in(message.dtype if node.kind == "EagerMerge" else message.input_dtype)
@@ -300,7 +301,7 @@ class _Reading:
         return feedback(tile, dims)
 
     def _width(self, node: Node) -> int | None:
-        """Width of selectors, from the operators that they drive."""
+        """Width of selectors, from the operators that read them."""
         todo, seen = [node.position], {node.position}
         while todo:
             for reader in self.readers.get(todo.pop(), ()):
@@ -332,7 +333,7 @@ class _Reading:
 
 
 class _Located:
-    """Errors inside get the operator of the file."""
+    """Add the operator of the file to errors raised inside."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

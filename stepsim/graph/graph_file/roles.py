@@ -1,4 +1,4 @@
-"""What the fields of an operator refer to: producers of its inputs, types of its streams."""
+"""References in the fields of an operator: producers of its inputs, types of its streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MANY", "InputField", "count_outputs", "inputs_of", "type_roles"]
 MANY: Final = (
     "Broadcast", "FlatPartition", "Parallelize", "EagerMerge", "Shuffle", "ReshapePadStream",
 )  # fmt: skip
-"""Operators whose readers say which output they read, also where there is only one."""
+"""Operators whose readers state the number of the output, even if there is only one."""
 
 _SINKS: Final = ("OffChipStore", "DynOffChipStore", "PrinterContext", "ConsumerContext")
 _OWN_OUTPUT: Final = (
@@ -27,7 +27,7 @@ _RESULT: Final = ("dtype_out", "output_dtype")
 
 @dataclass(frozen=True, slots=True)
 class InputField:
-    """Fields that name the producer of an input and its output; of a list, of several inputs."""
+    """Fields that name the producer of an input and its output; lists are for several inputs."""
 
     id: str
     output: str
@@ -54,7 +54,7 @@ def inputs_of(generation: str, operator: str) -> tuple[InputField, ...]:
 
 
 def count_outputs(operator: str, message: Any) -> int:
-    """Number of streams that an operator makes."""
+    """Number of output streams of an operator."""
     if operator in ("Broadcast", "FlatPartition", "Parallelize"):
         return int(message.num_consumers)
     if operator in _SINKS:

@@ -1,4 +1,4 @@
-"""A row of the table of operators: how one of the format is read and written."""
+"""A row of the table of operators: how an operator of the format is read and written."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Row:
 
     Attributes
     ----------
-    units : kinds of the units that are written as this operator.
-    read : message and input streams to the output streams, made by the operators of the language.
+    units : kinds of units that are written as this operator.
+    read : message and input streams to the output streams, built with the operators of the
+        language.
     write : fills the message of a unit; inputs and types are filled from the table of fields.
     """
 

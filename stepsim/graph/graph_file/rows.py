@@ -1,4 +1,4 @@
-"""The table of operators: every operator of the format that stepsim reads and writes."""
+"""The table of operators: every operator of the format that stepsim can read and write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from stepsim.graph.graph_file import (
     rows_2026,
     rows_compute,
-    rows_dealing,
+    rows_distribution,
     rows_offchip,
     rows_shape,
 )
@@ -17,7 +17,7 @@ __all__ = ["ROWS", "UNITS"]
 
 ROWS: Final[dict[str, Row]] = {
     **rows_offchip.ROWS, **rows_compute.ROWS, **rows_shape.ROWS, **rows_2026.ROWS,
-    **rows_dealing.ROWS,
+    **rows_distribution.ROWS,
 }  # fmt: skip
 
 UNITS: Final[dict[str, str]] = {unit: name for name, row in ROWS.items() for unit in row.units}

@@ -1,4 +1,4 @@
-"""Operators that the format has since 2026: affine reads and counters."""
+"""Operators added to the format in 2026: affine reads and counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ROWS", "EndedCounter"]
 
 @dataclass(eq=False, kw_only=True)
 class EndedCounter(Counter):
-    """A counter with an outer dim of 1, as the format has it: its last token carries a stop."""
+    """A counter with an outer dim of 1, as in the format: its last token carries a stop."""
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"n": self.count, "lead": True}
@@ -53,7 +53,7 @@ def _read_count_up(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream
 
 
 def _nothing(w: Writing, m: Any) -> None:
-    """All is in the inputs."""
+    """Nothing to write: the inputs determine everything."""
 
 
 def _read_streamify(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:

@@ -50,7 +50,7 @@ def _write_map(w: Writing, m: Any) -> None:
 
 
 def _state_type(b: Building, message: Any, x: Stream) -> DType | None:
-    """Scalar type of a state that is not that of the elements."""
+    """Scalar type of a state that differs from that of the elements."""
     name = chosen(message)
     if name not in DTYPES or not isinstance(x.type, Tile):
         return None
@@ -171,7 +171,7 @@ def _read_last_tile(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Strea
 
 
 def _nothing(w: Writing, m: Any) -> None:
-    """All is in the inputs."""
+    """Nothing to write: the inputs determine everything."""
 
 
 ROWS = {

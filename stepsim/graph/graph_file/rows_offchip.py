@@ -161,7 +161,7 @@ def _write_metadata(w: Writing, m: Any) -> None:
 
 
 def _nothing(w: Writing, m: Any) -> None:
-    """All is in the inputs and types."""
+    """Nothing to write: inputs and types determine everything."""
 
 
 ROWS = {

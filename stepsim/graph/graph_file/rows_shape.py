@@ -129,7 +129,7 @@ def _check_buffer(b: Building, x: Stream, rank: int) -> None:
 def _read_streamify(b: Building, m: Any, xs: Streams) -> Streams:
     _check_buffer(b, xs[0], m.rank)
     factors = list(m.repeat_factor)
-    # The simulator of 2025 reads one factor after the other; their sum has no shape of its own.
+    # The simulator of 2025 reads one factor after the other; their sum is not a shape.
     b.require(
         len(factors) <= 1,
         f"repeat_factor is {factors}; the public simulators read several factors differently, "

@@ -1,4 +1,4 @@
-"""Selectors and integers that a graph reads: from files beside it, or given by the user."""
+"""Selectors and integers that a graph reads: from files next to it, or given by the user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_BYTES = 2**30
 
 @dataclass(eq=False, kw_only=True)
 class Missing(Operator):
-    """A source whose array is not there: the program can be measured but not run."""
+    """A source without its array: the program can be measured but not run."""
 
     path: str
     node: str
@@ -43,9 +43,9 @@ class Missing(Operator):
         missing = [op for op in self.program.operators if isinstance(op, Missing)]
         names = ", ".join(f"{op.node} ({op.path})" for op in missing)
         return (
-            f"program '{self.program.name}': no arrays for {names}. Put the files beside the graph "
-            "or pass arrays={name: array} or routing= to load_graph, --arrays or --indices to the "
-            "command line"
+            f"program '{self.program.name}': no arrays for {names}. Put the files next to the "
+            "graph or pass arrays={name: array} or routing= to load_graph, --arrays or --indices "
+            "to the command line"
         )
 
 
@@ -70,8 +70,8 @@ class SideArrays:
 
     Attributes
     ----------
-    folders : where paths of the graph start.
-    given : what the user gives by name: arrays, or specs where only shapes are known.
+    folders : folders to which paths of the graph are relative.
+    given : entries given by the user by name: arrays, or specs if only shapes are known.
     used : keys of ``given`` that an operator reads.
 
     Raises
@@ -114,7 +114,7 @@ class SideArrays:
             ) from error
 
     def named(self, path: str, name: str, number: int) -> Any:
-        """What the user gave for an operator; None if nothing."""
+        """The entry given by the user for an operator; None if there is none."""
         file = path.replace("\\", "/").rsplit("/", 1)[-1]
         for key in (path, file, file.removesuffix(".npy"), name, number):
             if key != "" and key in self.given:
@@ -123,11 +123,11 @@ class SideArrays:
         return None
 
     def find(self, path: str, name: str, number: int, where: str) -> Any:
-        """The array or spec of an operator, given or in a file; None if there is none.
+        """The array or spec of an operator, given or in a file; None if neither.
 
         Raises
         ------
-        GraphFileError : a file is no array.
+        GraphFileError : a file is not an array.
         """
         found = self.named(path, name, number)
         if found is not None or not path:
@@ -158,7 +158,7 @@ class SideArrays:
 
 
 def as_array(found: Any, where: str) -> np.ndarray[Any, Any]:
-    """What the user gave, as an array of whole numbers."""
+    """The user's entry as an array of whole numbers."""
     try:
         array = np.asarray(found)
     except ValueError:
@@ -181,7 +181,7 @@ def flags_of(
 ) -> np.ndarray[Any, Any]:
     """Selectors of a routing ``[tokens, k]``: k-hot for each token, or one-hot for each entry.
 
-    ``dims`` decides which, where it is known.
+    ``dims`` decides which, if known.
     """
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < width:
         raise GraphFileError(

@@ -27,15 +27,15 @@ _NAMES_A = {
     "LinearOffChipLoad": "OffChipLoad",
     "LinearOffChipLoadRef": "DynOffChipLoad",
 }
-"""What generation A calls operators that were renamed."""
+"""Names in generation A of operators that were renamed later."""
 
 
 class Writing:
-    """The operator that is written.
+    """The operator being written.
 
     Attributes
     ----------
-    unit, operator, params : the unit, the operator of the program that it times, its parameters.
+    unit, operator, params : the unit, the operator that it implements, and its parameters.
     arrays : selectors and integers of the graph so far, by file name.
     """
 
@@ -71,7 +71,7 @@ class Writing:
         return isinstance(self.operator.outputs[0].type, MultiHot)
 
     def keep_array(self, array: np.ndarray[Any, Any], message: Any) -> None:
-        """Keep an array to be written beside the graph, and name it in the message."""
+        """Keep an array to be written next to the graph, and name it in the message."""
         dims = self.operator.outputs[0].shape
         leads = dims[0] == 1 and len(dims) > 1
         self.state_shape(leads=leads)
@@ -81,11 +81,11 @@ class Writing:
         self.arrays[message.npy_path] = array[0] if leads else array
 
     def state_shape(self, *, leads: bool) -> None:
-        """A source whose stream has no outer dim of 1 says so by its shape."""
+        """Record the shape of a source whose stream has no outer dim of 1."""
         self.require(
             leads or self._generation != "A",
             "generation A of the format puts an outer dim of 1 before the dims of a source, which "
-            "this one has not; give it a shape that starts with 1, or write generation B",
+            "this one does not have; give it a shape that starts with 1, or write generation B",
         )
 
 
@@ -105,7 +105,7 @@ def to_graph(
     if depths and program.depths:
         op = program.operators[next(iter(program.depths))[0]]
         raise GraphFileError(
-            f"to_graph: {op.title()} ({op.source}): the depth of its FIFO has no place in "
+            f"to_graph: {op.title()} ({op.source}): the depth of its FIFO cannot be stored in "
             "the format; pass depths=False, and depths={id: depth} to load_graph"
         )
     wiring = wire(program, bindings)
@@ -132,7 +132,7 @@ def _save(path: Path, data: bytes, arrays: Mapping[str, Any]) -> None:
 
 
 def _check_expressible(program: Program, numbers: Numbers) -> None:
-    """Name all operators that the format does not have, before anything is made."""
+    """Report all operators that the format does not have, before anything is written."""
     odd = []
     for op in program.operators:
         kind = UNITS.get(op.unit_kind)
@@ -211,7 +211,7 @@ def _put_inputs(
 
 
 def _put_shape(put: Any, unit: WiredUnit, wiring: Wiring) -> None:
-    """The shape of the streams that a unit makes; dims in which its outputs differ are dynamic."""
+    """The shape of the output streams of a unit; dims in which they differ are dynamic."""
     shapes = [wiring.fifos[fifo].stream.shape for fifo in unit.outputs]
     if not shapes or len({len(shape) for shape in shapes}) > 1:
         return

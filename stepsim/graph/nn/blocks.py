@@ -1,4 +1,4 @@
-"""Queries paired with blocks of keys and values: streams of them, or reads from off chip."""
+"""Queries paired with blocks of keys and values, which are streams or are read from off chip."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["Blocks", "block_ranges", "blocks_of", "masked"]
 
 @dataclass(frozen=True)
 class Blocks:
-    """Streams of one shape: a query tile with each block of its keys.
+    """Streams of one shape that pair a query tile with each block of its keys.
 
     Attributes
     ----------
     query, number : index of the query tile in its sequence, and of the block in the tensor; None
-        where no mask needs them.
+        if no mask needs them.
     keys, count : keys of a block, and blocks of one head.
     """
 
@@ -50,7 +50,7 @@ def blocks_of(
     kv_tile: int | None,
     sight: Sight,
 ) -> Blocks:
-    """Query tiles with blocks of two things, by name, that are both streams or both tensors."""
+    """Query tiles with blocks of two named operands, which are both streams or both tensors."""
     names, (k, v) = " and ".join(keys), keys.values()
     streams = [isinstance(x, StreamHandle) for x in (k, v)]
     layer.require(
@@ -71,7 +71,7 @@ def blocks_of(
 
 
 def masked(layer: Layer, scores: Stream, blocks: Blocks, sight: Sight, rows: int) -> Stream:
-    """Scores without those of keys that a query does not see."""
+    """Scores, masked for keys that a query does not see."""
     if sight.all:
         return scores
     assert blocks.query is not None
@@ -83,7 +83,7 @@ def masked(layer: Layer, scores: Stream, blocks: Blocks, sight: Sight, rows: int
 def _streamed(
     layer: Layer, q: Stream, names: tuple[str, ...], k: Stream, v: Stream, sight: Sight
 ) -> Blocks:
-    """Blocks that are streams of the shape of the queries with one dim more."""
+    """Blocks as streams of the shape of the queries plus one dim."""
     keys = layer.rows(names[0], k)
     layer.columns(names[1], v)
     layer.require(
@@ -115,7 +115,7 @@ def _streamed(
 def _read(
     layer: Layer, q: Stream, names: tuple[str, ...], k: Tensor, v: Tensor, tile: int, sight: Sight
 ) -> Blocks:
-    """Blocks read from tensors ``[heads, L, d]``, those alone that a query tile sees."""
+    """Blocks read from tensors ``[heads, L, d]``, only those that a query tile sees."""
     (key, (heads, length, width)), (value, others) = (
         _of_heads(layer, role, t) for role, t in zip(names, (k, v), strict=True)
     )
@@ -172,7 +172,7 @@ def _every_block(
     layer: Layer, q: Stream, tensors: tuple[TensorSpec, TensorSpec], heads: int,
     dims: tuple[int, ...], tile: int, sight: Sight,
 ) -> Blocks:  # fmt: skip
-    """All blocks, along a walk: query heads of a group and query tiles repeat it."""
+    """All blocks, along a walk that is repeated by query heads of a group and by query tiles."""
     count = tensors[0].shape[-2] // tile
     shape, stride = [*dims, count], [0] * len(dims) + [1]
     at = len(dims) + sight.heads

@@ -40,11 +40,12 @@ def moe(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Mixture of experts: each row through its experts' SwiGLU networks, weighted and added up.
+    """Mixture of experts: each row passes through its experts' SwiGLU networks; results are
+    weighted and added up.
 
     The layer of the STeP paper (sections 3.3 and 5.2): rows are partitioned by the table, packed
-    into tiles, computed, unpacked, and reassembled in their order. Static tiles are filled up with
-    padding rows, which are computed too; dynamic ones hold all rows of an expert, so that its
+    into tiles, computed, unpacked, and reassembled in order. Static tiles are filled with padding
+    rows, which are computed as well; a dynamic tile holds all rows of an expert, so that its
     weights are read once and nothing is padded.
 
     Shape
@@ -53,30 +54,30 @@ def moe(
 
     Parameters
     ----------
-    table : which experts each row goes to; see :func:`router` for when it is known.
+    table : the routing of rows to experts; see :func:`router` for when it is known.
     gate, up, down : the matrices of :func:`swiglu`, one for each expert: lists of tensors, or
         arrays ``[experts, ...]``.
     weights : factors of the results, a stream ``[n_e]`` of ``[1, 1]`` for each expert as
         :func:`router` makes them, in FIFOs that hold all rows of a tile; None adds plain results.
     tile : rows of a tile, or ``"dynamic"``.
-    inner : hidden columns that are computed at a time; None for all.
+    inner : hidden columns computed at a time; None for all.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    ``6 D F + 9 F`` of each row of a tile, padding included, and for each of ``k`` experts of a row
-    ``D`` for its weight and ``D`` for the sum.
+    ``6 D F + 9 F`` for each row of a tile, including padding, and for each of ``k`` experts of a
+    row ``D`` for its weight and ``D`` for the sum.
 
     Memory
     ------
-    That of :func:`swiglu` for each expert and the packed tiles; the FIFOs of results hold up to
+    Memory of :func:`swiglu` for each expert, and the packed tiles; FIFOs of results hold up to
     ``rows`` rows each, as results wait for those of other experts.
 
     Raises
     ------
-    ArgError : lists of other lengths than the experts, matrices that do not fit, or ``tile`` is
-        neither an int from 1 nor ``"dynamic"``.
+    ArgError : lists whose length is not the number of experts, matrices that do not fit, or a
+        ``tile`` that is neither an int from 1 nor ``"dynamic"``.
     DTypeError : ``x`` carries no tiles of one row, or ``weights`` no tiles of one scalar.
 
     Example
@@ -123,7 +124,7 @@ def unpacked_rows(layer: Layer, e: int, tiles: Stream) -> Stream:
 
 
 def summed_results(layer: Layer, results: Sequence[Stream], table: Routing) -> Stream:
-    """The rows of all experts in the order of the table, those of each row added up."""
+    """The rows of all experts in the order of the table, with the results of each row added up."""
     joined = reassemble(
         results, table.multihot(label=layer.part("collect")), label=layer.part("combine")
     )
@@ -137,7 +138,7 @@ def _known(layer: Layer, tile: object) -> object:
 
 
 def packed_rows(layer: Layer, e: int, rows: Stream, tile: int | str) -> Stream:
-    """The rows of an expert in tiles: of so many rows, or one of all."""
+    """The rows of an expert in tiles of this many rows, or in a single tile."""
     if isinstance(tile, str):
         chunks = rows.promote(label=layer.part(f"tile.{e}"))
     else:

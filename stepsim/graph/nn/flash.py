@@ -30,13 +30,13 @@ def flash_attention(
 ) -> Stream:
     """FlashAttention: ``softmax(q @ k.T * scale) @ v`` over blocks of keys, in one pass.
 
-    An accumulation carries (largest score, sum of exps, weighted values) of every row and rescales
-    the last two whenever the first grows, so that no more than one block of scores exists at a
-    time. The division by the sum comes last.
+    An accumulation carries (largest score, sum of exps, weighted values) for every row and rescales
+    the last two whenever the first grows, so that only one block of scores exists at a time. The
+    division by the sum comes last.
 
     Keys and values that are tensors are read from off chip block by block, once for each query
     tile; when ``causal``, only blocks that a query of the tile sees are read and computed, from
-    the first key in its ``window`` to the last query. Those that are streams are all computed.
+    the first key in its ``window`` to the last query. Blocks of streams are all computed.
     Blocks are masked by position.
 
     Shape
@@ -52,23 +52,23 @@ def flash_attention(
     ----------
     k, v : keys and values, both tensors that are read from off chip or both streams.
     kv_tile : keys of a block, for tensors; it divides ``L``.
-    causal : queries see no keys behind them.
+    causal : queries do not see keys after them.
     window : queries see only the last ``window`` keys up to them (sliding window).
     start : position of the first query; keys count from 0.
-    stacked : heads in one query tile, one below the other, all of the same positions; for the
+    stacked : heads in one query tile, stacked vertically, all at the same positions; for the
         causal mask.
-    heads_inside : ``q`` is ``[..., query tiles, query heads]``, as a linear layer makes it, instead
-        of ``[..., query heads, query tiles]``.
+    heads_inside : ``q`` is ``[..., query tiles, query heads]``, the output of a linear layer,
+        instead of ``[..., query heads, query tiles]``.
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of each block that is computed ``2 m t d + 2 m t e + 8 m t + m e + 8 m``: products; scale 1,
+    For each computed block ``2 m t d + 2 m t e + 8 m t + m e + 8 m``: products; scale 1,
     max, difference, exp (4) and sum of each score; the rescaled values; max, difference, exp (4),
     product and sum of each row. A ``scale`` of 1 is left out, a mask takes one cycle and no FLOPs.
-    Of each query tile ``m e`` for the division.
+    For each query tile ``m e`` for the division.
 
     Memory
     ------
@@ -80,7 +80,7 @@ def flash_attention(
         does not divide, ``kv_tile`` is missing for tensors or given for streams, or heads do not
         fit.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
-    RankError, DimError : shapes do not fit, or a dim that must be a constant is none.
+    RankError, DimError : shapes do not fit, or a dim that must be constant is not.
 
     Example
     -------

@@ -32,9 +32,9 @@ def attention(
 ) -> Stream:
     """Attention with all keys in one tile: ``softmax(q @ k.T * scale) @ v``.
 
-    The whole rows of scores are computed, masked and normalized by a safe softmax. Grouped heads
+    Complete rows of scores are computed, masked and normalized by a safe softmax. Grouped heads
     share keys and values: load them with a stride of 0 or ``repeat`` them, or put the query heads
-    of a group one below the other in one tile (``stacked``). For keys in blocks see
+    of a group on top of each other in one tile (``stacked``). For keys in blocks see
     :func:`flash_attention`.
 
     Shape
@@ -45,20 +45,20 @@ def attention(
     Parameters
     ----------
     k, v : keys and values, one tile of each for each query tile.
-    causal : queries see no keys behind them.
+    causal : queries do not see keys after them.
     window : queries see only the last ``window`` keys up to them (sliding window).
     start : position of the first query; keys count from 0.
-    stacked : heads in one query tile, one below the other, all of the same positions; for the
+    stacked : heads in one query tile, stacked vertically, all at the same positions; for the
         causal mask.
-    heads_inside : ``q`` is ``[..., query tiles, query heads]``, as a linear layer makes it, instead
-        of ``[..., query heads, query tiles]``.
+    heads_inside : ``q`` is ``[..., query tiles, query heads]``, the output of a linear layer,
+        instead of ``[..., query heads, query tiles]``.
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of each query tile ``2 m n d + 2 m n e + 9 m n`` (scale 1, softmax 8); a mask takes one cycle
+    For each query tile ``2 m n d + 2 m n e + 9 m n`` (scale 1, softmax 8); a mask takes one cycle
     and no FLOPs, and a ``scale`` of 1 is left out.
 
     Raises
@@ -66,7 +66,7 @@ def attention(
     ArgError : ``window``, ``start``, ``stacked`` or ``heads_inside`` without ``causal``, or
         ``stacked`` does not divide the rows.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
-    DimError : shapes differ, the tiles do not fit each other, or ``causal`` and a dim is no
+    DimError : shapes differ, the tiles do not fit each other, or with ``causal`` a dim is not
         constant.
 
     Example

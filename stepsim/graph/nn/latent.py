@@ -39,9 +39,9 @@ def latent_attention(
 
     The cache holds a latent vector ``c`` and a rotated key ``k_rope`` for each position, shared by
     all heads. Head ``h`` has keys ``[c @ up_key[h].T, k_rope]`` and values ``c @ up_value[h]``.
-    ``absorbed`` never makes these: queries are multiplied by ``up_key[h]``, the latent vectors are
-    keys and values, and the result is multiplied by ``up_value[h]``. Otherwise keys and values of
-    each block are made for each head and query tile. Softmax and blocks are those of
+    ``absorbed`` never computes these: queries are multiplied by ``up_key[h]``, the latent vectors
+    serve as keys and values, and the result is multiplied by ``up_value[h]``. Otherwise keys and
+    values of each block are computed for each head and query tile. Softmax and blocks are as in
     :func:`flash_attention`.
 
     Shape
@@ -55,7 +55,7 @@ def latent_attention(
     ----------
     q, q_rope : the two parts of the queries; the second is rotated, see :func:`rope`.
     latent, k_rope : the cache, both tensors that are read from off chip or both streams.
-    up_key, up_value : up-projections of the heads, one below the other: tensors ``[heads * d, r]``
+    up_key, up_value : up-projections of the heads, stacked vertically: tensors ``[heads * d, r]``
         and ``[heads * r, e]``.
     absorbed : whether the up-projections are applied to queries and results.
     kv_tile : positions of a block, for tensors; it divides ``L``.
@@ -66,15 +66,15 @@ def latent_attention(
 
     FLOPs
     -----
-    Absorbed: of each query tile ``2 m d r + 2 m r e + m r`` (queries, results, division), of each
-    block ``2 m t (r + p) + 2 m t r + 8 m t + m r + 8 m``. Else: of each query tile ``m e``, of
-    each block ``2 t r (d + e)`` for keys and values and ``2 m t (d + p) + 2 m t e + 8 m t + m e +
-    8 m``.
+    Absorbed: for each query tile ``2 m d r + 2 m r e + m r`` (queries, results, division), for each
+    block ``2 m t (r + p) + 2 m t r + 8 m t + m r + 8 m``. Otherwise: for each query tile ``m e``,
+    for each block ``2 t r (d + e)`` for keys and values and ``2 m t (d + p) + 2 m t e + 8 m t + m e
+    + 8 m``.
 
     Raises
     ------
     ArgError : a tensor does not fit, or as in :func:`flash_attention`.
-    RankError, DimError : ``q`` has no dim of heads, shapes do not fit, or a dim is no constant.
+    RankError, DimError : ``q`` has no dim of heads, shapes do not fit, or a dim is not constant.
     DTypeError : a stream carries no tiles, or tiles of unknown size.
 
     Example

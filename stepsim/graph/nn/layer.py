@@ -22,14 +22,14 @@ from stepsim.graph.types import TensorSpec, Tile, as_spec
 __all__ = ["Layer", "Tensor"]
 
 Tensor = TensorSpec | np.ndarray[Any, Any]
-"""A tensor off chip: a spec, or an array that is also its value."""
+"""A tensor off chip: a spec, or an array that also provides its values."""
 
 
 class Layer:
     """One layer under construction.
 
     Operators are labeled ``<label>.<part>``; all take ``compute_bw``, and ``write_back`` goes to
-    the one that makes the result.
+    the one that produces the result.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Layer:
         return kind
 
     def columns(self, role: str, x: Stream) -> int:
-        """Columns of the tiles of a stream, which must be a constant."""
+        """Columns of the tiles of a stream, which must be constant."""
         tile = self.tile(role, x)
         if not tile.cols.is_static:
             self.fail(
@@ -78,14 +78,14 @@ class Layer:
         return int(tile.cols)
 
     def rows(self, role: str, x: Stream) -> int:
-        """Rows of the tiles of a stream, which must be a constant."""
+        """Rows of the tiles of a stream, which must be constant."""
         tile = self.tile(role, x)
         if not tile.rows.is_static:
             self.fail(DTypeError, f"{role} must carry tiles with constant rows, found {tile}")
         return int(tile.rows)
 
     def split_columns(self, role: str, x: Stream) -> tuple[int, int]:
-        """Column tiles in the innermost dim and the columns of each."""
+        """The number of column tiles in the innermost dim, and the columns of each."""
         cols = self.columns(role, x)
         self.rows(role, x)
         self.require(
@@ -99,16 +99,16 @@ class Layer:
             x.dim(0).is_static,
             DimError,
             f"the innermost dim of {role} {format_dims(x.shape)} counts the column tiles of each "
-            "row; it must be a constant",
+            "row; it must be constant",
         )
         return int(x.dim(0)), cols
 
     def constant_dims(self, role: str, x: Stream, why: str) -> tuple[int, ...]:
-        """All dims of a stream, which must be constants."""
+        """All dims of a stream, which must be constant."""
         self.require(
             all(d.is_static for d in x.shape),
             DimError,
-            f"{role} is {format_dims(x.shape)}; {why}, so its dims must be constants",
+            f"{role} is {format_dims(x.shape)}; {why}, so its dims must be constant",
         )
         return tuple(int(d) for d in x.shape)
 
@@ -139,7 +139,7 @@ class Layer:
         return given
 
     def weights(self, *functions: Function) -> tuple[int, ...]:
-        """FLOPs that the program counts for each unit of work of some standard functions."""
+        """FLOPs that the program counts per unit of work of some standard functions."""
         found = (self.site.owner.weighed(one).flops.terms for one in functions)
         return tuple(terms[0][0] if terms else 0 for terms in found)
 
@@ -192,15 +192,15 @@ class Layer:
         )
 
     def kept(self, part: str, x: Stream, rank: int = 1) -> Stream:
-        """The ``rank`` inner dims in on-chip memory."""
+        """Keep the ``rank`` inner dims in on-chip memory."""
         return onchip.bufferize(x, rank, label=self.part(part))
 
     def again(self, part: str, kept: Stream, **how: Any) -> Stream:
-        """Read what was kept."""
+        """Read a kept buffer."""
         return onchip.streamify(kept, label=self.part(part), **how)
 
     def spread(self, part: str, x: Stream, ref: Stream) -> Stream:
-        """Every element once for each element of the inner dim of ``ref``."""
+        """Repeat every element for each element of the inner dim of ``ref``."""
         times = ref.dim(0)
         if times.is_static:
             return x.repeat(int(times), label=self.part(part))

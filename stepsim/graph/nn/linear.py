@@ -24,7 +24,8 @@ def linear(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Linear layer: rows times a matrix, ``x @ weight + bias``, the matrix read from off chip.
+    """Linear layer: rows times a matrix, ``x @ weight + bias``, where the matrix is read from off
+    chip.
 
     Every row tile reads the matrix once. With ``split`` the column tiles of a row are kept on chip
     and read again for each column tile of the result.
@@ -33,20 +34,20 @@ def linear(
     -----
     ``x`` of tiles ``[m, k]`` gives ``x.shape ++ [N / tile]`` of tiles ``[m, tile]``, or ``x.shape``
     of tiles ``[m, N]`` without ``tile``. With ``split`` the ``C`` tiles of the innermost dim of
-    ``x`` are columns of one row tile, and that dim is summed over.
+    ``x`` are columns of one row tile, and the products are summed over that dim.
 
     Parameters
     ----------
     weight : tensor ``[k, N]``, with ``split`` ``[C * k, N]``.
     bias : tensor ``[N]``, or a stream of the shape of the result with tiles of one row; or None.
-    tile : columns of a tile of the result, which divide ``N``; None for one tile of all.
+    tile : columns of a tile of the result, which divide ``N``; None for a single tile.
     split : the innermost dim of ``x`` counts the column tiles of each row.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile of ``m`` rows: ``2 m K N`` for a matrix ``K x N``, and ``m N`` for a bias.
+    For a row tile of ``m`` rows: ``2 m K N`` for a matrix ``K x N``, and ``m N`` for a bias.
 
     Memory
     ------
@@ -56,7 +57,7 @@ def linear(
     ------
     ArgError : ``weight`` or ``bias`` does not fit ``x``, or ``tile`` does not divide the columns.
     DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-    RankError, DimError : ``split`` and the innermost dim is the only one, or no constant.
+    RankError, DimError : with ``split`` the innermost dim is the only one, or is not constant.
 
     Example
     -------
@@ -122,13 +123,13 @@ def gelu_ffn(
     ----------
     up, down : tensors ``[D, F]`` and ``[F, D]``, read once for every row tile.
     approximate : ``"none"`` for the exact form with erf, ``"tanh"`` for the approximation.
-    tile : hidden columns that are computed at a time, which divide ``F``; None for all.
+    tile : hidden columns computed at a time, which divide ``F``; None for all.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile of ``m`` rows: ``4 m D F + 8 m F``; with tanh ``4 m D F + 12 m F``.
+    For a row tile of ``m`` rows: ``4 m D F + 8 m F``; with tanh ``4 m D F + 12 m F``.
 
     Raises
     ------
@@ -183,13 +184,13 @@ def swiglu(
     Parameters
     ----------
     gate, up, down : tensors ``[D, F]``, ``[D, F]`` and ``[F, D]``, read once for every row tile.
-    tile : hidden columns that are computed at a time, which divide ``F``; None for all.
+    tile : hidden columns computed at a time, which divide ``F``; None for all.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile of ``m`` rows: ``6 m D F + 9 m F`` (silu 8, product 1).
+    For a row tile of ``m`` rows: ``6 m D F + 9 m F`` (silu 8, product 1).
 
     Raises
     ------

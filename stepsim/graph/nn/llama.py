@@ -62,22 +62,23 @@ def llama_block(
 ) -> Stream:
     """A decoder layer of the Llama family over whole sequences (prefill).
 
-    RMSNorm, causal attention with rotated queries and keys and grouped heads, a sum with the input;
-    RMSNorm, SwiGLU, a sum. Everything between two loads of weights stays on chip: normalized rows,
-    keys and values of a sequence are buffered, and the online softmax reads all key blocks for
-    each query tile, those behind the queries masked. Query heads of a group lie below each other
-    in one tile, so that they share each block.
+    RMSNorm, causal attention with rotated queries and keys and grouped heads, a residual sum;
+    RMSNorm, SwiGLU, a residual sum. Everything between two loads of weights stays on chip:
+    normalized rows, keys and values of a sequence are buffered, and the online softmax reads all
+    key blocks for each query tile, masking those after the queries. Query heads of a group are
+    stacked vertically in one tile, so that they share each block.
 
     Shape
     -----
-    ``x`` ``[sequences, row tiles]`` of ``[m, D]`` gives the same. A block of keys is a row tile.
+    ``x`` ``[sequences, row tiles]`` of ``[m, D]`` gives the same shape and tiles. A block of keys
+    is a row tile.
 
     Parameters
     ----------
     weights : the tensors, see :class:`LlamaWeights`.
-    heads, kv_heads : query heads, and those of keys and values, which divide them; None is as many.
-    inner : hidden columns of the feed-forward network that are computed at a time; None for all.
-    eps : of both norms.
+    heads, kv_heads : query heads, and key and value heads, which divide them; None: equally many.
+    inner : hidden columns of the feed-forward network computed at a time; None for all.
+    eps : epsilon of both norms.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
@@ -95,7 +96,7 @@ def llama_block(
     Raises
     ------
     ArgError : heads do not divide, or a tensor does not fit.
-    RankError, DimError : ``x`` has not two dims, or one is no constant.
+    RankError, DimError : ``x`` does not have two dims, or one is not constant.
     DTypeError : ``x`` carries no tiles, or tiles of unknown size.
 
     Example
@@ -155,7 +156,7 @@ def _attention(
     normed = rms_norm(
         x, weights.attention_norm, eps=eps, compute_bw=bw, label=layer.part("attention_norm")
     )
-    # Queries wait for the keys of the whole sequence; from a buffer they do not hold these up.
+    # Queries wait for the keys of the entire sequence; a buffer keeps them from stalling the keys.
     kept = layer.kept("keep_normed", normed)
     q = linear(
         layer.again("rows_for_q", kept), weights.q, tile=width, compute_bw=bw, label=layer.part("q")
@@ -164,7 +165,7 @@ def _attention(
     q = rope(q, *tables, heads_inside=True, compute_bw=bw, label=layer.part("rope_q"))
     q = layer.accum(
         "stack", reshape(q, group, label=layer.part("groups")), fn.pack_rows
-    )  # [sequences, row tiles, key heads], the heads of a group below each other
+    )  # [sequences, row tiles, key heads], the heads of a group stacked
 
     def projected(role: str, tensor: Tensor) -> Stream:
         """[sequences, key heads, row tiles]."""

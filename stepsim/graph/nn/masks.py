@@ -22,16 +22,16 @@ __all__ = ["Sight", "grid", "length_mask", "position_mask", "sight_of"]
 
 @dataclass(frozen=True)
 class Sight:
-    """What queries see.
+    """The keys that queries see.
 
     Attributes
     ----------
-    causal : no key behind the query.
-    window : the last so many keys up to the query, or None for all.
+    causal : no keys after the query.
+    window : number of keys up to the query, or None for all.
     start : position of the first query; keys count from 0.
-    stacked : heads in one query tile, one below the other.
+    stacked : heads in one query tile, stacked vertically.
     inside : the innermost dim of the queries walks heads and the next one query tiles, instead of
-        the other way about.
+        the other way round.
     """
 
     causal: bool
@@ -87,7 +87,7 @@ def sight_of(
     stacked: int = 1,
     heads_inside: bool,
 ) -> Sight:
-    """What the queries of a stream see, from the arguments of a layer."""
+    """The `Sight` of the queries of a stream, from the arguments of a layer."""
     rows = layer.rows("q", q)
     inside = layer.flag("heads_inside", heads_inside)
     layer.require(
@@ -114,17 +114,17 @@ def sight_of(
 
 @cache
 def position_mask(sight: Sight, rows: int, keys: int, blocks: int) -> Function:
-    """Hides scores of keys that a query does not see, of (scores, query tile, key block).
+    """Masks scores of keys that a query does not see; operands (scores, query tile, key block).
 
-    Query tiles hold ``rows`` positions, of every stacked head; block numbers count through the
-    ``blocks`` of a head and on through those of the next.
+    Query tiles hold ``rows`` positions of every stacked head; block numbers count the ``blocks`` of
+    a head and continue with those of the next head.
     """
     return _mask("position_mask", _Seen(sight, rows, keys, blocks))
 
 
 @cache
 def length_mask(keys: int, blocks: int) -> Function:
-    """Hides scores of keys beyond a length, of (scores, key block, length)."""
+    """Masks scores of keys beyond a length; operands (scores, key block, length)."""
     return _mask("length_mask", _Held(keys, blocks))
 
 
@@ -159,7 +159,7 @@ class _Held:
 
 
 def _mask(name: str, values: Any) -> Function:
-    # As the masks of st.fn: one cycle, no FLOPs.
+    # Like the masks of st.fn: one cycle, no FLOPs.
     return function(
         name, "m n, 1 1, 1 1 -> m n", 0, 1, values, kind=("number", "address", "address")
     )

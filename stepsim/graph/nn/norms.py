@@ -23,7 +23,7 @@ def rms_norm(
 ) -> Stream:
     """Root mean square normalization: ``x / sqrt(mean(x**2) + eps) * weight`` of each row.
 
-    Written in maps and, with ``split``, an accumulation over the column tiles of a row, which wait
+    Built from maps and, with ``split``, an accumulation over the column tiles of a row, which wait
     in a buffer on chip until the mean is known.
 
     Shape
@@ -35,14 +35,14 @@ def rms_norm(
     ----------
     weight : scale factors, one for each column: a tensor ``[C * n]``, read again for every row
         tile, or a stream of the shape of ``x`` with tiles of one row; None for no scale.
-    eps : what is added to the mean square.
+    eps : added to the mean square.
     split : the innermost dim of ``x`` counts the column tiles of each row.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile ``m x n``: ``3 m n + 6 m`` (square, mean; eps, rsqrt; product), and ``m n`` for a
+    For a row tile ``m x n``: ``3 m n + 6 m`` (square, mean; eps, rsqrt; product), and ``m n`` for a
     weight. Split into ``C`` tiles: ``C (3 m n + m) + 6 m``, and ``C m n``.
 
     Memory
@@ -51,9 +51,9 @@ def rms_norm(
 
     Raises
     ------
-    ArgError : ``eps`` is no number from 0, or ``weight`` has other columns.
+    ArgError : ``eps`` is not a number from 0, or ``weight`` has a different number of columns.
     DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-    RankError, DimError : ``split`` and the innermost dim is the only one, or no constant.
+    RankError, DimError : with ``split`` the innermost dim is the only one, or is not constant.
 
     Example
     -------
@@ -95,8 +95,9 @@ def layer_norm(
 ) -> Stream:
     """Layer normalization: ``(x - mean) / sqrt(variance + eps) * weight + bias`` of each row.
 
-    The variance is the mean of the squares of ``x - mean``, so that nothing cancels. With ``split``
-    the column tiles of a row wait in a buffer on chip twice: for the mean and for the variance.
+    The variance is the mean of the squares of ``x - mean``, which avoids cancellation. With
+    ``split`` the column tiles of a row wait in a buffer on chip twice: for the mean and for the
+    variance.
 
     Shape
     -----
@@ -106,15 +107,16 @@ def layer_norm(
     Parameters
     ----------
     weight, bias : scale factors and shifts, one for each column: a tensor ``[C * n]``, read again
-        for every row tile, or a stream of the shape of ``x`` with tiles of one row; None for none.
-    eps : what is added to the variance.
+        for every row tile, or a stream of the shape of ``x`` with tiles of one row; None to omit
+        it.
+    eps : added to the variance.
     split : the innermost dim of ``x`` counts the column tiles of each row.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile ``m x n``: ``5 m n + 7 m`` (mean, difference, square, mean; eps, rsqrt; product),
+    For a row tile ``m x n``: ``5 m n + 7 m`` (mean, difference, square, mean; eps, rsqrt; product),
     and ``m n`` each for a weight and a bias. Split into ``C`` tiles: ``C (5 m n + 2 m) + 7 m``, and
     ``C m n`` each.
 
@@ -124,9 +126,9 @@ def layer_norm(
 
     Raises
     ------
-    ArgError : ``eps`` is no number from 0, or ``weight`` or ``bias`` has other columns.
+    ArgError : ``eps`` is not a number from 0, or ``weight`` or ``bias`` has other columns.
     DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-    RankError, DimError : ``split`` and the innermost dim is the only one, or no constant.
+    RankError, DimError : with ``split`` the innermost dim is the only one, or is not constant.
 
     Example
     -------

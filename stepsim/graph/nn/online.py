@@ -54,10 +54,10 @@ def _step(
 ) -> Function:
     """Maximum, rescaled sum of exps and rescaled weighted values of all blocks so far.
 
-    It counts the FLOPs of the functions that it is made of, by the weights of the program.
+    It counts the FLOPs of its constituent functions, with the weights of the program.
     """
-    # The product with the values, whose sum is free as in all matmuls, and their rescaling; then
-    # what is done to each score and to each row.
+    # The product with the values, whose summation is free as in all matmuls, and their rescaling;
+    # then the work for each score and for each row.
     score, row = row_max + sub + exp + row_sum, largest_of + sub + exp + mul + add
     return function(
         "flash_step", "m 1, m 1, m e; m t, t e -> m 1, m 1, m e",

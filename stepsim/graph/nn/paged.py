@@ -39,36 +39,36 @@ def paged_attention(
 
     The online softmax of :func:`flash_attention` over the pages of a request; keys beyond its
     length are masked. Without ``pages`` the requests have equally many pages reserved, one request
-    after the other, and read ``ceil(length / page)`` of them, as the addresses of
-    ``st.fn.cache_read_addresses`` say (STeP paper, section 5.4). With a page table, each request
-    reads as many pages of its row, in their order.
+    after the other, and read ``ceil(length / page)`` of them, with the addresses of
+    ``st.fn.cache_read_addresses`` (STeP paper, section 5.4). With a page table, each request reads
+    that many pages listed in its row, in order.
 
     Shape
     -----
-    ``q`` of tiles ``[m, d]``, one for each request, gives its shape of ``[m, e]``; the rows are the
-    query heads of one key head.
+    ``q`` of tiles ``[m, d]``, one for each request, gives the same shape with tiles ``[m, e]``; the
+    rows are the query heads of one key head.
 
     Parameters
     ----------
     k, v : caches ``[pages * page, d]`` and ``[pages * page, e]``.
     lengths : cached keys of each request, from 1, an array of the shape of ``q``.
     page : keys of a page.
-    pages : page table, an array of the shape of ``q`` and one dim more, whose entries beyond the
-        pages that a request uses do not count and may be -1; None for reserved pages.
+    pages : page table, an array of the shape of ``q`` plus one dim, whose entries beyond the
+        pages used by a request are ignored and may be -1; None for reserved pages.
     scale : factor of the scores; None is ``1 / sqrt(d)``.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of each page of ``t`` keys ``2 m t d + 2 m t e + 8 m t + m e + 8 m``, of each request ``m e``,
-    as :func:`flash_attention`; masked keys count.
+    For each page of ``t`` keys ``2 m t d + 2 m t e + 8 m t + m e + 8 m``, for each request ``m e``,
+    as in :func:`flash_attention`; masked keys count.
 
     Raises
     ------
     ArgError : lengths, pages or caches do not fit each other.
     DTypeError : ``q`` carries no tiles, or tiles of unknown size.
-    DimError : a dim of ``q`` is no constant.
+    DimError : a dim of ``q`` is not constant.
 
     Example
     -------
@@ -125,10 +125,11 @@ def paged_attention(
 
 
 def _looked_up(layer: Layer, table: Any, used: Any, held: int) -> tuple[Stream, Stream]:
-    """Positions in a page table of the entries that are in use, and the entries.
+    """The positions of used entries in a page table, and the entries.
 
-    Both have a ragged inner dim. The positions are ranges; the entries come from two lists, of the
-    last pages of all requests and of the pages before, which a filter of last tiles puts in order.
+    Both have a ragged inner dim. The positions are ranges; the entries come from two lists, one of
+    the last pages of all requests and one of the pages before, put in order by a filter of last
+    tiles.
     """
     width = table.shape[-1] if table.ndim else 0
     layer.require(

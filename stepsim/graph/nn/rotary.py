@@ -21,7 +21,7 @@ def rope_tables(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Cosines and sines of the angles of :func:`rope`, one row for each position.
 
-    Pair ``i`` of the ``dim / 2`` pairs of columns turns by ``position / base**(2 i / dim)``.
+    Pair ``i`` of the ``dim / 2`` pairs of columns is rotated by ``position / base**(2 i / dim)``.
 
     Shape
     -----
@@ -31,12 +31,12 @@ def rope_tables(
     ----------
     positions : a number of positions, counted from 0, or a list of them.
     dim : columns of a head, even.
-    base : of the frequencies; 10 000 in the first models, 500 000 in Llama 3.
+    base : base of the frequencies; 10 000 in the first models, 500 000 in Llama 3.
 
     Raises
     ------
-    ArgError : ``dim`` is odd or not positive, ``base`` not positive, or the positions are no list
-        of numbers from 0.
+    ArgError : ``dim`` is odd or not positive, ``base`` not positive, or the positions are not a
+        list of numbers from 0.
 
     Example
     -------
@@ -69,19 +69,19 @@ def rope(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Rotary position embedding: pairs of columns of each head turned by position.
+    """Rotary position embedding: pairs of columns of each head are rotated by position.
 
     Shape
     -----
     As ``x``: tiles ``[m, d]`` of one head. With tables off chip the innermost dim of ``x`` walks
-    the row tiles of one sequence and must be a constant.
+    the row tiles of one sequence and must be constant.
 
     Parameters
     ----------
-    cos, sin : tables ``[positions, d / 2]``, as :func:`rope_tables` makes them, of which element
+    cos, sin : tables ``[positions, d / 2]``, from :func:`rope_tables`, of which element
         ``i`` of the innermost dim of ``x`` reads rows ``i m`` to ``(i + 1) m - 1``; or streams of
         the shape of ``x`` with tiles ``[m, d / 2]``.
-    pairs : ``"half"``, columns ``i`` and ``i + d / 2`` belong together, or ``"interleaved"``,
+    pairs : ``"half"``, columns ``i`` and ``i + d / 2`` form a pair, or ``"interleaved"``,
         columns ``2 i`` and ``2 i + 1``.
     heads_inside : the innermost dim of ``x`` walks heads and the next one row tiles, for tables off
         chip.
@@ -90,14 +90,14 @@ def rope(
 
     FLOPs
     -----
-    Of a tile ``m x d``: ``3 m d`` (4 products and 2 sums for each pair).
+    For a tile ``m x d``: ``3 m d`` (4 products and 2 sums for each pair).
 
     Raises
     ------
-    ArgError : the tables have too few rows or other columns, one is a stream and the other is none,
+    ArgError : the tables have too few rows or a different number of columns, only one is a stream,
         or there is no such pairing.
     DTypeError : ``x`` carries no tiles, tiles of unknown size, or an odd number of columns.
-    DimError : the tables are off chip and a dim of ``x`` is no constant.
+    DimError : the tables are off chip and a dim of ``x`` is not constant.
 
     Example
     -------

@@ -19,11 +19,11 @@ __all__ = ["check_rows", "picked_scores", "router", "top_k"]
 
 
 def top_k(scores: Any, k: int) -> Routing:
-    """Make the routing that sends each row to the ``k`` experts with its largest scores.
+    """Make the routing that sends each row to the ``k`` experts with the largest scores.
 
-    The table is computed here and now by numpy, from arrays: of scores or of their logarithms, as
-    softmax keeps the order. Columns are in falling order of scores, of equal ones the first expert
-    comes first.
+    The table is computed immediately by numpy from arrays, of scores or of their logarithms, as
+    softmax preserves the order. Columns are in descending order of scores; among equal ones the
+    first expert comes first.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def top_k(scores: Any, k: int) -> Routing:
 
     Raises
     ------
-    ArgError : ``scores`` is no such array of numbers, or ``k`` is not from 1 to ``experts``.
+    ArgError : ``scores`` is not such an array of numbers, or ``k`` is not from 1 to ``experts``.
     GraphError : no program is active.
 
     Example
@@ -51,7 +51,7 @@ def top_k(scores: Any, k: int) -> Routing:
             f"top_k: scores must be an array of numbers [rows, experts], found {shown(scores)}"
         )
     if np.isnan(given).any():
-        raise ArgError("top_k: scores hold NaN, which has no order")
+        raise ArgError("top_k: scores contain NaN, which has no order")
     if not is_whole(k) or not 1 <= k <= given.shape[1]:
         raise ArgError(f"top_k: k must be an int from 1 to {given.shape[1]}, found {shown(k)}")
     order = np.argsort(-given.astype(np.float64), axis=1, kind="stable")
@@ -67,14 +67,14 @@ def router(
     compute_bw: int | None = None,
     label: str | None = None,
 ) -> list[Stream]:
-    """Router of a mixture of experts: ``softmax(x @ weight)``, and from it the experts' weights.
+    """Router of a mixture of experts: ``softmax(x @ weight)``, and the experts' weights from it.
 
-    **Which experts a row goes to is not computed by the run.** Like all routing in stepsim it is a
-    table that a run needs before it starts: bound when the program is built (``st.routing`` of an
+    **The routing of rows to experts is not computed by the run.** Like all routing in stepsim it is
+    a table that a run needs before it starts: bound when the program is built (``st.routing`` of an
     array, :func:`top_k` of scores) or with each run (``st.routing(st.spec(rows, k), experts)`` and
     ``bindings={table: indices}``). The run times the scores, sends those of each row to its experts
-    by the table, and each expert picks its own. The weights are those of numpy's top-k when the
-    table is: ``top_k`` of the same ``x @ weight``.
+    according to the table, and each expert selects its own. The weights match numpy's top-k if the
+    table does: ``top_k`` of the same ``x @ weight``.
 
     Shape
     -----
@@ -84,9 +84,9 @@ def router(
     Parameters
     ----------
     weight : tensor ``[D, experts]``, read once for every row.
-    table : which experts each row goes to.
-    normalize : divide by the sum of the weights of a row, so that they add up to one; this is the
-        softmax of the chosen scores alone.
+    table : the routing of rows to experts.
+    normalize : divide by the sum of the weights of a row, so that they add up to one; this equals a
+        softmax of only the chosen scores.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
 
     FLOPs
@@ -95,7 +95,7 @@ def router(
 
     Raises
     ------
-    ArgError : ``weight`` does not fit, or ``table`` is no routing of as many rows and experts.
+    ArgError : ``weight`` does not fit, or ``table`` is not a routing of this many rows and experts.
     DTypeError : ``x`` carries no tiles of one row.
 
     Example
@@ -130,12 +130,12 @@ def router(
                 zip(chosen, _sent(layer, "totals", total, table), strict=True)
             )
         ]
-    # A weight waits for the row that its expert computes, and the rows of a tile for each other.
+    # A weight waits for the result of its expert, and the rows of a tile wait for each other.
     return [one.with_depth(max(table.rows, 2)) for one in chosen]
 
 
 def picked_scores(layer: Layer, scores: Stream, table: Routing) -> list[Stream]:
-    """For each expert its own column of the scores of its rows."""
+    """For each expert, its own column of the scores of its rows."""
     return [
         layer.map(f"pick.{e}", fn.slice_cols(e, e + 1), part)
         for e, part in enumerate(_sent(layer, "scores", scores, table))
@@ -143,7 +143,7 @@ def picked_scores(layer: Layer, scores: Stream, table: Routing) -> list[Stream]:
 
 
 def _sent(layer: Layer, what: str, x: Stream, table: Routing) -> list[Stream]:
-    """Elements of rows, sent to the experts of each."""
+    """Per-row elements, sent to the experts of each row."""
     selector = table.multihot(label=layer.part(f"route_{what}"))
     return partition(x, selector, label=layer.part(f"send_{what}"))
 

@@ -18,7 +18,7 @@ __all__ = ["shift_of", "softmax"]
 
 
 def shift_of(largest: Any) -> Any:
-    """What is subtracted before exp: the largest scalar, 0 where all are minus infinity."""
+    """The value subtracted before exp: the largest scalar, or 0 if all are minus infinity."""
     return np.where(np.isneginf(largest), np.float32(0), largest)
 
 
@@ -33,9 +33,9 @@ def softmax(
 ) -> Stream:
     """Softmax of each row: ``exp(x - max) / sum(exp(x - max))``, which never overflows.
 
-    Rows that are split into tiles are passed over three times (largest scalar, sum, result), and
-    wait on chip in between; the ``online`` form keeps a running maximum and a sum that is rescaled
-    whenever the maximum grows, and passes twice.
+    Rows that are split into tiles take three passes (largest scalar, sum, result), and are buffered
+    on chip in between; the ``online`` form keeps a running maximum and a sum that is rescaled
+    whenever the maximum grows, and takes two.
 
     Shape
     -----
@@ -45,24 +45,25 @@ def softmax(
     Parameters
     ----------
     split : the innermost dim of ``x`` counts the column tiles of each row.
-    online : find maximum and sum in one pass; for ``split`` only.
+    online : compute maximum and sum in one pass; for ``split`` only.
     compute_bw : FLOPs per cycle of each operator; None is the program's.
     write_back : the result goes to on-chip memory.
 
     FLOPs
     -----
-    Of a row tile ``m x n``: ``8 m n`` (max, difference, exp, sum, quotient). Split into ``C`` tiles
-    ``C (8 m n + 2 m)``; online ``C (13 m n + 8 m)``, as differences and exps are found twice.
+    For a row tile ``m x n``: ``8 m n`` (max, difference, exp, sum, quotient). Split into ``C``
+    tiles ``C (8 m n + 2 m)``; online ``C (13 m n + 8 m)``, as differences and exps are computed
+    twice.
 
     Memory
     ------
-    With ``split`` a buffer of the column tiles of a row, and a second one unless ``online``.
+    With ``split`` a buffer of the column tiles of a row, and a second one without ``online``.
 
     Raises
     ------
     ArgError : ``online`` without ``split``.
     DTypeError : ``x`` carries no tiles, or tiles with an unknown number of columns.
-    RankError, DimError : ``split`` and the innermost dim is the only one, or no constant.
+    RankError, DimError : with ``split`` the innermost dim is the only one, or is not constant.
 
     Example
     -------
@@ -117,9 +118,9 @@ _USED = (fn.row_max, fn.row_sum, fn.max, fn.sub, fn.exp, fn.mul, fn.add)
 def _running(
     row_max: int, row_sum: int, largest_of: int, sub: int, exp: int, mul: int, add: int
 ) -> Function:
-    """Maximum and rescaled sum of the exps of all tiles so far.
+    """The maximum and the rescaled sum of exps of all tiles so far.
 
-    It counts the FLOPs of the functions that it is made of, by the weights of the program.
+    It counts the FLOPs of its constituent functions, with the weights of the program.
     """
     scalar, row = row_max + sub + exp + row_sum, largest_of + sub + exp + mul + add
     return function(

@@ -1,4 +1,4 @@
-"""Integer arrays that users put into programs, checked."""
+"""Checks of integer arrays that users put into programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def numeric_array(site: Site, what: str, values: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(values)
     except ValueError:
-        site.fail(ArgError, f"{what} do not make up an array: inner lists differ in length")
+        site.fail(ArgError, f"{what} do not form an array: inner lists differ in length")
     if array.dtype.kind not in "biuf":
         site.fail(DTypeError, f"{what} must be numbers, found {shown(values)}")
     return array
@@ -33,7 +33,7 @@ def whole_numbers(site: Site, values: Any) -> IntArray:
     try:
         array = np.asarray(values)
     except ValueError:
-        site.fail(ArgError, "values do not make up an array: inner lists differ in length")
+        site.fail(ArgError, "values do not form an array: inner lists differ in length")
     site.require(array.ndim >= 1 and array.size > 0, ArgError, f"values have shape {array.shape}")
     if array.dtype.kind not in "iu":
         # numpy has no integer type for ints beyond 64 bits, nor for mixed signs at 64 bits.

@@ -1,4 +1,4 @@
-"""Feedback: a stream that is read before it is made, which closes a cycle."""
+"""Feedback: a stream that is read before it is defined, which closes a cycle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Feedback", "FeedbackSource", "feedback"]
 
 @dataclass(eq=False, kw_only=True)
 class FeedbackSource(Operator):
-    """Placeholder of a stream that is made later; wiring removes it."""
+    """Placeholder for a stream that is connected later; wiring removes it."""
 
     name: ClassVar[str] = "feedback"
     connected: Stream | None = None
@@ -35,7 +35,7 @@ class FeedbackSource(Operator):
 
 
 def _behind(stream: Stream) -> Iterator[Operator]:
-    """The producer of a stream, and what its feedback placeholder stands for."""
+    """The producer of a stream, following feedback placeholders."""
     found: Stream | None = stream
     while found is not None:
         yield found.producer
@@ -48,7 +48,7 @@ class Feedback(Stream):
     __slots__ = ()
 
     def connect(self, stream: Stream) -> None:
-        """Say which stream this one is; type and shape must agree."""
+        """Connect the actual stream; type and shape must agree."""
         site = Site("feedback.connect", (stream,), None, ("stream",))
         source = self.producer
         assert isinstance(source, FeedbackSource)
@@ -64,8 +64,8 @@ class Feedback(Stream):
         site.require(
             all(op is not source for op in _behind(stream)),
             GraphError,
-            f"{source.title()} would stand for itself; nothing makes its tokens",
-            "connect a stream that an operator makes",
+            f"{source.title()} is connected to itself; nothing produces its tokens",
+            "connect a stream that an operator produces",
         )
         source.connected = stream
 
@@ -79,23 +79,23 @@ def feedback(type: ElementType, shape: Sequence[DimLike], *, label: str | None =
 
     Shape
     -----
-    ``shape``, of ``type``: what the stream will be that ``connect(stream)`` takes.
+    ``shape``, of ``type``: those of the stream that ``connect(stream)`` will take.
 
     Parameters
     ----------
     type : element type, such as ``st.Tile.of("u64", 1, 1)``.
-    shape : dims, outermost first; sizes that only a run tells are made by ``program.dim()``.
+    shape : dims, outermost first; sizes known only at run time are made by ``program.dim()``.
     label : name in reports and messages.
 
     Fires
     -----
-    Never, it is no unit. A cycle runs only if something enters it from outside first; FIFOs of the
-    cycle have to hold what circulates.
+    Never: it is not a unit. A cycle starts only when something enters it from outside; the FIFOs of
+    the cycle must hold everything that circulates.
 
     Raises
     ------
-    ArgError : ``type`` is no element type, or ``shape`` has no dim.
-    GraphError : at the end of the program it is not connected.
+    ArgError : ``type`` is not an element type, or ``shape`` has no dims.
+    GraphError : it is not connected at the end of the program.
 
     Example
     -------

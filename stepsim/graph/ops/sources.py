@@ -89,7 +89,7 @@ class Consume(_Sink):
 
 @dataclass(eq=False, kw_only=True)
 class Print(_Sink):
-    """Shows a stream in functional runs and discards it."""
+    """Records a stream in functional runs and discards it."""
 
     name: ClassVar[str] = "print"
 
@@ -120,7 +120,7 @@ def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) 
     ----------
     flags : array ``[..., width]`` of 0 and 1, of rank 2 or more: which outputs each element
         selects.
-    as_indices : whether they are typed as lists of indices instead of one flag for each output.
+    as_indices : whether they are lists of indices instead of one flag for each output.
     label : name in reports and messages.
 
     Fires
@@ -130,7 +130,7 @@ def selector(flags: Any, *, as_indices: bool = False, label: str | None = None) 
     Raises
     ------
     ArgError : an entry is not 0 or 1, or the array has fewer than 2 dims or no entry.
-    DTypeError : the entries are no numbers.
+    DTypeError : the entries are not numbers.
 
     Example
     -------
@@ -188,7 +188,7 @@ def metadata(values: Any, *, label: str | None = None) -> Stream:
 
     Raises
     ------
-    DTypeError : an entry is no integer.
+    DTypeError : an entry is not an integer.
     ArgError : an entry is negative or beyond 63 bits, or the array is empty.
 
     Example
@@ -211,8 +211,8 @@ def metadata(values: Any, *, label: str | None = None) -> Stream:
 def consume(x: Stream, *, label: str | None = None) -> None:
     """Discard a stream that no other operator reads.
 
-    The consumer of the paper's simulator. Every stream of a program is read or consumed, so that a
-    forgotten one is an error.
+    The consumer of the paper's simulator. Every stream of a program must be read or consumed, so
+    that a forgotten one is an error.
 
     Parameters
     ----------
@@ -270,8 +270,8 @@ def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream
     """Copy a stream to ``count`` streams in lockstep.
 
     The broadcast of the paper's simulator. A stream that several operators read is copied
-    automatically, by a unit that enters the network after all others. An explicit copy enters where
-    it stands, and its outputs are not copied again while each has one reader.
+    automatically, by a unit that enters the network after all others. An explicit copy enters at
+    its position in the program, and its outputs are not copied again if each has one reader.
 
     Shape
     -----
@@ -286,7 +286,7 @@ def broadcast(x: Stream, count: int, *, label: str | None = None) -> list[Stream
     Fires
     -----
     Once for each element, in zero cycles: every copy leaves in the same cycle, when all outputs
-    have room. The slowest reader holds up the others.
+    have room. The slowest reader stalls the others.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Programs under construction and finished ones: sizes, bindings, identity."""
+"""Programs, under construction and finished: sizes, bindings, identity."""

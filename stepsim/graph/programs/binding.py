@@ -1,4 +1,4 @@
-"""Values of a program's symbols from what a user binds: routings, dims, selectors, lengths."""
+"""Values of a program's symbols from the user's bindings: routings, dims, selectors, lengths."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def substitution(program: Program, values: Mapping[Any, Any]) -> dict[Any, int]:
 
 
 def _closure(program: Program, table: dict[Any, int]) -> dict[Any, int]:
-    """Values of symbols that the user assumed equal to bound ones; ArgError where these differ."""
+    """Values of symbols that the user assumed equal to bound ones; ArgError if these differ."""
     pairs = list(program.equalities().items())
     grown = True
     while grown:
@@ -94,7 +94,7 @@ def _value(expr: Any, table: Mapping[Any, int]) -> int:
 
 
 def _whole(value: Any, owner: str, position: int | None = None) -> int:
-    """``value`` as an int when it is a whole number from 0."""
+    """``value`` as an int if it is a whole number from 0."""
     if isinstance(value, np.generic):
         value = value.item()
     whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -200,14 +200,14 @@ def _bind_stream(program: Program, stream: Stream, value: Any, table: dict[Any, 
         if size.is_static and int(size) != given[index]:
             raise ArgError(
                 f"{stream!r}: count {given[index]} at position {index} contradicts {size}, which "
-                "the selector's values give"
+                "follows from the selector's values"
             )
         if not isinstance(size.size, int) and size.size.is_symbol:
             table[size.size] = given[index]
 
 
 def _once(stream: Stream, counts: Counts, given: list[int]) -> tuple[Counts, list[int]]:
-    """Counts of the selectors of which ``stream`` has copies."""
+    """Counts of the selectors that ``stream`` copies."""
     while isinstance(counts, RepeatedCounts):
         for index, count in enumerate(given):
             if count % counts.times:
@@ -230,7 +230,7 @@ def _bind_ragged(program: Program, size: Dim, value: Any, table: dict[Any, int])
 
 
 def _positions(program: Program, size: Dim) -> int | None:
-    """How many sizes a ragged dim has, when a stream of constant length holds them."""
+    """The number of sizes of a ragged dim, if they are in a stream of constant length."""
     for (operator, output), lengths in program.lengths().items():
         if lengths.size == size.size:
             elements = program.operators[operator].outputs[output].cardinality()

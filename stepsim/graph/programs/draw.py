@@ -45,8 +45,8 @@ def _output(op: Operator) -> str:
 def listing(metrics: Metrics) -> str:
     """One line for each operator: id, name, inputs, first output, traffic and memory.
 
-    The first line names the counting: what the lines state adds up to the totals of ``metrics``.
-    Long formulas and lists of inputs are cut short, so that lines stay below 210 columns.
+    The first line names the counting: the numbers in the lines add up to the totals of ``metrics``.
+    Long formulas and lists of inputs are truncated, so that lines stay below 210 columns.
     """
     rows = [
         (

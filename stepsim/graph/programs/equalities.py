@@ -1,4 +1,4 @@
-"""Which dims of a program are equal: what follows from their sizes, and what the user states."""
+"""Equalities of dims in a program: proved from their sizes, or stated by the user."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Equalities:
 
     Attributes
     ----------
-    stated : what the user stated and does not follow from the rest.
-    unified : sizes by those that they are equal to, left to right.
+    stated : equalities stated by the user that do not follow from the rest.
+    unified : replacements of sizes by equal ones, left to right.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Equalities:
         self.unified: dict[Size, Size] = {}
 
     def copy(self) -> Equalities:
-        """The same knowledge, for another program."""
+        """A copy, for another program."""
         made = Equalities()
         made.stated, made.unified = list(self.stated), dict(self.unified)
         return made

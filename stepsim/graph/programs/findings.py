@@ -1,4 +1,4 @@
-"""What is wrong with a program at the end of its block."""
+"""Problems of a program at the end of its block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["findings_of"]
 
 
 def findings_of(program: Program, read: Container[tuple[int, int]]) -> Iterator[str]:
-    """Streams that nobody reads, feedbacks that are not connected, and tiles without scalars.
+    """Streams without readers, feedbacks that are not connected, and tiles without scalars.
 
     ``read`` has the keys of the streams that operators read.
     """

@@ -1,4 +1,4 @@
-"""The identity of a program: a hash of all that decides what it computes and how it is timed."""
+"""The identity of a program: a hash of everything that determines its results and its timing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["fingerprint"]
 def fingerprint(program: Program, *, fifo_depth: int | None) -> str:
     """SHA-256 over operators, parameters, shapes, types, wiring and defaults; no source lines.
 
-    ``fifo_depth`` is taken for the default of the program, whose own it need not be.
+    ``fifo_depth`` is used as the default FIFO depth, in place of the program's own.
     """
     with without_collection():
         lines = _Text(program).lines(fifo_depth)
@@ -30,9 +30,9 @@ def fingerprint(program: Program, *, fifo_depth: int | None) -> str:
 
 
 class _Text:
-    """The text of a program that its hash is of.
+    """The text of a program that is hashed.
 
-    Operators share dims, types and functions by the hundred, so that the text of each is made once.
+    Hundreds of operators share dims, types and functions, so the text of each is made only once.
     """
 
     def __init__(self, program: Program) -> None:
@@ -60,10 +60,10 @@ class _Text:
             yield f"assume {assumed.left} == {assumed.right}\n"
 
     def _described(self, value: Any, text: Callable[[Any], str]) -> str:
-        """``text(value)``, remembered by identity: sizes are slow to hash."""
+        """``text(value)``, cached by identity, since sizes are slow to hash."""
         found = self._known.get(id(value))
         if found is None:
-            # The value is kept, so that its id stays its own.
+            # The value is kept, so that its id is not reused.
             self._known[id(value)] = found = (value, text(value))
         return found[1]
 

@@ -1,4 +1,4 @@
-"""What is made of a finished program and kept with it for its next use."""
+"""Data derived from a finished program and cached with it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["MOST_KEPT", "Kept"]
 _Made = TypeVar("_Made")
 
 MOST_KEPT = 4
-"""What is made of a program and kept with it; the image of a large one has megabytes."""
+"""Most entries cached with a program; the image of a large one has megabytes."""
 
 
 class Kept:
-    """The last few things that were made of a program."""
+    """The most recent data derived from a program."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
         self._values: tuple[Any, ...] = ()
 
     def get(self, program: Program, name: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What ``make`` makes of the program, under a name; made where it is not kept.
+        """The result of ``make`` for the program, cached under a name.
 
-        What the user may still state behind the block, depths and assumptions, is part of the key,
-        so that nothing is kept longer than it holds. Nothing is kept once an attribute of an
-        operator has another value.
+        Depths and assumptions, which the user may still state after the block, are part of the key,
+        so that no entry is used after it became invalid. The cache is dropped if an attribute of an
+        operator changes.
         """
-        # Looking at all values takes less than an operator that watches every assignment.
+        # Comparing all values is cheaper than operators that watch every assignment.
         values = tuple(chain.from_iterable(map(dict.values, map(vars, program.operators))))
         if len(values) != len(self._values) or not all(map(is_, values, self._values)):
             self._made = {}

@@ -24,15 +24,15 @@ __all__ = ["check_many_bindings"]
 
 
 def check_many_bindings(program: Program, bindings: object) -> tuple[int, dict[Routing, IntArray]]:
-    """How many runs these are the bindings of, and indices ``[runs, rows, k]`` of every routing.
+    """The number of runs in these bindings, and indices ``[runs, rows, k]`` of every routing.
 
-    Either one mapping for each run, or one mapping of arrays ``[runs, rows, k]``. They are checked
-    together; what is wrong with a run is said in the words of :func:`check_bindings`.
+    The bindings are either one mapping for each run, or one mapping of arrays ``[runs, rows, k]``.
+    They are checked together; errors in a run are worded as in :func:`check_bindings`.
 
     Raises
     ------
     ArgError
-        As there; or they are of another type, none at all, or differ in the number of runs.
+        As there; or the bindings have another type, are empty, or differ in the number of runs.
     """
     where = f"program '{program.name}': bindings"
     if isinstance(bindings, Mapping):
@@ -45,7 +45,7 @@ def check_many_bindings(program: Program, bindings: object) -> tuple[int, dict[R
             raise ArgError(f"{where} is empty; expected a mapping {{routing: array}} for each run")
         found = _gathered_columns(program, bindings)
         if found is None:
-            # One of them is unlike the others, and perhaps wrong.
+            # One of them differs from the others, and may be wrong.
             each = [_check_numbered(program, one, i) for i, one in enumerate(bindings)]
             common = [table for table in each[0] if all(table in one for one in each)]
             return runs, {table: np.stack([one[table] for one in each]) for table in common}
@@ -55,7 +55,7 @@ def check_many_bindings(program: Program, bindings: object) -> tuple[int, dict[R
             f"{where} must be a list of mappings {{routing: array [rows, k]}}, or one mapping "
             f"{{routing: array [runs, rows, k]}}, found {shown(bindings)}"
         )
-    # What is checked is what runs, also if the caller fills its arrays anew in the meantime.
+    # A copy, so that the checked arrays are those that run even if the caller changes its own.
     wrong = np.concatenate([_misfits(table, array) for table, array in columns.items()])
     if wrong.size:
         first = int(wrong.min())
@@ -67,7 +67,7 @@ def check_many_bindings(program: Program, bindings: object) -> tuple[int, dict[R
     checked = {
         table: array.astype(np.int64, order="C", copy=False) for table, array in columns.items()
     }
-    # Routings that are given to no run, and that the program was not built with either.
+    # Routings that are neither given to a run nor built into the program.
     check_bindings(program, {table: array[0] for table, array in columns.items()})
     return runs, fixed | checked
 
@@ -107,15 +107,15 @@ def _stacked_columns(
         columns[table] = np.array(array, order="C")
     lengths = {len(array) for array in columns.values()}
     if len(lengths) > 1:
-        told = ", ".join(f"{len(array)} of {table!r}" for table, array in columns.items())
-        raise ArgError(f"{where}: the arrays differ in the number of runs: {told}")
+        found = ", ".join(f"{len(array)} of {table!r}" for table, array in columns.items())
+        raise ArgError(f"{where}: the arrays differ in the number of runs: {found}")
     if not columns:
         raise ArgError(f"{where} is empty; expected an array [runs, rows, k] for each routing")
     return columns
 
 
 def _stacked(table: Routing, indices: Any) -> np.ndarray[Any, Any]:
-    """What was given for all runs as one array; ArgError names the first run that is wrong."""
+    """The bindings of all runs as one array; ArgError names the first wrong run."""
     try:
         return as_index_array(indices, repr(table))
     except ArgError:

@@ -36,23 +36,23 @@ class Program(ProgramSizes):
     Operators are built inside ``with st.Program(...) as program:``. At the end of the block every
     stream must be read or consumed and every feedback connected; then the program is finished, and
     can be measured (:meth:`metrics`), simulated (``st.simulate``), evaluated (``run_functional``)
-    and shown.
+    and drawn.
 
     Parameters
     ----------
     name : shown in reports.
     compute_bw : FLOPs per cycle of operators that do not state their own.
     par_dispatch : off-chip requests a memory operator issues per cycle.
-    fifo_depth : tokens that FIFOs without a depth of their own hold, unless the run or the machine
-        (``fifo.depth``) states one; None leaves it to them, and to 1024 in the end.
-    flop_weights : FLOPs per unit of work, usually per scalar, of functions of ``st.fn`` by name, in
-        place of their own: ``{"exp": 1}``. Symbolic and executed FLOPs and cycles follow.
+    fifo_depth : depth of FIFOs that do not state one, in tokens, unless the run or the machine
+        (``fifo.depth``) states one; None: theirs, or otherwise 1024.
+    flop_weights : FLOPs per unit of work, usually per scalar, of functions of ``st.fn`` by name,
+        replacing their defaults: ``{"exp": 1}``. Symbolic and executed FLOPs and cycles follow.
 
     Raises
     ------
-    ArgError : an argument is out of its range, or no function has the name.
-    GraphError : at the end of the block, one report of all streams that nobody reads and all
-        feedbacks that are not connected; programs do not nest.
+    ArgError : an argument is out of its range, or there is no function of this name.
+    GraphError : at the end of the block, one report of all streams without readers and all
+        feedbacks that are not connected; or programs are nested.
 
     Example
     -------
@@ -134,7 +134,8 @@ class Program(ProgramSizes):
         return operator.outputs
 
     def place(self, order: Sequence[int]) -> None:
-        """State in which order operators enter the network, by their ids; else it is inferred."""
+        """State the order in which operators enter the network, by their ids; by default it is
+        inferred."""
         self.order = tuple(order)
 
     def readers(self, stream: Stream) -> list[tuple[Operator, int]]:
@@ -151,11 +152,11 @@ class Program(ProgramSizes):
             )
 
     def weighed(self, fn: Function) -> Function:
-        """A function with the FLOPs that this program counts for it."""
+        """The function with the FLOP weight of this program."""
         return weighed(fn, self.flop_weights) if self.flop_weights else fn
 
     def set_depth(self, stream: Stream, depth: int) -> None:
-        """FIFO depth of a stream; may be stated once."""
+        """Set the FIFO depth of a stream, which may be stated once."""
         self._own(stream)
         depth = FIFO_DEPTH.checked(f"{stream!r}: the FIFO depth", depth)
         if self.depths.setdefault(stream.key, depth) != depth:
@@ -183,7 +184,7 @@ class Program(ProgramSizes):
     ) -> Metrics:
         """Symbolic off-chip traffic, on-chip memory and FLOPs.
 
-        Nothing is run. Sizes that depend on data are symbols, which ``bind`` of the result gives
+        Nothing is run. Sizes that depend on data are symbols, to which ``bind`` of the result gives
         values.
 
         Parameters
@@ -191,8 +192,8 @@ class Program(ProgramSizes):
         counting : ``executed``, ``paper``, ``published`` or ``published2``; see the glossary of
             metrics.
         count_fifos : whether FIFOs count as on-chip memory.
-        on_demand : whether operators that get no data count no memory; None is what the counting
-            says.
+        on_demand : whether operators that receive no data are excluded from memory; None: as
+            defined by the counting.
 
         Raises
         ------
@@ -225,19 +226,19 @@ class Program(ProgramSizes):
 
         A stream of tiles ``R x C`` becomes one with two more inner dims, ``[R / rows, C / cols]``,
         of pieces ``rows x cols``; a side of 1 stays 1, and streams of single scalars, selectors and
-        integers stay as they are. Values, symbolic off-chip traffic and FLOPs are those of the
-        original, and so are symbols and routings, so that bindings hold for both. The new program
-        says in ``downtiled`` which stream of it is which of the original's.
-
+        integers are unchanged. Values, symbolic off-chip traffic and FLOPs are those of the
+        original, and so are symbols and routings, so that bindings are valid for both. The new
+        program maps streams of the original to its own in ``downtiled``.
         Parameters
         ----------
-        rows, cols : sides of a hardware tile; equal ones where matrices are multiplied.
-        pad : cut sides that these do not divide into the fewest equal pieces that fit, which fill
-            hardware tiles in part. False refuses them.
+        rows, cols : sides of a hardware tile; they must be equal for matrix products.
+        pad : whether to cut sides that these do not divide into the fewest equal pieces that fit,
+            which only partly fill hardware tiles. False refuses such sides.
 
         Raises
         ------
-        GraphError : one report of all operators that have no form on such tiles, with the reason.
+        GraphError : one report of all operators that cannot be rewritten for such tiles, with the
+            reasons.
         ArgError : a side is out of range.
 
         Example
@@ -249,7 +250,7 @@ class Program(ProgramSizes):
         >>> small.downtiled.stream(x)
         Stream[2, 2, 4] of Tile[16x16 bf16] <- flatten#1
         """
-        # The rewrite stands above this module.
+        # The rewrite is in a layer above this module.
         room = importlib.import_module("stepsim.graph.rewrites.downtile")
         made: Program = room.downtile(self, rows, cols, pad=pad)
         return made
@@ -261,10 +262,10 @@ class Program(ProgramSizes):
         )
 
     def kept(self, name: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What ``make`` makes of a finished program, made once and kept with it under a name.
+        """The result of ``make`` for a finished program, computed once and cached under a name.
 
-        It holds for what the user may still state behind the block, depths and assumptions, and for
-        the values that operators have. The last few things are kept.
+        It is valid for the depths and assumptions that the user may still state after the block,
+        and for the current values of operators. Only the most recent entries are kept.
         """
         return self._kept.get(self, name, make) if self.closed else make()
 
@@ -283,27 +284,27 @@ class Program(ProgramSizes):
     ) -> bytes:
         """The program in the public graph format, also written to ``path`` (``graph.pb``).
 
-        Inferred broadcasts are written as operators, the last ones, so that a reader builds the
-        same network. Selectors and integers are written as ``.npy`` files beside ``path``; without
-        a path they are not, and :func:`load_graph` needs them as ``arrays``. Labels, values of
-        tensors and the number of tiles that a random store holds have no place in the format.
+        Inferred broadcasts are written as the last operators, so that a reader builds the
+        same network. Selectors and integers are written as ``.npy`` files next to ``path``; without
+        a path they are not written, and :func:`load_graph` needs them as ``arrays``. Labels, values
+        of tensors and the number of tiles that a random store holds cannot be stored in the format.
         Needs ``pip install 'stepsim[graph]'``.
 
         Parameters
         ----------
         generation : ``A`` (2025) or ``B`` (2026).
         bindings : indices of routings made from a spec.
-        numbers : numbers of operators, types and functions, as of :func:`load_graph`.
-        depths : whether to refuse FIFO depths of streams, which the format cannot say; False leaves
-            them out.
+        numbers : numbers of operators, types and functions, as in :func:`load_graph`.
+        depths : whether to refuse FIFO depths of streams, which the format cannot express; False
+            leaves them out.
 
         Raises
         ------
-        GraphFileError : the format cannot express an operator, type or depth; it is named.
+        GraphFileError : the format cannot express an operator, type or depth, named in the message.
         LoweringError : the program is still open, or an operator has no unit.
         OutputError : a file cannot be written.
         """
-        # The writer wires programs, so it stands above this module.
+        # The writer wires programs, so it is in a layer above this module.
         writer = importlib.import_module("stepsim.graph.graph_file.writer")
         data: bytes = writer.to_graph(
             self, path, generation=generation, bindings=bindings, numbers=numbers, depths=depths
@@ -328,6 +329,6 @@ class Program(ProgramSizes):
 
 
 def check_program(where: str, program: object) -> None:
-    """Refuse what is no program, with ArgError; ``where`` is the function that wants one."""
+    """Refuse anything but a program, with ArgError; ``where`` is the function that needs one."""
     if not isinstance(program, Program):
         raise ArgError(f"{where}: expected a stepsim Program, found {shown(program)}")

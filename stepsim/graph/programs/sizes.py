@@ -1,4 +1,4 @@
-"""What a program knows of sizes: their symbols, counts and lengths, and which dims are equal."""
+"""Knowledge of sizes in a program: their symbols, counts and lengths, and equal dims."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ProgramSizes:
 
     Attributes
     ----------
-    name : of the program.
-    namer : makes symbols, and knows where each comes from.
-    routings : tables that bindings give indices for.
+    name : name of the program.
+    namer : makes symbols, and remembers the origin of each.
+    routings : routing tables, whose indices are given by bindings.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,7 +58,7 @@ class ProgramSizes:
     ) -> Dim:
         """The ragged dim whose sizes are the values of ``lengths``; made on first use.
 
-        ``total`` and ``bound`` are the sum and the largest of the values, where these are known.
+        ``total`` and ``bound`` are the sum and the largest of the values, if known.
         """
         if lengths.key not in self._lengths:
             why = f"values of {lengths.producer.title(lengths.output)}"
@@ -68,7 +68,8 @@ class ProgramSizes:
         return self._lengths[lengths.key]
 
     def flops_of(self, operator: Operator) -> Size:
-        """The FLOPs of an operator that no sum of sizes tells; a symbol, made on first use."""
+        """The FLOPs of an operator that do not follow from sums of sizes: a symbol, made on first
+        use."""
         if operator.id not in self._flops:
             why = f"sum of the FLOPs of {operator.title()}"
             self._flops[operator.id] = self.namer.symbol(f"flops{operator.id}", why)
@@ -117,7 +118,7 @@ class ProgramSizes:
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """What was stated and does not follow from the rest; a run checks it."""
+        """Stated equalities that do not follow from the rest; a run checks them."""
         return self._equalities.stated
 
     def compare(self, a: Dim, b: Dim) -> bool | None:
@@ -125,19 +126,19 @@ class ProgramSizes:
         return self._equalities.compare(a, b)
 
     def know_all(self, other: Program) -> None:
-        """Share the routings of another program, and know the equalities that it knows."""
+        """Share the routings of another program, and copy its known equalities."""
         self.routings = list(other.routings)
         self._equalities = other._equalities.copy()
 
     def know_alike(self, stream: Stream, other: Program, old: Stream) -> None:
-        """Share with a stream of another program its counts by output and its lengths."""
+        """Share counts by output and lengths with a stream of another program."""
         if old.key in other._counts:
             self._counts[stream.key] = other._counts[old.key]
         if old.key in other._lengths:
             self._lengths[stream.key] = other._lengths[old.key]
 
     def provenance(self, symbol: Expression | Size) -> str:
-        """Where a symbol of this program comes from."""
+        """The origin of a symbol of this program."""
         size = light(symbol)
         found = self.namer.provenance.get(size) if isinstance(size, Formula) else None
         return found or "not a symbol of this program"

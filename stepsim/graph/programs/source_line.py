@@ -1,4 +1,4 @@
-"""The line of the user's program that makes an operator."""
+"""The line of the user's program that creates an operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["location", "source_line", "user_frame", "without_source_lines"]
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 
 _ours: set[str] = set()
-"""Files of this package that were met; thousands of frames are looked at."""
+"""A cache of files of this package, as thousands of frames are inspected."""
 
 _LIBRARIES = (
     "<frozen",
@@ -26,7 +26,7 @@ _UNLOCATED: ContextVar[bool] = ContextVar("unlocated", default=False)
 
 @contextmanager
 def without_source_lines() -> Iterator[None]:
-    """Operators made inside have no line of code: a program is the same wherever it is built."""
+    """Operators created inside have no source line: a program is the same wherever it is built."""
     token = _UNLOCATED.set(True)
     try:
         yield
@@ -37,8 +37,8 @@ def without_source_lines() -> Iterator[None]:
 def user_frame() -> tuple[str, int]:
     """File and line of the first frame outside this package.
 
-    ``("", 0)`` where a library called the package, as on the command line: no line of the user's
-    built the operator then.
+    ``("", 0)`` if a library called the package, as on the command line: then no line of the user's
+    code built the operator.
     """
     if _UNLOCATED.get():
         return "", 0
@@ -63,5 +63,5 @@ def source_line() -> str:
 
 
 def location(path: str, line: int) -> str:
-    """What :func:`user_frame` gives, as ``file:line``; empty if it is none."""
+    """The result of :func:`user_frame` as ``file:line``; empty if there is no such frame."""
     return f"{path}:{line}" if path else ""

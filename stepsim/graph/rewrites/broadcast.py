@@ -1,8 +1,8 @@
 """Broadcast inference: a stream with several readers needs one copy operator.
 
 FIFOs are one-to-one, so every output read k >= 2 times gets one k-way Broadcast whose output j
-goes to reader j, in the order in which the readers were created. Explicit broadcasts stay as they
-are. Feedback placeholders are looked through.
+goes to reader j, in the order in which the readers were created. Explicit broadcasts are unchanged.
+Feedback placeholders are followed to their streams.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reader:
 
 
 def resolved(stream: Stream) -> Stream:
-    """The stream itself, or what its feedback placeholder is connected to."""
+    """The stream itself, or the stream to which its feedback placeholder is connected."""
     while (behind := stream.producer.loops_back()) is not None:
         stream = behind
     return stream

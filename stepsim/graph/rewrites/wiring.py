@@ -2,7 +2,7 @@
 
 Construction order numbers the memory ports: operators enter as they were created, but an operator
 without inputs enters just before its first reader (first input first); inferred broadcasts come
-last. A program that was read from a file states the order itself.
+last. A program read from a file states its own order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WiredUnit:
 
 @dataclass(frozen=True, slots=True)
 class WiredFifo:
-    """One FIFO; ``depth`` is the stream's own, or None for the program's default."""
+    """One FIFO; ``depth`` is that of the stream, or None for the program's default."""
 
     name: str
     depth: int | None
@@ -62,7 +62,7 @@ class Wiring:
 
 
 def construction_order(program: Program) -> list[Operator]:
-    """Operators as they enter the network."""
+    """Operators in the order in which they enter the network."""
     if program.order is not None:
         return [program.operators[number] for number in program.order]
     order: list[Operator] = []
@@ -86,10 +86,10 @@ def unit_name(op: Operator) -> str:
 
 
 def wire(program: Program, bindings: Mapping[Any, Any] | None = None) -> Wiring:
-    """Units and FIFOs of a finished program, as they enter the simulation.
+    """Units and FIFOs of a finished program, as simulated.
 
-    Streams that are read several times get their broadcasts here, and feedback placeholders go. It
-    is for tools that show or time programs; ``st.simulate`` does it by itself.
+    Streams that are read several times get their broadcasts here, and feedback placeholders are
+    removed. This is for tools that show or time programs; ``st.simulate`` does it by itself.
 
     Parameters
     ----------

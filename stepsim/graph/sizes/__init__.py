@@ -1,1 +1,1 @@
-"""Sizes of streams and tiles: dims, shapes and the formulas they are made of."""
+"""Sizes of streams and tiles: dims, shapes and the formulas for them."""

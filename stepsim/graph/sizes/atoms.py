@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Active", "CeilDiv", "Largest", "Opaque", "Symbol"]
 
-# What sympy derives for Symbol(name, integer=True, nonnegative=True), in the order in which it
-# hashes it: a table is found by a symbol in either form.
+# The assumptions that sympy derives for Symbol(name, integer=True, nonnegative=True), in the order
+# in which it hashes them: tables can be looked up by a symbol in either form.
 _ASSUMED = (
     ("algebraic", True), ("commutative", True), ("complex", True), ("extended_negative", False),
     ("extended_nonnegative", True), ("extended_real", True), ("finite", True), ("hermitian", True),
@@ -24,7 +24,7 @@ _ASSUMED = (
 
 
 class Symbol(Formula):
-    """An unknown whole number from 0."""
+    """An unknown non-negative integer."""
 
     __slots__ = ("name",)
 
@@ -52,7 +52,7 @@ class Symbol(Formula):
 
 
 class CeilDiv(Formula):
-    """``ceil(top / divisor)``; the only spelling of it in this package."""
+    """``ceil(top / divisor)``; its only representation in this package."""
 
     __slots__ = ("divisor", "top")
 
@@ -113,7 +113,7 @@ class Active(Formula):
 
 
 class Largest(Formula):
-    """The largest of some sizes, which are not compared before all of them are known."""
+    """The largest of some sizes, which are compared only once all of them are known."""
 
     __slots__ = ("sizes",)
 
@@ -144,7 +144,7 @@ class Largest(Formula):
 
 
 def _folded(sizes: Iterable[Size]) -> Size:
-    """The largest, as sympy makes it of what is put in: numbers are compared, maxima joined."""
+    """The maximum as sympy simplifies it: numbers are compared, nested maxima merged."""
     numbers: dict[Number, Size] = {}
     open_: set[Size] = set()
     for size in sizes:
@@ -160,7 +160,7 @@ def _folded(sizes: Iterable[Size]) -> Size:
 
 
 class Opaque(Formula):
-    """An expression of sympy with something that formulas have no form for."""
+    """An expression of sympy that formulas cannot represent."""
 
     __slots__ = ("expression",)
 

@@ -47,32 +47,32 @@ class Kind(enum.IntEnum):
 
 
 NamerState = tuple[dict[str, int], dict[Size, str]]
-"""Names in use, and where each symbol comes from."""
+"""Names in use, and the origin of each symbol."""
 
 
 class Namer:
-    """Hands out unique symbols of one program and remembers where each came from."""
+    """Creates unique symbols of one program and remembers the origin of each."""
 
     def __init__(self) -> None:
         self._used: dict[str, int] = {}
         self.provenance: dict[Size, str] = {}
 
     def copy(self) -> Namer:
-        """One that knows the same names, and hands out its own from here on."""
+        """A copy that knows the same names, and from then on creates its own."""
         made = Namer()
         made.restore(self.state())
         return made
 
     def state(self) -> NamerState:
-        """What it has handed out, for :meth:`restore`."""
+        """The current state, for :meth:`restore`."""
         return dict(self._used), dict(self.provenance)
 
     def restore(self, state: NamerState) -> None:
-        """Forget what was handed out since."""
+        """Forget symbols created since."""
         self._used, self.provenance = dict(state[0]), dict(state[1])
 
     def symbol(self, base: str, provenance: str) -> Symbol:
-        """A new non-negative integer symbol called ``base``, or ``base_2``, ... when taken."""
+        """A new non-negative integer symbol called ``base``, or ``base_2``, ... if taken."""
         count = self._used.get(base, 0) + 1
         self._used[base] = count
         name = base if count == 1 else f"{base}_{count}"
@@ -94,7 +94,7 @@ class Namer:
         parts: Sequence[Dim] = (),
         span: Size | None = None,
     ) -> Dim:
-        """A new ragged dim; ``total`` and ``bound`` become symbols of their own when not known."""
+        """A new ragged dim; ``total`` and ``bound`` become new symbols if not known."""
         own = self.symbol(base, provenance)
         if total is None:
             total = self.symbol(f"{own}_total", f"sum of all sizes of ~{own}: {provenance}")
@@ -108,15 +108,16 @@ class Dim:
 
     Attributes
     ----------
-    expr : int for static-regular dims, else a sympy expression; a ragged dim is its own symbol.
+    expr : int for static-regular dims, otherwise a sympy expression; a ragged dim is its own
+        symbol.
     kind : :class:`Kind`.
-    total : sum of the sizes over all outer positions (ragged), else ``expr``.
-    bound : largest size over all outer positions (ragged), else ``expr``.
-    static : the sizes of a ragged dim are known before the run.
+    total : sum of the sizes over all outer positions (ragged), otherwise ``expr``.
+    bound : largest size over all outer positions (ragged), otherwise ``expr``.
+    static : whether the sizes of a ragged dim are known before the run.
     parts : the dims this one was merged from, by input of an eager merge.
     span : number of stream elements that ``total`` sums over (ragged tile dims only).
-    size, sum, most, over : ``expr``, ``total``, ``bound`` and ``span`` as formulas, which the
-        package calculates with.
+    size, sum, most, over : ``expr``, ``total``, ``bound`` and ``span`` as formulas, which are
+        used internally.
     """
 
     __slots__ = ("_namer", "kind", "most", "over", "parts", "size", "static", "sum")
@@ -184,22 +185,22 @@ class Dim:
 
     @property
     def expr(self) -> Expression:
-        """The size: an int for static-regular dims, else a sympy expression."""
+        """The size: an int for static-regular dims, otherwise a sympy expression."""
         return expression(self.size)
 
     @property
     def total(self) -> Expression:
-        """Sum of the sizes over all outer positions of a ragged dim, else the size."""
+        """Sum of the sizes over all outer positions of a ragged dim, otherwise the size."""
         return expression(self.sum)
 
     @property
     def bound(self) -> Expression:
-        """Largest size over all outer positions of a ragged dim, else the size."""
+        """Largest size over all outer positions of a ragged dim, otherwise the size."""
         return expression(self.most)
 
     @property
     def span(self) -> Expression | None:
-        """Number of stream elements that ``total`` sums over, of ragged tile dims."""
+        """Number of stream elements that ``total`` sums over, for ragged tile dims."""
         return None if self.over is None else expression(self.over)
 
     @classmethod
@@ -246,7 +247,7 @@ class Dim:
         return NotImplemented
 
     def __hash__(self) -> int:
-        # Equal to an expression of sympy, so hashed as it.
+        # Equal to an expression of sympy, so the hash must be the same.
         alike = isinstance(self.size, int | Symbol)
         return hash(self.size if alike else self.expr)
 
@@ -266,9 +267,10 @@ class Dim:
     __radd__ = __add__
 
     def repeated(self, times: Size | None, why: str) -> Dim:
-        """The same sizes, each ``times`` times: a ragged dim's total grows, also in its parts.
+        """The same sizes, each repeated ``times`` times: the total of a ragged dim grows, also in
+        its parts.
 
-        None: each its own number of times; the total is a new symbol, with the provenance ``why``.
+        None: a different number for each; the total is a new symbol, with the provenance ``why``.
         """
         if not self.is_ragged or times == 1:
             return self
@@ -282,7 +284,8 @@ class Dim:
         return Dim(self.size, self.kind, total, self.most, self.static, namer, parts, self.over)
 
     def counted_anew(self, span: Size, why: str) -> Dim:
-        """A ragged tile side in a stream of ``span`` elements with each size any number of times.
+        """A ragged tile side in a stream of ``span`` elements that repeats each size any number of
+        times.
 
         The sum of its sizes is a new symbol, with the provenance ``why``.
         """
@@ -330,7 +333,7 @@ def namer_of(*dims: Dim) -> Namer:
 
 @lru_cache(maxsize=4096)
 def fixed(size: int) -> Dim:
-    """The dim of a known size. Dims are immutable, so that one serves all."""
+    """The dim of a known size. Dims are immutable, so one object is shared."""
     return Dim(size)
 
 
@@ -365,7 +368,7 @@ def total_over(side: Dim, count: Size | Expression) -> Size:
     """Sum of a tile side over ``count`` elements of a stream.
 
     A ragged side knows its sum over ``span`` elements; a stream with a multiple of them repeats
-    each as often.
+    each equally often.
     """
     count = plain(count)
     if not side.is_ragged:

@@ -1,10 +1,10 @@
 """Formulas of sizes: sums of products of symbols, rounded quotients, switches and maxima.
 
-Programs have hundreds of them, each small, so they are kept in a form of their own: a dict of
-terms. They are simplified as sympy simplifies when it makes an expression (equal terms and equal
-factors are collected, a number is multiplied into a sum, products of sums stay), so that
-:meth:`Formula.sympy` is the expression that sympy itself would have made, and texts are its texts.
-sympy is imported when an expression is asked for, never to build, compare, bind or print a size.
+Programs have hundreds of them, each small, so they have their own representation: a dict of terms.
+They are simplified as sympy simplifies when it makes an expression (equal terms and equal factors
+are collected, a number is multiplied into a sum, products of sums are kept), so that
+:meth:`Formula.sympy` is the expression that sympy itself would have made, and texts are identical.
+sympy is imported when an expression is requested, never to build, compare, bind or print a size.
 """
 
 from __future__ import annotations
@@ -42,28 +42,29 @@ Size: TypeAlias = "int | Formula"
 """An int or a formula over non-negative integer symbols."""
 
 Factors: TypeAlias = "Formula | frozenset[tuple[Formula, int]]"
-"""What a term multiplies: one atom, or bases with their exponents."""
+"""The factors of a term: one atom, or bases with their exponents."""
 
 UNIT: frozenset[tuple[Formula, int]] = frozenset()
 """No factors: those of the constant term."""
 
 
 def above(name: str) -> Any:
-    """A module that is made of formulas, so that it stands above this one, once it is needed."""
+    """A module that depends on this one, imported on demand."""
     return importlib.import_module(f"stepsim.graph.sizes.{name}")
 
 
 def is_expression(value: object) -> bool:
-    """Whether ``value`` is an expression of sympy; sympy is imported if there is one."""
+    """Whether ``value`` is an expression of sympy, which can only exist if sympy is imported."""
     made = sys.modules.get("sympy.core.expr")
     return made is not None and isinstance(value, made.Expr)
 
 
 class Formula:
-    """An immutable formula; sums, products, quotients and powers of formulas and ints are again.
+    """An immutable formula; sums, products, quotients and powers of formulas and ints are formulas
+    again.
 
-    It equals the sympy expression that it stands for, mixes with sympy expressions, and has their
-    attributes and methods.
+    It equals the corresponding sympy expression, can be combined with sympy expressions, and has
+    their attributes and methods.
     """
 
     __slots__ = ("_expression", "_hash", "_symbols", "_text")
@@ -78,14 +79,14 @@ class Formula:
         self._expression = self._symbols = self._text = None
 
     def sympy(self) -> sympy.Expr:
-        """The expression of sympy."""
+        """The corresponding expression of sympy."""
         if self._expression is None:
             self._expression = above("sympy_forms").expression_of(self)
         return self._expression
 
     _sympy_ = sympy
 
-    if not TYPE_CHECKING:  # Inside the package sizes have what is written here, and no more.
+    if not TYPE_CHECKING:  # For type checkers, sizes have only the attributes defined here.
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
@@ -93,11 +94,11 @@ class Formula:
             return getattr(self.sympy(), name)
 
     def terms(self) -> Iterable[tuple[Factors, Number]]:
-        """What is added: factors, each once, and the number that they are multiplied with."""
+        """The terms of the sum: distinct factors, and their coefficients."""
         return ((self, 1),)
 
     def powers(self) -> tuple[Number, Iterable[tuple[Formula, int]]]:
-        """What is multiplied: a number, and bases with exponents."""
+        """The factors of the product: a number, and bases with exponents."""
         return 1, ((self, 1),)
 
     @property
@@ -106,7 +107,7 @@ class Formula:
 
     @property
     def is_nonnegative(self) -> bool:
-        """Whether it is known never to be below 0."""
+        """Whether it is known to be non-negative."""
         return True
 
     def symbols(self) -> frozenset[Formula]:
@@ -116,7 +117,7 @@ class Formula:
         return self._symbols
 
     def parts(self) -> Iterable[Formula]:
-        """The formulas that it is made of."""
+        """The formulas that it contains directly."""
         return ()
 
     def value(self, table: Mapping[Any, int]) -> Number:
@@ -124,7 +125,7 @@ class Formula:
         raise NotImplementedError
 
     def replaced(self, table: Mapping[Any, Size]) -> Size:
-        """The same with other sizes for some formulas in it."""
+        """The formula with some formulas in it replaced by other sizes."""
         return table[self] if self in table else self._rebuilt(table)
 
     def _rebuilt(self, table: Mapping[Any, Size]) -> Size:
@@ -143,7 +144,7 @@ class Formula:
         return NotImplemented
 
     def __hash__(self) -> int:
-        if self._hash is None:  # Most sums are made to be added to others, and need none.
+        if self._hash is None:  # Most sums are only intermediate and need no hash.
             self._hash = self._digest()
         return self._hash
 
@@ -209,7 +210,7 @@ def _operand(value: object) -> Size | None:
 
 
 class Sum(Formula):
-    """All that is no atom: several terms, or a product of factors or numbers."""
+    """Any formula that is not an atom: several terms, or a product of factors or numbers."""
 
     __slots__ = ("_terms",)
 
@@ -278,19 +279,19 @@ class Sum(Formula):
 
 
 def replaced(size: Size, table: Mapping[Any, Size]) -> Size:
-    """A size with other sizes for some formulas in it."""
+    """A size with some formulas in it replaced by other sizes."""
     return size.replaced(table) if isinstance(size, Formula) else size
 
 
 def constant_of(size: Size) -> Number | None:
-    """The number that a size is, also a fraction; None where it has symbols."""
+    """The value of a size, possibly a fraction; None if it has symbols."""
     if isinstance(size, int):
         return size
     return None if size.symbols() else size.value({})
 
 
 def bases_of(factors: Factors) -> Iterable[tuple[Formula, int]]:
-    """What the factors of a term multiply, with exponents."""
+    """The bases of the factors of a term, with exponents."""
     return ((factors, 1),) if isinstance(factors, Formula) else factors
 
 
@@ -309,7 +310,7 @@ def added(sizes: Iterable[Size | Fraction]) -> Size:
 
 
 def _made(terms: Mapping[Factors, Number]) -> Size:
-    """A size of terms of which none is zero."""
+    """A size from non-zero terms."""
     if len(terms) <= 1:
         if not terms:
             return 0
@@ -360,7 +361,7 @@ def of_powers(number: Number, powers: Iterable[tuple[Formula, int]]) -> Size:
 
 
 def light(value: Any) -> Any:
-    """A size in the form of this package: expressions of sympy become formulas or ints."""
+    """A size in the internal form: expressions of sympy become formulas or ints."""
     if is_expression(value):
         return above("sympy_forms").formula_of(value)
     return value

@@ -1,6 +1,6 @@
-"""Formulas as text, as sympy writes its expressions: the same order of terms, the same signs.
+"""Formulas as text, as sympy prints its expressions: the same order of terms, the same signs.
 
-Fingerprints, listings and messages hold such texts, so they must not change with what made them.
+Fingerprints, listings and messages contain such texts, so they must not depend on the library.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepsim.graph.sizes.formula import UNIT, Factors, Formula, Number, Size, ba
 
 __all__ = ["written"]
 
-# What sympy sorts by: the class of an expression, then its arguments, exponent and number.
+# The sort key of sympy: the class of an expression, then its arguments, exponent and number.
 _NUMBER = (1, 0, "Number")
 _ONE = (_NUMBER, (0, ()), (), 1)
 
@@ -40,7 +40,7 @@ def written(formula: Formula) -> str:
 
 
 def _is_own(formula: Formula) -> bool:
-    """Whether sympy would sort it by what is known here; constants that stay have another rank."""
+    """Whether sympy would sort it by this key; unevaluated constants rank differently."""
     if isinstance(formula, Opaque) or (isinstance(formula, Largest) and not formula.symbols()):
         return False
     return all(_is_own(part) for part in formula.parts())
@@ -62,8 +62,8 @@ def _ordered(formula: Formula) -> list[tuple[Factors, Number]]:
     last = len(bases)
 
     def rank(term: tuple[Factors, Number]) -> list[tuple[int, int]]:
-        # Lists of all exponents, negated, sort like this, without the zeros: a positive exponent
-        # comes before what has none of this base, a negative one behind it.
+        # Sorting by lists of all exponents, negated, is equivalent to this without the zeros: a
+        # positive exponent comes before terms without this base, a negative one after them.
         found = sorted((place[base], -exponent) for base, exponent in bases_of(term[0]))
         return [*((i if e < 0 else 2 * last - i, e) for i, e in found), (last, 0)]
 
@@ -71,7 +71,7 @@ def _ordered(formula: Formula) -> list[tuple[Factors, Number]]:
 
 
 def _product(number: Number, powers: Iterable[tuple[Formula, int]]) -> str:
-    """A term: the number, then its factors, then what it is divided by."""
+    """A term: the number, then its factors, then its divisor."""
     powers = sorted(powers, key=lambda power: _power_key(*power))
     sign, size = ("-", -number) if number < 0 else ("", number)
     if size == 1 and len(powers) == 1 and powers[0][1] < 0:

@@ -1,4 +1,4 @@
-"""Long formulas and texts, written short."""
+"""Short forms of long formulas and texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fold_sum(formula: Size | Expression) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns; an ellipsis stands for what is left out."""
+    """``text`` in at most ``width`` columns; with an ellipsis for omitted text."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -58,7 +58,7 @@ def _natural(name: str) -> tuple[str, int]:
 
 
 def _span(names: list[str]) -> str:
-    """``n0..n7`` if the names are consecutive, else all of them."""
+    """``n0..n7`` if the names are consecutive, otherwise all of them."""
     keys = [_natural(name) for name in names]
     stem, first = keys[0]
     if keys == [(stem, first + offset) for offset in range(len(names))]:

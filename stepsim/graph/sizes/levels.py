@@ -14,7 +14,7 @@ def stop_levels(dims: Sequence[int], most: int | None = None) -> list[int]:
     """Stop level of every element of a row-major walk over ``dims``.
 
     The level is the number of trailing dims for which the element is the last. A stream does not
-    mark the end of its own outermost dim, so the levels of a whole stream are capped at
+    mark the end of its own outermost dim, so the levels of a complete stream are capped at
     ``most = len(dims) - 1``; the levels of a group inside a stream are not capped.
     """
     levels = np.zeros(tuple(dims), np.int64)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MAX_LENGTH = 2**20
-"""Most pieces that an integer of a stream may ask for, along one dim; the engine's limit."""
+"""Most pieces that an integer of a stream may request along one dim; the engine's limit."""
 
 MAX_PIECES = 2**40
 """Most pieces that a stream function may cut from one tile."""

@@ -12,7 +12,8 @@ __all__ = ["cardinality", "flatten_dims", "format_dims"]
 
 
 def cardinality(shape: Sequence[Dim]) -> Size:
-    """Number of elements of a stream: total of the innermost ragged dim times the dims below it."""
+    """Number of elements of a stream: total of the innermost ragged dim times the dims inside
+    it."""
     sizes: list[Size] = []
     for dim in reversed(shape):
         if dim.kind is Kind.RG:
@@ -23,10 +24,11 @@ def cardinality(shape: Sequence[Dim]) -> Size:
 
 
 def flatten_dims(dims: Sequence[Dim], *, outermost: bool, why: str) -> Dim:
-    """The dim that replaces ``dims`` (outermost first). ``outermost``: nothing lies above them.
+    """The dim that replaces ``dims`` (outermost first). ``outermost``: there are no dims outside
+    them.
 
-    With ragged operands the result is a new ragged dim whose total is exact, or, when it has no
-    outer position left, the dynamic-regular total itself.
+    With ragged operands the result is a new ragged dim whose total is exact, or, if it has no
+    outer positions left, the dynamic-regular total itself.
     """
     keep = [d for d in dims if not d.is_one()]
     if len(keep) == 1 and not (outermost and keep[0].is_ragged):

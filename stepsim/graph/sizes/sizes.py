@@ -1,7 +1,7 @@
 """Sizes: ints and formulas over non-negative integer symbols, in one canonical form.
 
-Ceiling division and "1 if n > 0 else 0" have one spelling each, so structural equality decides
-almost every shape question and numeric equality is never needed.
+Ceiling division and "1 if n > 0 else 0" have one representation each, so structural equality
+decides almost every question about shapes, and numeric equality is never needed.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ __all__ = [
 ]
 
 Expression: TypeAlias = "int | sympy.Expr"
-"""A size as users get it."""
+"""A size as returned to users."""
 
 _MANY = 1 << 30
 _REMEMBERED = 1 << 14
-"""The experts of a layer have the same few sizes in every operator."""
+"""Most cached sizes; the experts of a layer have the same few sizes in every operator."""
 
 
 def plain(value: Any) -> Size:
-    """A size of any form as an int or a formula."""
+    """A size in any form as an int or a formula."""
     if isinstance(value, int | Formula):
         return value
     return light(value)  # type: ignore[no-any-return]
 
 
 def expression(size: Size) -> Expression:
-    """A size as users get it: an int or an expression of sympy."""
+    """A size as returned to users: an int or an expression of sympy."""
     return size if isinstance(size, int) else size.sympy()
 
 
@@ -98,13 +98,14 @@ _rounded = lru_cache(maxsize=_REMEMBERED, typed=True)(CeilDiv)
 
 @lru_cache(maxsize=_REMEMBERED, typed=True)
 def active(n: Size) -> Size:
-    """``Min(1, n)`` in canonical form: constants drop out, products become products."""
+    """``Min(1, n)`` in canonical form: constants are dropped, and a product is split into a product
+    of switches."""
     if isinstance(n, int):
         return int(n > 0)
     if isinstance(n, Active):
         return n
     if isinstance(n, CeilDiv):
-        # What is dealt to the last of several outputs, ceil((n - 2)/3), may count down below 0.
+        # The share of the last of several outputs, ceil((n - 2)/3), may have a negative numerator.
         return active(n.top) if n.top.is_nonnegative else Active(n)
     number, factors = n.powers()
     powers = dict(factors)
@@ -119,7 +120,8 @@ def active(n: Size) -> Size:
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """Product in canonical form: ``Min(1, n)`` next to a factor that is 0 with n disappears."""
+    """Product in canonical form: ``Min(1, n)`` is dropped next to a factor that is 0 whenever n
+    is."""
     number = 1
     formulas: list[Formula] = []
     for size in sizes:
@@ -165,7 +167,7 @@ def divided(a: Size, b: Size) -> Size:
 
 
 def largest(sizes: Iterable[Size]) -> Size:
-    """The largest, left open: comparing symbols decides nothing."""
+    """The unevaluated maximum: comparing symbols cannot decide it."""
     found = frozenset(sizes)
     if len(found) == 1:
         return next(iter(found))
@@ -208,7 +210,7 @@ def may_count(size: Formula) -> bool:
 
 
 def primitive(size: Formula) -> tuple[Fraction, Size]:
-    """The largest positive number that all terms are whole multiples of, and what it leaves."""
+    """The largest positive number that divides all terms, and the quotient."""
     numbers = [Fraction(number) for _, number in size.terms()]
     lowest = math.lcm(*(n.denominator for n in numbers))
     shared = Fraction(math.gcd(*(int(n * lowest) for n in numbers)), lowest)
@@ -232,7 +234,7 @@ def fraction(size: Size) -> tuple[Size, Size]:
 
 
 def degree(size: Formula, symbol: Size) -> int:
-    """The highest power of a symbol in a formula; more than any where it is rounded or compared."""
+    """The highest power of a symbol in a formula; infinite if it is rounded or compared."""
     if any(isinstance(base, Sum) for factors, _ in size.terms() for base, _ in bases_of(factors)):
         return sympy_forms.degree_of(size, symbol)
     return max(

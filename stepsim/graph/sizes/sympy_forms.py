@@ -83,7 +83,7 @@ def shown(size: Size) -> sympy.Expr:
 
 
 def expression_of(formula: Formula) -> sympy.Expr:
-    """The expression that a formula stands for."""
+    """The expression of a formula."""
     if isinstance(formula, Symbol):
         return symbol(formula.name)
     if isinstance(formula, atoms.CeilDiv):
@@ -91,7 +91,8 @@ def expression_of(formula: Formula) -> sympy.Expr:
     if isinstance(formula, atoms.Active):
         return Active(formula.of.sympy())
     if isinstance(formula, Largest):
-        # Unevaluated: comparing symbols pairwise decides nothing and takes seconds for many sizes.
+        # Unevaluated, as comparing symbols pairwise is inconclusive and takes seconds for many
+        # sizes.
         return sympy.Max(*map(shown, formula.sizes), evaluate=False)
     return sympy.Add(
         *(
@@ -106,7 +107,7 @@ def expression_of(formula: Formula) -> sympy.Expr:
 
 @lru_cache(maxsize=1 << 14)
 def formula_of(expression: Any) -> Size:
-    """The formula that an expression is; an int where it is one."""
+    """The formula of an expression; an int if it is a number."""
     if expression.is_Rational:
         number = Fraction(int(expression.p), int(expression.q))
         return added((number,))
@@ -141,11 +142,11 @@ def value_of(expression: Any, table: Mapping[Formula, int]) -> Number:
 
 
 def replaced_in(expression: Any, table: Mapping[Any, Size]) -> Size:
-    """An expression with other sizes for some expressions in it."""
+    """An expression with some expressions in it replaced by other sizes."""
     rule = {key.sympy(): shown(new) for key, new in table.items()}
     return formula_of(expression.xreplace(rule))
 
 
 def degree_of(size: Formula, symbol: Size) -> int:
-    """The highest power of a symbol in a polynomial that is not multiplied out."""
+    """The highest power of a symbol in a polynomial that is not expanded."""
     return sympy.Poly(size.sympy(), shown(symbol)).degree()

@@ -231,12 +231,12 @@ class _Loads:
 
     def interleaved(self, lanes: Sequence[Sequence[int]]) -> dict[Any, Any]:
         """Request i goes to region ``i mod R``."""
-        dealt: list[list[Stream]] = []
+        distributed: list[list[Stream]] = []
         for what, x in self.whole_batch().items():
             low = x.rank - 1
             flat = x.flatten(low, low + 1, label=f"{what}s")
-            dealt.append(parallelize(flat, len(lanes), label=f"deal_{what}"))
-        works = [Work(*parts) for parts in zip(*dealt, strict=True)]
+            distributed.append(parallelize(flat, len(lanes), label=f"deal_{what}"))
+        works = [Work(*parts) for parts in zip(*distributed, strict=True)]
         for r, work in enumerate(works):
             self.graph.region(work, r)
         return self.graph.symbols(works, lanes)

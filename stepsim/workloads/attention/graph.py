@@ -112,8 +112,8 @@ class AttentionGraph:
         token = Tile(DType.u64, Dim(1), Dim(1))
         done = [feedback(token, [n], label=f"done.{r}") for r, n in enumerate(served)]
         which = self._who_is_next(done)
-        dealt = [partition(x, which, label=f"deal_{what}") for what, x in rows.items()]
-        works = [Work(*parts) for parts in zip(*dealt, strict=True)]
+        distributed = [partition(x, which, label=f"deal_{what}") for what, x in rows.items()]
+        works = [Work(*parts) for parts in zip(*distributed, strict=True)]
         results = []
         for r, work in enumerate(works):
             result = self.region(work, r)

@@ -124,7 +124,7 @@ def test_ids():
     def no_output(ops) -> None:
         ops[1].Flatten.input_id = 6
 
-    assert "'Flatten_1' (id 0): id 0 stands twice, also for 'LinearOffChipLoad_0'" in change(twice)
+    assert "'Flatten_1' (id 0): id 0 is used twice, also for 'LinearOffChipLoad_0'" in change(twice)
     assert "'Flatten_1' (id 1): input_id names operator 99" in change(dangling)
     assert "a ConsumerContext, which has no output" in change(no_output)
 

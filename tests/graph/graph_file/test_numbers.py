@@ -77,7 +77,7 @@ def test_types_and_operators_have_numbers_of_the_user_too():
     ("numbers", "message"),
     [
         ({"function": {"exp": 9}}, r"no group 'function'; did you mean 'functions'\?"),
-        ({"functions": {"exq": 9}}, r"knows no 'exq'; did you mean 'exp'\?"),
+        ({"functions": {"exq": 9}}, r"unknown name 'exq'; did you mean 'exp'\?"),
         ({"functions": {"exp": 4}}, "add and exp both have the number 4"),
         ({"functions": {"exp": 0}}, "exp: expected a field number from 1"),
         ({"functions": {"exp": 19500}}, "other than 19000 to 19999"),

@@ -1,4 +1,4 @@
-"""Stream functions that cut tiles: into rows, columns or what a user says."""
+"""Stream functions that cut tiles: into rows, columns or user-defined pieces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["emit", "unpack_cols", "unpack_rows"]
 
 
 def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamFunction:
-    """Tiles to rows, top to bottom.
+    """Split tiles into rows, top to bottom.
 
     The inverse of ``fn.pack_rows``; RetileStreamify of the paper's simulator, a FlatMap of the STeP
     paper (table 6).
@@ -19,19 +19,19 @@ def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamF
     Shape
     -----
     ``[..., D_0]`` of ``Tile[r x c]`` becomes ``[..., D_0 * ceil(r / chunk)]`` of ``Tile[chunk x
-    c]``; the last piece of a tile has the rows that are left. With ``drop_padding`` the count of
-    valid rows takes the place of ``D_0 * r``: the dim before ``reshape(pad=0)``, where that is
+    c]``; the last piece of a tile has the remaining rows. With ``drop_padding`` the count of
+    valid rows takes the place of ``D_0 * r``: the dim before ``reshape(pad=0)``, if that is
     known.
 
     Parameters
     ----------
-    drop_padding : stop with the piece that has the last valid row. A tile with no valid row at all
-        is sent whole, as by the paper's simulator.
-    chunk : rows of a piece; None is 1. Larger ones are of the public simulator of 2026.
+    drop_padding : stop after the piece with the last valid row. A tile without valid rows is sent
+        completely, as in the paper's simulator.
+    chunk : rows of a piece; None is 1. Larger pieces are from the public simulator of 2026.
 
     Fires
     -----
-    Once for each tile: all of its pieces in one cycle, as far as there is room.
+    Once for each tile: all of its pieces in one cycle, if there is room.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamF
 
 
 def unpack_cols(chunk: int | None = None) -> StreamFunction:
-    """Tiles to columns, left to right.
+    """Split tiles into columns, left to right.
 
     RetileStreamify of the paper's simulator with columns, a FlatMap of the STeP paper (table 6).
 
@@ -62,18 +62,18 @@ def unpack_cols(chunk: int | None = None) -> StreamFunction:
     -----
     Without ``chunk``, ``[..., D_0]`` of ``Tile[r x c]`` becomes ``[..., D_0 * c]`` of ``Tile[1 x
     r]``: a column is laid out as a row. With ``chunk``, the rule of the public simulator of 2026,
-    it becomes ``[..., D_0 * ceil(c / chunk)]`` of ``Tile[r x chunk]``, the last one with what is
-    left.
+    it becomes ``[..., D_0 * ceil(c / chunk)]`` of ``Tile[r x chunk]``, the last one with the
+    rest.
 
     Parameters
     ----------
-    chunk : columns of an upright piece; None: single columns, laid out as rows. In the times of
-        the latter, column i counts as padding where row i does or is missing, as in the paper's
-        simulator; in values all columns of valid data stay. Drop padding before, not after.
+    chunk : columns of an upright piece; None: single columns, laid out as rows. In the timing of
+        the latter, column i counts as padding if row i does or is missing, as in the paper's
+        simulator; in values, all columns of valid data are kept. Drop padding before, not after.
 
     Fires
     -----
-    Once for each tile: all of its pieces in one cycle, as far as there is room.
+    Once for each tile: all of its pieces in one cycle, if there is room.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def emit(
 ) -> StreamFunction:
     """Cut every tile into pieces of one size: the general stream function.
 
-    FlatMap of the STeP paper (table 6) with a rule of your own for number and size of the pieces.
+    FlatMap of the STeP paper (table 6) with a user-defined rule for the number and size of pieces.
 
     Shape
     -----
@@ -113,17 +113,18 @@ def emit(
 
     Parameters
     ----------
-    dims : pieces of a tile, outermost first. Each is an int or a formula, as ``"2*m"``: a sum of
-        products of ``m`` (or ``rows``) and ``n`` (``cols``) of the tile, its valid rows ``valid``,
-        and ``length``: what a second stream of 1x1 integers says, from 1 to 2**20, of the shape of
-        the first: ``x.flat_map(fn.emit(["length"]), lengths)``. All of it may be divided by a
-        number, rounded up (``"ceil(m/4)"``) or exactly (``"m/4"``, where 4 is known to divide m).
+    dims : pieces of a tile, outermost first. Each is an int or a formula such as ``"2*m"``: a sum
+        of products of ``m`` (or ``rows``) and ``n`` (``cols``) of the tile, its valid rows
+        ``valid``, and ``length``: the value, from 1 to 2**20, of a second stream of 1x1 integers
+        with the shape of the first: ``x.flat_map(fn.emit(["length"]), lengths)``. The formula may
+        be divided by a number, rounded up (``"ceil(m/4)"``) or exactly (``"m/4"``, where 4 is known
+        to divide m).
     tile : rows and columns of a piece, the same for all pieces of a tile; ints or formulas of ``m``
         and ``n``.
     cycles : cycles of each piece.
     kernel : ``kernel(array, valid_rows)``, with ``"length"`` ``kernel(array, valid_rows, length)``,
         returns the pieces as arrays, in row-major order over ``dims``, for functional runs; without
-        it the scalars of the tile, row-major, are cut up.
+        it the scalars of the tile are cut up in row-major order.
 
     Fires
     -----
@@ -131,14 +132,14 @@ def emit(
 
     Raises
     ------
-    ArgError : an entry is no size, or a tile is cut into too many pieces.
+    ArgError : an entry is not a size, or a tile is cut into too many pieces.
     DTypeError : the elements are no tiles of scalars to compute with.
 
     Raises
     ------
-    ArgError : a formula has other letters, differences, a floor, ``min`` or ``max``, or rounds a
-        part of a sum; there are more than 2**40 pieces.
-    DimError : an exact quotient that is not known to be whole.
+    ArgError : a formula has other letters, differences, a floor, ``min`` or ``max``, or rounds
+        only part of a sum; or there are more than 2**40 pieces.
+    DimError : an exact quotient is not known to be an integer.
 
     Example
     -------

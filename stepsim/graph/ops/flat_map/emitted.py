@@ -24,7 +24,7 @@ __all__ = ["EMIT_UNIT", "takes_lengths"]
 
 
 def takes_lengths(dims: Sequence[int | str]) -> bool:
-    """Whether a second stream says how many pieces there are."""
+    """Whether a second stream gives the number of pieces."""
     return any(isinstance(d, str) and "length" in piece_size(d).top.variables() for d in dims)
 
 
@@ -110,7 +110,7 @@ def _formula(site: Site, x: Stream, entry: str, of_word: Callable[[str], Dim]) -
 
 
 def _require_divided(site: Site, formula: PieceSize, words: dict[str, Dim]) -> None:
-    """An exact quotient is one for every tile: of sides that are known, as far as it is needed."""
+    """Check that an exact quotient is an integer for every tile, using the known sides."""
     known = {word: d.size for word, d in words.items() if d.is_static}
     rest: dict[tuple[str, ...], Size] = {}
     for number, variables in formula.top.terms:
@@ -130,7 +130,7 @@ def _require_divided(site: Site, formula: PieceSize, words: dict[str, Dim]) -> N
 
 
 def _sum_over(formula: PieceSize, words: dict[str, Dim], count: Size) -> Size | None:
-    """The sum over ``count`` tiles; None where only a run tells it."""
+    """The sum over ``count`` tiles; None if only known at run time."""
     if formula.divisor != 1 and not formula.exact:
         return None
     total: Size = 0

@@ -1,6 +1,6 @@
 """flat_map: functions that return a stream for every element (STeP paper, table 6).
 
-Their makers (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are reached as ``st.fn``.
+Their constructors (``unpack_rows(...)``, ``expert_addresses(...)``, ...) are in ``st.fn``.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StreamFunction:
-    """A rule that turns each element into a stream; ``st.fn`` makes them.
+    """A rule that turns each element into a stream; made by functions of ``st.fn``.
 
     Attributes
     ----------
-    unit_kind : unit of the engine, which has the type rule (``infer``) and the number of streams
-        that the function takes (``arity``).
+    unit_kind : unit of the engine, which determines the type rule (``infer``) and the number of
+        streams that the function takes (``arity``).
     params : names and values of the unit's parameters.
-    kernel : makes the values of a general function, see :func:`emit`.
+    kernel : computes the values of a general function, see :func:`emit`.
 
     Raises
     ------
-    ArgError : there is no such unit, or it has no such parameters or values of them.
+    ArgError : there is no such unit, or parameters or their values do not fit it.
     """
 
     name: str
@@ -98,7 +98,7 @@ class StreamFunction:
 
 @dataclass(eq=False, kw_only=True)
 class FlatMap(Operator):
-    """Concatenates the streams that a function returns for the elements."""
+    """Concatenates the streams that a function returns for each element."""
 
     name: ClassVar[str] = "flat_map"
     fn: StreamFunction
@@ -112,15 +112,15 @@ class FlatMap(Operator):
 
 
 def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None = None) -> Stream:
-    """Replace every element by a stream, and join these streams.
+    """Replace every element by a stream, and concatenate these streams.
 
-    FlatMap of the STeP paper (table 6). The function says how many pieces there are and of what
-    size.
+    FlatMap of the STeP paper (table 6). The function determines the number and size of the
+    pieces.
 
     Shape
     -----
     ``x.shape`` without dim 0 ``++ [D] ++`` the inner dims of the pieces. ``D`` is dim 0 times the
-    pieces of an element where both are regular, else ragged.
+    pieces of an element if both are regular, otherwise ragged.
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
 
     Fires
     -----
-    Once for each element; what the pieces cost is said by the function.
+    Once for each element; the function determines the cost of the pieces.
 
     Raises
     ------
-    ArgError : ``fn`` is no stream function, or takes another number of streams.
+    ArgError : ``fn`` is not a stream function, or takes another number of streams.
     DTypeError : an input has the wrong type for it.
     RankError : an input has the wrong rank for it.
     DimError : the shapes of several inputs are not known to be equal.
@@ -168,7 +168,7 @@ def flat_map(x: Stream, fn: StreamFunction, *others: Stream, label: str | None =
 
 
 def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
-    """Per one-hot selector of expert e: the tile indices of the weights of that expert.
+    """For each one-hot selector of expert e: the tile indices of the weights of that expert.
 
     The expert address generator of the paper's simulator. The values are ``base + e * tiles + j``
     for j below ``tiles``, addresses of :func:`random_load`.
@@ -184,13 +184,13 @@ def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
 
     Fires
     -----
-    Once for each selector: all addresses in one cycle, as far as there is room.
+    Once for each selector: all addresses in one cycle, if there is room.
 
     Raises
     ------
-    DTypeError : the elements are no one-hot selectors.
+    DTypeError : the elements are not one-hot selectors.
     RankError : the stream is not of rank 0; flatten it first.
-    ArgError : the indices go beyond 63 bits.
+    ArgError : the indices exceed 63 bits.
 
     Example
     -------
@@ -209,7 +209,7 @@ def expert_addresses(tiles: int, base: int = 0) -> StreamFunction:
 
 
 def cache_read_addresses(stride: int) -> StreamFunction:
-    """Per request with an index and a length: the tile indices of its cached tiles.
+    """For each request with an index and a length: the tile indices of its cached tiles.
 
     The cache read address generator of the paper's simulator. Request ``index`` has ``stride``
     tiles reserved, of which it uses ``length``: the values are ``index * stride + 0 .. length -
@@ -227,7 +227,7 @@ def cache_read_addresses(stride: int) -> StreamFunction:
 
     Fires
     -----
-    Once for each request: one address a cycle, without keeping the unit from the next request.
+    Once for each request: one address a cycle, without delaying the next request of the unit.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def cache_read_addresses(stride: int) -> StreamFunction:
 
 
 def last_tile_filter() -> StreamFunction:
-    """Per length: selectors that tell the last of so many elements from those before it.
+    """For each length: selectors that separate the last of that many elements from the others.
 
     The filter of the last tile in the paper's simulator: the selector is output 0 for the last
     element and output 1 for those before it.
@@ -265,7 +265,7 @@ def last_tile_filter() -> StreamFunction:
 
     Fires
     -----
-    Once for each length: all selectors in one cycle, as far as there is room.
+    Once for each length: all selectors in one cycle, if there is room.
 
     Raises
     ------

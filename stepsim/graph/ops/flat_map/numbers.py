@@ -20,7 +20,7 @@ __all__ = ["Counter", "count_up", "counter", "view_addresses"]
 
 @dataclass(eq=False, kw_only=True)
 class Counter(Operator):
-    """The integers below a constant, once or once for every element of a reference."""
+    """The integers below a constant, once, or once for every element of a reference."""
 
     name: ClassVar[str] = "counter"
     count: int
@@ -40,22 +40,22 @@ def counter(count: int, *, ref: Stream | None = None, label: str | None = None) 
 
     Shape
     -----
-    ``[count]``; with ``ref`` ``ref.shape ++ [count]``, the integers again for each of its elements.
-    Of ``Tile[1x1 u64]``. An empty reference makes an empty stream.
+    ``[count]``; with ``ref`` ``ref.shape ++ [count]``, repeating the integers for each of its
+    elements. Elements are ``Tile[1x1 u64]``. An empty reference makes an empty stream.
 
     Parameters
     ----------
-    count : integers of one run, from 1: nothing could carry the stop of an empty one.
-    ref : stream whose elements are counted, their contents are ignored.
+    count : integers of one run, at least 1: an empty run could not carry its stop.
+    ref : stream whose elements trigger the runs; their contents are ignored.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each integer, all of a run in one cycle as far as the FIFO has slots.
+    Once for each integer, all of a run in one cycle if the FIFO has slots.
 
     Raises
     ------
-    ArgError : ``count`` is no int from 1.
+    ArgError : ``count`` is not an int from 1.
 
     Example
     -------
@@ -77,21 +77,21 @@ def counter(count: int, *, ref: Stream | None = None, label: str | None = None) 
 
 
 def count_up() -> StreamFunction:
-    """Per length v: the integers 0 to v - 1.
+    """For each length v: the integers 0 to v - 1.
 
     FlatmapCounter of the public simulator of 2026, for :func:`flat_map`.
 
     Shape
     -----
-    ``x.shape ++ [~len]`` with the values of ``x`` as sizes; the element type stays.
+    ``x.shape ++ [~len]`` with the values of ``x`` as sizes; the element type is unchanged.
 
     Fires
     -----
-    Once for each length; its integers leave in one cycle as far as the FIFO has slots.
+    Once for each length; its integers leave in one cycle if the FIFO has slots.
 
     Raises
     ------
-    DTypeError : the elements are no 1x1 tiles of u32 or u64. A length of 0 ends a run: nothing
+    DTypeError : the elements are not 1x1 tiles of u32 or u64. A length of 0 aborts a run: nothing
         could carry the stop of an empty dim.
 
     Example
@@ -110,7 +110,7 @@ def count_up() -> StreamFunction:
 def view_addresses(
     shape: Sequence[int], stride: Sequence[int], slab: int, base: int = 0
 ) -> StreamFunction:
-    """Per index e: the tile indices of an affine view inside slab e.
+    """For each index e: the tile indices of an affine view inside slab e.
 
     DynAddrGen of the public simulator of 2026, for :func:`flat_map`. The address at position ``i``
     is ``base + e * slab + (sum of i_j * stride_j) mod slab``.
@@ -123,13 +123,13 @@ def view_addresses(
     ----------
     shape : positions along each dim of the view.
     stride : tiles from one position to the next, for each dim.
-    slab : tiles from one slab to the next; a view that is longer starts again.
+    slab : tiles from one slab to the next; a longer view wraps around.
     base : tiles before slab 0.
 
     Fires
     -----
-    Once for each index, a one-hot selector or a 1x1 integer; its addresses leave in one cycle as
-    far as the FIFO has slots.
+    Once for each index, a one-hot selector or a 1x1 integer; its addresses leave in one cycle if
+    the FIFO has slots.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def float_tile(site: Site, x: Stream) -> Tile:
 
 
 def split_count(site: Site, x: Stream, side: Dim) -> Dim:
-    """``D_0 * side``: exact for an outermost dim, ragged when either is."""
+    """``D_0 * side``: exact for an outermost dim, ragged if either is."""
     size = x.shape[-1]
     if not (size.is_ragged or side.is_ragged):
         return Dim(product((size.size, side.size)))
@@ -41,7 +41,7 @@ def split_count(site: Site, x: Stream, side: Dim) -> Dim:
 
 
 def in_chunks(site: Site, x: Stream, *, by_row: bool, drop: bool, chunk: int) -> Output:
-    """Pieces of ``chunk`` rows or columns of every tile; the last one has what is left."""
+    """Pieces of ``chunk`` rows or columns of every tile; the last one has the rest."""
     tile = float_tile(site, x)
     side, other = (tile.rows, tile.cols) if by_row else (tile.cols, tile.rows)
     drop = drop and x.padding is not None
@@ -59,7 +59,7 @@ def in_chunks(site: Site, x: Stream, *, by_row: bool, drop: bool, chunk: int) ->
 
 
 def _length(site: Site, x: Stream, side: Dim, chunk: int, pieces: Size, *, known: bool) -> Dim:
-    """Rows or columns of the pieces; with ``known``, all of each tile are in one."""
+    """Rows or columns of the pieces; with ``known``, each tile is one piece."""
     if side.is_static and int(side) % chunk == 0:
         return Dim(chunk)
     if side.is_static and int(side) < chunk:
@@ -71,7 +71,7 @@ def _length(site: Site, x: Stream, side: Dim, chunk: int, pieces: Size, *, known
 
 
 def _dropped(site: Site, x: Stream, side: Dim, chunk: int) -> Dim:
-    """The pieces up to the last valid row of each tile; how many there are is known in a run."""
+    """The pieces up to the last valid row of each tile; their number is known only at run time."""
     why = f"pieces with valid rows of {x!r}"
     if x.rank == 0:
         return Dim(site.owner.namer.symbol("v", why))

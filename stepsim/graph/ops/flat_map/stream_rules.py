@@ -41,7 +41,7 @@ def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
             column = column.counted_anew(
                 cardinality((*x.shape[:-1], count)), f"columns of {site.title}"
             )
-        # As in the paper's simulator, column i is valid if row i is; of wide tiles some are not.
+        # As in the paper's simulator, column i is valid if row i is, so wide tiles lose some.
         sides = tile.rows, tile.cols
         valid = x.padding is None and all(side.is_static for side in sides)
         padding = None if valid and int(tile.cols) <= int(tile.rows) else SplitPadding()
@@ -58,7 +58,7 @@ def _unpack(site: Site, xs: Sequence[Stream], params: Params) -> Output:
 
 
 def _valid_rows(site: Site, x: Stream, tile: Tile, count: Dim) -> Dim:
-    """The innermost dim when padding is dropped from ``count`` rows."""
+    """The innermost dim if padding is dropped from ``count`` rows."""
     known = x.padding
     if isinstance(known, Padding) and x.rank == 0 and known.padded == count.size:
         chunk = known.chunk_rows

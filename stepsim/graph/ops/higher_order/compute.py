@@ -1,4 +1,4 @@
-"""What the operators that apply functions share: bandwidth, FLOPs, buffers and argument checks."""
+"""Common parts of operators that apply functions: bandwidth, FLOPs, buffers, argument checks."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Compute(Operator):
     write_back: bool
 
     def bandwidth(self) -> int | None:
-        """FLOPs per cycle, own or the program's; None when neither is stated."""
+        """FLOPs per cycle, its own or the program's; None if neither is stated."""
         return self.compute_bw if self.compute_bw is not None else self.program.compute_bw
 
     @property
     def function(self) -> Function:
-        """The function as it is applied, with the FLOP weight of the program."""
+        """The function with the FLOP weight of the program."""
         return self.program.weighed(self.fn)
 
     def has_flops(self) -> bool:
@@ -68,14 +68,14 @@ class Compute(Operator):
         )
 
     def operands(self) -> list[Tile]:
-        """Tiles of the elements, those of tuples one by one."""
+        """Tiles of the elements, with tuples expanded."""
         return [t for s in self.inputs for t in _tiles(s.type)]
 
     def results(self) -> list[Tile]:
         return _tiles(self.outputs[0].type)
 
     def record(self) -> Record:
-        """The function as the engine reads it, for the scalar types here."""
+        """The function in the form of the engine, for the scalar types at hand."""
         fn, results = self.function, self.results()
         states = results if fn.shape.states else []
         tiles = [*states, *self.operands()]
@@ -91,10 +91,10 @@ class Compute(Operator):
 def flops_over(
     fn: Function, operands: Sequence[Tile], results: Sequence[Tile], count: Size
 ) -> Size | None:
-    """FLOPs of ``count`` firings; None when the sums of the sizes do not tell them."""
+    """FLOPs of ``count`` firings; None if they do not follow from the sums of sizes."""
     elements = operands[fn.shape.states :]
     each = fn.cost(operands, results)
-    # Those of the operands first: a result of few tiles may have the same sizes less often.
+    # Operands first: a result of fewer tiles may have the same sizes less often.
     sides = [s for tile in (*elements, *results) for s in (tile.rows, tile.cols)]
     if isinstance(each, int) or not any(s.is_ragged for s in sides):
         return product((count, each))
@@ -112,7 +112,7 @@ def flops_over(
 
 
 def members(element: ElementType) -> list[ElementType]:
-    """What an operator that spreads tuples sees of an element."""
+    """The operands of an element, for an operator that expands tuples."""
     if isinstance(element, TupleType):
         return [part for one in element.parts for part in members(one)]
     return [element]
@@ -124,23 +124,23 @@ def _tiles(element: ElementType) -> list[Tile]:
     return [part for part in members(element) if isinstance(part, Tile)]
 
 
-def fifo_bytes(account: Accounting, *streams: Stream) -> Size:
-    return sum(account.type_bytes(s.type) for s in streams)
+def fifo_bytes(accounting: Accounting, *streams: Stream) -> Size:
+    return sum(accounting.type_bytes(s.type) for s in streams)
 
 
-def matmul_buffers(op: Compute, account: Accounting, *, in_bytes: bool) -> Size:
-    """``16 * k`` of the first operand (bytes or scalars) plus the weight tile, of matmuls alone."""
+def matmul_buffers(op: Compute, accounting: Accounting, *, in_bytes: bool) -> Size:
+    """``16 * k`` of the first operand (bytes or scalars) plus the weight tile; for matmuls only."""
     if op.fn.transposes is None:
         return 0
     a, b = op.operands()[:2]
     inner = a.rows if op.fn.transposes[0] else a.cols
     rows = product((MATMUL_ROWS, inner.most))
-    first = account.scalar_bytes(rows, a.dtype) if in_bytes else rows
-    return first + account.type_bytes(b)
+    first = accounting.scalar_bytes(rows, a.dtype) if in_bytes else rows
+    return first + accounting.type_bytes(b)
 
 
 def setting_of(site: Site, stream: Stream) -> Setting:
-    """Where a function is applied to the elements of a stream."""
+    """The application of a function to the elements of a stream."""
     return Setting(_same_sizes(site), site.owner.namer, stream.shape)
 
 
@@ -168,9 +168,9 @@ def infer(site: Site, rule: Callable[[], Any]) -> Any:
 def check_function(
     site: Site, fn: Any, compute_bw: int | None, applied: Function | None, where: str
 ) -> int | None:
-    """The compute bandwidth of an operator, once function and bandwidth are known to fit it.
+    """The compute bandwidth of an operator, after checking that function and bandwidth fit it.
 
-    ``applied`` is the function as the operator applies it, None when it cannot.
+    ``applied`` is the function in the form for the operator, None if it does not fit.
     """
     if not isinstance(fn, Function):
         name = getattr(fn, "__name__", None)

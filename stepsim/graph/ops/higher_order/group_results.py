@@ -1,4 +1,4 @@
-"""Reductions that show more than their state: row statistics and accumulations in a buffer."""
+"""Reductions whose output is not just their state: row statistics, accumulations in a buffer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _finish(weight: int) -> Function:
 
 
 _STATS: Final = {"mean": (_sums(1), _finish(1)), "var": (_sums(3), _finish(4))}
-"""What a statistic does for every element, and once more for the last of a group."""
+"""The work of a statistic for every element, and for the last one of a group."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -65,10 +65,10 @@ class RowStat(Reduction):
         finish = _STATS[self.stat][1].record((out.dtype,), (out.dtype,))
         return super().unit_params(bindings) | {"finish": finish}
 
-    def memory(self, account: Accounting) -> Size:
+    def memory(self, accounting: Accounting) -> Size:
         sums = 1 if self.stat == "mean" else 2
-        held = account.type_bytes(self.outputs[0].type) * sums
-        return held + (account.type_bytes(self.inputs[0].type) if account.count_fifos else 0)
+        held = accounting.type_bytes(self.outputs[0].type) * sums
+        return held + (accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0)
 
 
 def row_stat(
@@ -83,9 +83,9 @@ def row_stat(
 ) -> Stream:
     """Mean or variance of each row, over the columns and the ``rank`` inner dims.
 
-    AccumRowStat of the public simulator of 2026. The variance divides by the number of scalars, not
-    by one less. Padding columns do not count; rows that are padding in the last tile of a group are
-    padding in the result.
+    AccumRowStat of the public simulator of 2026. The variance divides by the number of scalars n,
+    not by n - 1. Padding columns do not count; rows that are padding in the last tile of a group
+    are padding in the result.
 
     Shape
     -----
@@ -96,8 +96,8 @@ def row_stat(
     x : stream of tiles to compute with.
     stat : ``"mean"`` or ``"var"``.
     rank : inner dims that are reduced.
-    count : scalars of a row to divide by; None counts those of the group in the run.
-    compute_bw : FLOPs per cycle; default that of the program.
+    count : scalars of a row to divide by; None: their number in each group of the run.
+    compute_bw : FLOPs per cycle; by default that of the program.
     write_back : whether results go to on-chip memory; each is stored.
     label : name in reports and messages.
 
@@ -113,11 +113,11 @@ def row_stat(
 
     Memory
     ------
-    A result for each sum (two for a variance) and an element.
+    One result for each sum (two for a variance), and one element.
 
     Raises
     ------
-    ArgError : there is no such statistic, or count is no int from 1 on.
+    ArgError : there is no such statistic, or count is not an int from 1.
     DTypeError : ``x`` carries no tiles to compute with.
 
     Example
@@ -147,7 +147,7 @@ def row_stat(
 
 @dataclass(eq=False, kw_only=True)
 class AccumBuffer(Reduction):
-    """Accumulates element by element in the places of an on-chip buffer."""
+    """Accumulates elementwise into the places of an on-chip buffer."""
 
     name: ClassVar[str] = "accum_buffer"
     unit_kind: ClassVar[str] = "AccumBuffer"
@@ -165,9 +165,9 @@ class AccumBuffer(Reduction):
         dims = [int(dim) for dim in self.buffer().dims]
         return super().unit_params(bindings) | {"dims": dims}
 
-    def memory(self, account: Accounting) -> Size:
-        element = account.type_bytes(self.inputs[0].type) if account.count_fifos else 0
-        return element + 2 * account.type_bytes(self.outputs[0].type)
+    def memory(self, accounting: Accounting) -> Size:
+        element = accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0
+        return element + 2 * accounting.type_bytes(self.outputs[0].type)
 
 
 def accum_buffer(
@@ -181,10 +181,10 @@ def accum_buffer(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Accumulate subtensors element by element, in a buffer that holds one of them.
+    """Accumulate subtensors elementwise, in a buffer of the size of one subtensor.
 
     AccumBuffer of the public simulator of 2026. Of the ``rank`` inner dims the ``kept`` innermost
-    ones are the dims of the buffer; the others are summed. ``streamify`` reads the buffers.
+    ones are the dims of the buffer; the others are reduced. ``streamify`` reads the buffers.
 
     Shape
     -----
@@ -194,9 +194,9 @@ def accum_buffer(
     ----------
     x : stream of tiles, or of tuples of tiles.
     fn : a function with one state, or one that folds, as in ``accum``.
-    rank : inner dims that belong to a buffer, those that are summed among them.
-    kept : how many of them, from the innermost, are dims of the buffer; constant.
-    init : the state of each place before its first element; None is what ``fn`` starts from.
+    rank : inner dims that belong to a buffer, including the reduced ones.
+    kept : number of them, from the innermost, that are dims of the buffer; constant.
+    init : the state of each place before its first element; None: the default of ``fn``.
     compute_bw : FLOPs per cycle; None is that of the program.
     write_back : whether readers of the tiles in the buffers load them from on-chip memory.
     label : name in reports and messages.
@@ -204,7 +204,7 @@ def accum_buffer(
     Fires
     -----
     Per element ``max(load of its place + load of the element, ceil(FLOPs / compute_bw) + cycles of
-    fn, store of its place)`` cycles; places are loaded and stored whatever ``write_back`` says.
+    fn, store of its place)`` cycles; places are loaded and stored regardless of ``write_back``.
 
     FLOPs
     -----
@@ -212,13 +212,13 @@ def accum_buffer(
 
     Memory
     ------
-    Two buffers, the one that is filled and the one that is read, and an element.
+    Two buffers, one being filled and one being read, and one element.
 
     Raises
     ------
     ArgError : ``fn`` does not accumulate single elements, packs them, or has several states.
-    RankError, KindError : ``kept`` is not from 1 to ``rank``, or such a dim is no constant.
-    DTypeError : tiles have no constant size, or ``init`` another one than the results.
+    RankError, KindError : ``kept`` is not from 1 to ``rank``, or such a dim is not constant.
+    DTypeError : tiles have no constant size, or ``init`` has a different size from the results.
 
     Example
     -------

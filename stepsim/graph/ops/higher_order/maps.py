@@ -48,17 +48,19 @@ class Map(Compute):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"fn": self.record(), "bw": self.unit_bw(), "wb": self.write_back}
 
-    def memory(self, account: Accounting) -> Size:
+    def memory(self, accounting: Accounting) -> Size:
         matmul = self.fn.transposes is not None and len(self.inputs) == 2
-        out = account.type_bytes(self.outputs[0].type)
-        if account.by_paper:
-            total = matmul_buffers(self, account, in_bytes=True) if matmul else 0
-            return total + (fifo_bytes(account, *self.inputs) + out if account.count_fifos else 0)
-        if not account.count_fifos:
+        out = accounting.type_bytes(self.outputs[0].type)
+        if accounting.by_paper:
+            total = matmul_buffers(self, accounting, in_bytes=True) if matmul else 0
+            return total + (
+                fifo_bytes(accounting, *self.inputs) + out if accounting.count_fifos else 0
+            )
+        if not accounting.count_fifos:
             return 0
-        if account.counting == "published2":
-            return matmul_buffers(self, account, in_bytes=False) + out if matmul else 0
-        return fifo_bytes(account, *self.inputs) + out
+        if accounting.counting == "published2":
+            return matmul_buffers(self, accounting, in_bytes=False) + out if matmul else 0
+        return fifo_bytes(accounting, *self.inputs) + out
 
 
 def map_(
@@ -72,8 +74,8 @@ def map_(
 
     Map of the STeP paper (table 6), with any number of streams. The operands are tiles of streams
     of one shape; tuples, of :func:`zip` or a function with several results, are spread into their
-    members. A function with several results makes a stream of tuples, which :func:`unzip` takes
-    apart.
+    members. A function with several results makes a stream of tuples, which :func:`unzip`
+    separates.
 
     Shape
     -----
@@ -81,20 +83,20 @@ def map_(
 
     Parameters
     ----------
-    fn : a function of ``st.fn``, or one that :func:`function` has made. Those of selectors
+    fn : a function of ``st.fn``, or one made by :func:`function`. Functions of selectors
         take no compute_bw.
     *xs : streams, together as many operands as ``fn`` takes.
-    compute_bw : FLOPs per cycle; default that of the program.
-    write_back : whether results go to on-chip memory: the operator pays for the store, and every
-        reader for the load.
+    compute_bw : FLOPs per cycle; by default that of the program.
+    write_back : whether results are written to on-chip memory: the operator pays for the store, and
+        every reader for the load.
     label : name in reports and messages.
 
     Fires
     -----
     Once for each element, when all operands are there and the output has room: ``max(load, compute,
-    store)`` cycles, where load are the bytes of the operands that are on chip over the on-chip
-    bandwidth, compute is ``ceil(FLOPs / compute_bw)`` and the cycles of ``fn``, and store (with
-    ``write_back``) the bytes of the result over the on-chip bandwidth. The slots of the operands
+    store)`` cycles, where load is the bytes of the operands that are on chip over the on-chip
+    bandwidth, compute is ``ceil(FLOPs / compute_bw)`` plus the cycles of ``fn``, and store (with
+    ``write_back``) is the bytes of the result over the on-chip bandwidth. The slots of the operands
     are freed when the result is sent.
 
     FLOPs
@@ -104,11 +106,11 @@ def map_(
     Memory
     ------
     For a product of matrices ``16 * columns`` scalars of the first operand and the tile of the
-    second; else nothing.
+    second; otherwise nothing.
 
     Raises
     ------
-    ArgError : ``fn`` is no function for maps, or takes another number of operands.
+    ArgError : ``fn`` is not a function for maps, or takes another number of operands.
     DTypeError : an operand has the wrong type, or is a buffer.
     DimError : the shapes, or the sides of the tiles, are not known to fit.
 
@@ -148,7 +150,7 @@ def map_(
 
 
 def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
-    """Take a stream of tuples of tiles apart, into a stream for each member.
+    """Split a stream of tuples of tiles into one stream for each member.
 
     A helper, the inverse of Zip of the STeP paper (table 7). Each member is a map of ``fn.part``.
 
@@ -163,8 +165,8 @@ def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
 
     Fires
     -----
-    Once for each element in each of the maps, in no cycles but those of reading tuples whose tiles
-    lie in on-chip memory (the results of a map with ``write_back=True``).
+    Once for each element in each of the maps, in no cycles except for reading tuples whose tiles
+    are in on-chip memory (the results of a map with ``write_back=True``).
 
     Raises
     ------
@@ -190,7 +192,7 @@ def unzip(x: Stream, *, label: str | None = None) -> tuple[Stream, ...]:
 
 
 def _count_hint(site: Site, a: Stream, b: Stream) -> str:
-    """A pointed hint when both sides count what one selector output received."""
+    """A specific hint if both sides count elements received by one selector output."""
     names = [f"{s.shape[0]}" for s in (a, b)]
     where = [site.owner.provenance(s.shape[0].size) for s in (a, b)]
     if a.shape[0] != b.shape[0] and all("output" in w or "to one expert" in w for w in where):
@@ -202,4 +204,4 @@ def _count_hint(site: Site, a: Stream, b: Stream) -> str:
 
 
 map = map_
-"""``st.map``; modules that need the builtin as well import `map_`."""
+"""``st.map``; modules that also need the builtin import `map_`."""

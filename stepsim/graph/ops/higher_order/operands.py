@@ -1,4 +1,4 @@
-"""Operands of functions: elements of streams one by one, and what is known of valid rows."""
+"""Operands of functions: elements of streams one by one, and knowledge of valid rows."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def spread(xs: Sequence[Stream]) -> tuple[list[ElementType], list[Stream]]:
 
 
 def element_of(outs: Sequence[Tile]) -> ElementType:
-    """The element type of results: a tile, or a tuple of several."""
+    """The element type of results: a tile, or a tuple of several tiles."""
     return outs[0] if len(outs) == 1 else TupleType(tuple(outs))
 
 
 def padding_of(
     fn: Function, owners: Sequence[Stream], tiles: Sequence[Tile], outs: Sequence[Tile]
 ) -> Padding | SplitPadding | None:
-    """What is known of the valid rows of results, as far as they are those of operands."""
+    """The known valid rows of results, where they are those of operands."""
     found = [
         _by_rule(fn, rule, owners, tiles, out) for rule, out in zip(fn.valid, outs, strict=True)
     ]

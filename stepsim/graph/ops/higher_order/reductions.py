@@ -32,7 +32,7 @@ __all__ = ["Accum", "Found", "Made", "MapAccum", "Reduction", "accum", "map_accu
 
 @dataclass(eq=False, kw_only=True)
 class Reduction(Compute):
-    """Keeps one state tile, or several, while the ``rank`` inner dims pass."""
+    """Keeps one or several state tiles over the ``rank`` inner dims."""
 
     fn: Function
     rank: int
@@ -74,10 +74,10 @@ class Accum(Reduction):
     name: ClassVar[str] = "accum"
     unit_kind: ClassVar[str] = "Accum"
 
-    def memory(self, account: Accounting) -> Size:
-        total = account.type_bytes(self.outputs[0].type)
-        if account.count_fifos and account.counting != "published2":
-            total += account.type_bytes(self.inputs[0].type)
+    def memory(self, accounting: Accounting) -> Size:
+        total = accounting.type_bytes(self.outputs[0].type)
+        if accounting.count_fifos and accounting.counting != "published2":
+            total += accounting.type_bytes(self.inputs[0].type)
         return total
 
 
@@ -88,16 +88,16 @@ class MapAccum(Reduction):
     name: ClassVar[str] = "map_accum"
     unit_kind: ClassVar[str] = "BinaryMapAccum"
 
-    def memory(self, account: Accounting) -> Size:
-        out = account.type_bytes(self.outputs[0].type)
-        first = account.type_bytes(self.inputs[0].type)
-        if account.by_paper:
-            fifos = 3 * first if account.count_fifos else 0
-            return matmul_buffers(self, account, in_bytes=True) + out + fifos
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        out = accounting.type_bytes(self.outputs[0].type)
+        first = accounting.type_bytes(self.inputs[0].type)
+        if accounting.by_paper:
+            fifos = 3 * first if accounting.count_fifos else 0
+            return matmul_buffers(self, accounting, in_bytes=True) + out + fifos
+        if not accounting.count_fifos:
             return out
-        if account.counting == "published2":
-            return matmul_buffers(self, account, in_bytes=False) + out
+        if accounting.counting == "published2":
+            return matmul_buffers(self, accounting, in_bytes=False) + out
         return 3 * first
 
 
@@ -113,17 +113,17 @@ def accum(
 ) -> Stream:
     """Reduce the inner dims of a stream with a function.
 
-    Accum of the STeP paper (table 6). The state starts from ``init``, which follows from the
-    function, and is sent when a group ends. A function with states takes the states and the
-    element; another of one operand more than the element has folds, its first operand is the state
-    (``fn.add``, ``fn.max``); one that takes all members of a tuple has its results added up
-    (``fn.matmul`` of a zip).
+    Accum of the STeP paper (table 6). The state starts from ``init``, by default that of the
+    function, and is sent when a group ends. There are three kinds of functions: one with states
+    takes the states and the element; one with one more operand than the element has folds, and its
+    first operand is the state (``fn.add``, ``fn.max``); and the results of one that takes all
+    members of a tuple are added up (``fn.matmul`` of a zip).
 
     Shape
     -----
     ``x.shape`` without its ``rank`` inner dims. The tile is the state, or a tuple of the states:
-    for elementwise functions as the input, for packing with the rows (or columns) of the reduced
-    dims together, which may be dynamic.
+    for elementwise functions it is that of the input, for packing it has the rows (or columns) of
+    all reduced dims, which may be dynamic.
 
     Parameters
     ----------
@@ -131,17 +131,17 @@ def accum(
     fn : a function that accumulates, such as ``fn.add`` or ``fn.pack_rows``, or one with states.
     rank : number of inner dims to reduce, from 1; they may be dynamic or ragged.
     init : initial state, of ``fn.zero``, ``fn.one``, ``fn.full``, ``fn.neg_infinity`` or
-        ``fn.empty``, or a tuple of them; default what the function starts from: zeros, ones for
-        ``fn.mul``, minus infinity for ``fn.max``. Functions of ``st.function`` must be given it,
-        unless their results are added up.
-    compute_bw : FLOPs per cycle; default that of the program.
+        ``fn.empty``, or a tuple of them; by default that of the function: zeros, ones for
+        ``fn.mul``, minus infinity for ``fn.max``. Functions of ``st.function`` need it, unless
+        their results are added up.
+    compute_bw : FLOPs per cycle; by default that of the program.
     write_back : whether results go to on-chip memory; a packed tile stays where its last part was.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each element: ``max(load, compute)`` cycles as :func:`map`, with ``write_back`` the
-    store of the initial state at the last of a group. Packing computes in 0 cycles.
+    Once for each element: ``max(load, compute)`` cycles as in :func:`map`, with ``write_back`` plus
+    the store of the initial state at the last one of a group. Packing computes in 0 cycles.
 
     FLOPs
     -----
@@ -153,7 +153,7 @@ def accum(
 
     Raises
     ------
-    ArgError : ``fn`` does not accumulate such elements, or is a user's and has no ``init``.
+    ArgError : ``fn`` does not accumulate such elements, or is a user function without ``init``.
     RankError : ``rank`` is not within 1 and the rank of ``x``.
     DTypeError : the states do not fit the tiles.
     DimError : the sides of states and tiles are not known to fit.
@@ -179,7 +179,8 @@ def accum(
 
 
 def _uneven(site: Site, tiles: Sequence[Tile], out: Tile, span: Size) -> Tile:
-    """Results of groups of different length: sides that stay sum to what only a run tells."""
+    """Types of results of groups of different lengths, whose sums of sides are known at run
+    time."""
     old = [side for tile in tiles for side in (tile.rows, tile.cols)]
     why = f"results of {site.title}"
     sides = [s.counted_anew(span, why) if s in old else s for s in (out.rows, out.cols)]
@@ -187,7 +188,7 @@ def _uneven(site: Site, tiles: Sequence[Tile], out: Tile, span: Size) -> Tile:
 
 
 def _states(site: Site, out: Tile, span: Size) -> Tile:
-    """States of tiles of different sizes, of which those of one row or column are broadcast."""
+    """States of tiles of different sizes, broadcasting those of one row or column."""
     sides = [
         site.owner.namer.ragged("r", f"sizes of {site.title}", bound=side.most, span=span)
         if side.is_ragged
@@ -198,7 +199,7 @@ def _states(site: Site, out: Tile, span: Size) -> Tile:
 
 
 class Made(TypedDict):
-    """The arguments of an accumulation, checked."""
+    """The checked arguments of an accumulation."""
 
     fn: Function
     rank: int
@@ -208,7 +209,7 @@ class Made(TypedDict):
 
 
 class Found(NamedTuple):
-    """What an accumulation was found to take and make."""
+    """The checked operands and results of an accumulation."""
 
     tiles: list[Tile]
     outs: tuple[Tile, ...]
@@ -227,9 +228,9 @@ def reduced(
     *,
     from_zero: bool = False,
 ) -> tuple[Site, Made, Found]:
-    """Check the arguments of an accumulation; streams ``beside`` its elements are inputs too.
+    """Check the arguments of an accumulation; streams ``beside`` its elements are also inputs.
 
-    ``from_zero``: ``fn`` is no user's, and starts from zeros.
+    ``from_zero``: ``fn`` is not a user's function, and starts from zeros.
     """
     roles = [role for role, _ in beside]
     site = Site(name, (*xs, *(s for _, s in beside)), label, ["in", *roles] if len(xs) == 1 else ())
@@ -238,7 +239,7 @@ def reduced(
     compute_bw = check_function(site, fn, options[0], applied, _place(fn, name, len(types)))
     assert applied is not None
     write_back = site.flag("write_back", options[1])
-    # Without states of its own a function of all tiles of an element has its results added up.
+    # The results of a function without states that takes all tiles of an element are added up.
     start_known = from_zero or fn.standard or len(types) == fn.arity
     given: tuple[Init, ...] | None = infer(site, lambda: inits_of(applied, init, start_known))
     no_buffers(site, *site.inputs)
@@ -269,7 +270,7 @@ _PLACES = {
 
 
 def _place(fn: object, name: str, elements: int) -> str:
-    """What to say where a function cannot accumulate elements of so many tiles."""
+    """The message if a function cannot accumulate elements of this many tiles."""
     where = _PLACES[name]
     if not isinstance(fn, Function):
         return where
@@ -298,9 +299,9 @@ def map_accum(
     """Apply a function to two streams and accumulate over the inner dims.
 
     Accum of the STeP paper (table 6) with a function on a zipped stream; its simulator calls it
-    BinaryMapAccum. With ``fn.matmul`` it is the inner loop of a tiled product of matrices. A
-    function of the two elements has its results added up; one with states, or with one operand
-    more, takes the states and both elements.
+    BinaryMapAccum. With ``fn.matmul`` it is the inner loop of a tiled matrix product. The results
+    of a function of the two elements are added up; one with states, or with one more operand, takes
+    the states and both elements.
 
     Shape
     -----
@@ -314,16 +315,16 @@ def map_accum(
     a : stream of first operands.
     b : stream of second operands, of the shape of ``a``.
     rank : number of inner dims to add up, from 1.
-    init : initial state or states; default zeros, or the first result where its size is dynamic.
+    init : initial state or states; by default zeros, or the first result if its size is dynamic.
         A function of ``st.function`` with states must be given them.
-    compute_bw : FLOPs per cycle; default that of the program.
+    compute_bw : FLOPs per cycle; by default that of the program.
     write_back : whether results go to on-chip memory.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each pair: ``max(load, compute)`` cycles as :func:`map`, with ``write_back`` the store
-    of the initial state at the last of a group.
+    Once for each pair: ``max(load, compute)`` cycles as in :func:`map`, with ``write_back`` plus
+    the store of the initial state at the last one of a group.
 
     FLOPs
     -----
@@ -337,7 +338,8 @@ def map_accum(
 
     Raises
     ------
-    ArgError : ``fn`` does not take two elements, or is a user's with states and has no ``init``.
+    ArgError : ``fn`` does not take two elements, or is a user function with states but without
+        ``init``.
     RankError : ``rank`` is not within 1 and the rank of the inputs.
     DTypeError : the states or the tiles do not fit.
     DimError : the shapes, or the sides of the tiles, are not known to fit.

@@ -1,4 +1,4 @@
-"""Scan in all its forms: a reduction that shows its state at every element."""
+"""Scan in all its forms: a reduction that emits its state at every element."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["GeneralScan", "Scan", "scan", "sized_states"]
 
 @dataclass(eq=False, kw_only=True)
 class Scan(Accum):
-    """Like accum, but shows the state after every element."""
+    """Like accum, but emits the state after every element."""
 
     name: ClassVar[str] = "scan"
     unit_kind: ClassVar[str] = "Scan"
@@ -44,7 +44,7 @@ class Scan(Accum):
 
 @dataclass(eq=False, kw_only=True)
 class GeneralScan(Scan):
-    """A scan that shows the state before an element, both, or what a second function makes of it.
+    """A scan that emits the state before an element, both states, or a function of the state.
 
     Its inputs are the elements, those of the second function, and the lengths of groups.
     """
@@ -98,10 +98,10 @@ class GeneralScan(Scan):
         more = {"exclusive": self.exclusive, "second": second, "counted": self.counted}
         return super().unit_params(bindings) | more
 
-    def memory(self, account: Accounting) -> Size:
-        held = sum(account.type_bytes(tile) for tile in self.states) * len(self.outputs)
-        if account.count_fifos and account.counting != "published2":
-            held += sum(account.type_bytes(s.type) for s in self.inputs)
+    def memory(self, accounting: Accounting) -> Size:
+        held = sum(accounting.type_bytes(tile) for tile in self.states) * len(self.outputs)
+        if accounting.count_fifos and accounting.counting != "published2":
+            held += sum(accounting.type_bytes(s.type) for s in self.inputs)
         return held
 
 
@@ -162,9 +162,10 @@ def scan(
 ) -> Stream | tuple[Stream, Stream]:
     """Running state of ``fn``, restarted after every ``rank`` inner dims.
 
-    Scan of the STeP paper (table 6): as :func:`accum`, but each element makes a result. The further
-    forms are those of the public simulator of 2026: exclusive scans show the state before an
-    element, two taps both states, and a function of a second stream works on what is shown.
+    Scan of the STeP paper (table 6): like :func:`accum`, but each element produces a result. The
+    other forms are those of the public simulator of 2026: exclusive scans emit the state before an
+    element, two taps emit both states, and a second function combines the emitted state with a
+    second stream.
 
     Shape
     -----
@@ -177,32 +178,32 @@ def scan(
     rank : inner dims that make a group.
     init : the state before the first element of a group, or a tuple of states, as in ``accum``.
     taps : 2 for two outputs: the state after each element, and the state before it.
-    exclusive : whether the state before each element is shown in place of the one after it.
+    exclusive : whether to emit the state before each element instead of the one after it.
     second, then : a stream of the shape of ``x`` and a function of its element and the states,
-        ``then(y, state)``, whose results are shown. They come together, with one tap.
-    counts : a stream of whole numbers, the length of each group; a run fails when one is wrong.
-    compute_bw : FLOPs per cycle of both functions; default that of the program.
+        ``then(y, state)``, whose results are emitted. They must be given together, with one tap.
+    counts : a stream of whole numbers, the length of each group; a run fails if one is wrong.
+    compute_bw : FLOPs per cycle of both functions; by default that of the program.
     write_back : whether results go to on-chip memory; each is stored.
     label : name in reports and messages.
 
     Fires
     -----
-    Per element ``max(loads, cycles of fn + cycles of then, store of what is shown)`` cycles, the
-    store with ``write_back`` alone. A count is taken when a group begins and takes no time.
+    Per element ``max(loads, cycles of fn + cycles of then, store of the result)`` cycles, the
+    store only with ``write_back``. A count is taken when a group begins and takes no time.
 
     FLOPs
     -----
-    Those of ``fn`` and ``then``, for every element.
+    FLOPs of ``fn`` and ``then``, for every element.
 
     Memory
     ------
-    The states, twice with two taps, and an element of each input.
+    The states, twice with two taps, and one element of each input.
 
     Raises
     ------
     ArgError : ``fn`` does not accumulate such elements; options exclude each other.
-    DTypeError, DimError : tiles, states or streams do not fit. Where the state before an element is
-        shown, ``init`` needs the size of the results.
+    DTypeError, DimError : tiles, states or streams do not fit. If the state before an element is
+        emitted, ``init`` needs the size of the results.
 
     Example
     -------
@@ -251,7 +252,7 @@ def scan(
 
 
 def sized_states(site: Site, made: Made, outs: Sequence[Tile], why: str) -> None:
-    """Refuse initial states that are not of the size of the results."""
+    """Refuse initial states that do not have the size of the results."""
     given = made["init"]
     for init, out in zip(given if isinstance(given, tuple) else (given,), outs, strict=True):
         fits = out.is_static and (init.rows, init.cols) == (int(out.rows), int(out.cols))
@@ -280,7 +281,7 @@ def _second_results(
     states: Sequence[Tile],
     made: Made,
 ) -> tuple[Tile, ...]:
-    """Types of what a second function makes of its element and the states."""
+    """Types of the results of a second function of its element and the states."""
     stateless = isinstance(then, Function) and not then.shape.states
     applied = then if stateless else None
     check_function(site, then, made["compute_bw"], applied, "the second step of a scan")

@@ -1,4 +1,4 @@
-"""Maps of functions that make or take selectors."""
+"""Maps of functions that produce or consume selectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["SelectorMap", "map_selectors"]
 
 @dataclass(eq=False, kw_only=True)
 class SelectorMap(Operator):
-    """Applies a function that makes or takes selectors."""
+    """Applies a function that produces or consumes selectors."""
 
     name: ClassVar[str] = "map"
     unit_kind: ClassVar[str] = "SelectorMap"
@@ -32,7 +32,7 @@ class SelectorMap(Operator):
 
     @property
     def width(self) -> int:
-        """Flags of the selectors that it makes or takes."""
+        """Number of flags of the selectors that it produces or consumes."""
         if self.fn.width is not None:
             return self.fn.width
         kind = self.inputs[0].type
@@ -42,10 +42,10 @@ class SelectorMap(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"fn": self.fn.unit, "width": self.width, "cycles": 1, "wb": self.write_back}
 
-    def memory(self, account: Accounting) -> Size:
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        if not accounting.count_fifos:
             return 0
-        return sum(account.type_bytes(s.type) for s in (*self.inputs, *self.outputs))
+        return sum(accounting.type_bytes(s.type) for s in (*self.inputs, *self.outputs))
 
 
 def map_selectors(
@@ -55,7 +55,7 @@ def map_selectors(
     write_back: bool,
     label: str | None,
 ) -> Stream:
-    """The map of a function that makes or takes selectors, see :func:`map_`."""
+    """The map of a function that produces or consumes selectors, see :func:`map_`."""
     site = Site("map", xs, label)
     site.require(
         compute_bw is None, ArgError,

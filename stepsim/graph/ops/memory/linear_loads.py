@@ -36,7 +36,7 @@ __all__ = ["LinearLoad", "linear_load"]
 class LinearLoad(TileMover):
     """Reads a tensor as tiles along an affine walk, once or once per reference element.
 
-    ``tile`` is that of the tensor; a ``transposed`` load delivers it the other way round.
+    ``tile`` is that of the tensor; a ``transposed`` load delivers its transpose.
     """
 
     name: ClassVar[str] = "linear_load"
@@ -77,8 +77,8 @@ class LinearLoad(TileMover):
             params["lead"] = False
         return params
 
-    def traffic(self, account: Accounting) -> Size:
-        return 0 if self.bypass else super().traffic(account)
+    def traffic(self, accounting: Accounting) -> Size:
+        return 0 if self.bypass else super().traffic(accounting)
 
 
 def linear_load(
@@ -97,32 +97,34 @@ def linear_load(
 ) -> Stream:
     """Read tiles of a tensor off chip along an affine walk.
 
-    LinearOffChipLoad of the STeP paper (table 3); triggered, transposed and bypassing loads are of
-    the public simulator of 2026. The walk visits tile ``sum(i[d] * stride[d])`` of the row-major
-    grid of tiles for every multi-index ``i`` below ``shape``. With ``ref`` the whole walk is
-    repeated for every element of that stream, whose contents do not matter.
+    LinearOffChipLoad of the STeP paper (table 3); triggered, transposed and bypassing loads are
+    from the public simulator of 2026. The walk visits tile ``sum(i[d] * stride[d])`` of the
+    row-major grid of tiles for every multi-index ``i`` below ``shape``. With ``ref`` the entire
+    walk is repeated for every element of that stream, whose contents do not matter.
 
     Shape
     -----
     ``ref.shape ++ shape``, or ``shape`` without ``ref``, of ``Tile[tile]`` in the tensor's type.
     With a ``trigger_rank`` r the walk is read once for every r-dimensional subtensor of the
     reference: ``[D_N .. D_r] ++ shape``. An empty reference loads nothing. The paper's simulator
-    puts a 1 in front where there is no reference.
+    adds an outer dim of 1 if there is no reference.
 
     Parameters
     ----------
-    tensor : what is read, a :func:`spec` or an array (whose values are then known), rank 2 or more.
-    tile : rows and columns of a tile as it is stored; they divide those of the tensor.
-    shape : tiles along each dim of the walk, ints from 1; default the whole grid, row-major.
+    tensor : the tensor to read, a :func:`spec` or an array (whose values are then known), rank 2 or
+        more.
+    tile : rows and columns of a tile as stored; they divide those of the tensor.
+    shape : tiles along each dim of the walk, ints from 1; by default the entire grid, row-major.
     stride : steps of the dims of ``shape``, in tiles; needed unless ``shape`` has the grid's
         length.
     ref : stream that triggers one walk with each of its elements.
-    trigger_rank : inner dims of ``ref`` at whose end the walk is read; 0: at every element.
+    trigger_rank : number of inner dims of ``ref`` at whose end the walk is read; 0: at every
+        element.
     transposed : deliver the tiles as columns x rows.
-    bypass : send the tiles without asking the memory: no request, no traffic, no time but that of
-        the FIFO. For data that another model has brought on chip.
+    bypass : send the tiles without a memory access: no requests, no traffic, and no time except for
+        the FIFO. For data that another model has already brought on chip.
     base : address of the tensor, in bytes; it has no effect on times.
-    par_dispatch : requests issued per cycle; default that of the program.
+    par_dispatch : requests issued per cycle; by default that of the program.
     label : name in reports and messages.
 
     Fires
@@ -142,7 +144,7 @@ def linear_load(
         ``shape`` and ``stride`` differ in length, ``trigger_rank`` has no ``ref``, or
         ``par_dispatch`` is given with ``bypass``.
     RankError : ``trigger_rank`` is above the rank of ``ref``.
-    KindError : ``shape`` or ``stride`` is no constant; a dynamic number of reads takes ``ref``.
+    KindError : ``shape`` or ``stride`` is not constant; a dynamic number of reads takes ``ref``.
     DTypeError : the tensor holds no scalars to compute with; use :func:`metadata` for indices.
 
     Example
@@ -221,7 +223,7 @@ def linear_load(
 
 
 def _trigger(site: Site, ref: Stream | None, rank: int) -> int:
-    """Inner dims of the reference that belong to one walk, checked."""
+    """The checked number of inner dims of the reference that belong to one walk."""
     rank = site.number(RANK, "trigger_rank", rank)
     if ref is None:
         site.require(
@@ -241,7 +243,7 @@ def _trigger(site: Site, ref: Stream | None, rank: int) -> int:
 
 
 def _walk(site: Site, what: str, values: Sequence[Any]) -> tuple[int, ...]:
-    """Dims or steps of a walk over tiles, which are constants."""
+    """Dims or steps of a walk over tiles, which must be constants."""
     if isinstance(values, list | tuple) and any(
         type(v) is not int and (isinstance(v, Dim) or is_expression(v)) for v in values
     ):

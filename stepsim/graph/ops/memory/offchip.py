@@ -1,4 +1,4 @@
-"""Linear stores, and what all operators of off-chip memory share (STeP paper, table 3)."""
+"""Linear stores, and the common parts of all off-chip memory operators (STeP paper, table 3)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _OffChip(Operator):
     par_dispatch: int | None
 
     def par(self) -> int:
-        """Off-chip requests issued per cycle, own or the program's."""
+        """Off-chip requests issued per cycle, its own or the program's."""
         return self.par_dispatch or self.program.par_dispatch
 
 
@@ -56,11 +56,11 @@ class TileMover(_OffChip):
 
     tile: Tile
 
-    def traffic(self, account: Accounting) -> Size:
-        return product((self.outputs[0].cardinality(), account.load_bytes(self.tile)))
+    def traffic(self, accounting: Accounting) -> Size:
+        return product((self.outputs[0].cardinality(), accounting.load_bytes(self.tile)))
 
-    def memory(self, account: Accounting) -> Size:
-        return account.buffering * account.load_bytes(self.tile)
+    def memory(self, accounting: Accounting) -> Size:
+        return accounting.buffering * accounting.load_bytes(self.tile)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -75,7 +75,7 @@ class LinearStore(_OffChip):
     blocks: bool = False
 
     def attributes(self) -> dict[str, Any]:
-        """``blocks`` only where it is set, so that fingerprints stay."""
+        """``blocks`` is included only if set, which keeps existing fingerprints."""
         found = super().attributes()
         return found if self.blocks else {k: v for k, v in found.items() if k != "blocks"}
 
@@ -84,15 +84,15 @@ class LinearStore(_OffChip):
         assert isinstance(tile, Tile)
         return {"tile": rows_cols(tile), "par": self.par()}
 
-    def traffic(self, account: Accounting) -> Size:
-        return account.stream_bytes(self.inputs[0])
+    def traffic(self, accounting: Accounting) -> Size:
+        return accounting.stream_bytes(self.inputs[0])
 
-    def memory(self, account: Accounting) -> Size:
-        return account.buffering * account.type_bytes(self.inputs[0].type)
+    def memory(self, accounting: Accounting) -> Size:
+        return accounting.buffering * accounting.type_bytes(self.inputs[0].type)
 
 
 def spec_of(site: Site, tensor: Tensor) -> TensorSpec:
-    """The description of a tensor that a user gives."""
+    """The spec of a tensor given by a user."""
     try:
         return as_spec(tensor)
     except StepError as error:
@@ -102,7 +102,7 @@ def spec_of(site: Site, tensor: Tensor) -> TensorSpec:
 def tiling(
     site: Site, tensor: TensorSpec, tile: tuple[int, int], floats: bool
 ) -> tuple[Tile, list[int]]:
-    """Checked tile type and the tile grid of the tensor."""
+    """The checked tile type, and the tile grid of the tensor."""
     tile = site.pair(TILE_SIDE, "tile", tile)
     # Thousands of loads are checked, so messages are made only for what is refused.
     if len(tensor.shape) < 2:
@@ -136,14 +136,14 @@ def _tile(dtype: DType, rows: int, cols: int) -> Tile:
 
 
 def dispatch_of(site: Site, par_dispatch: int | None, base: int) -> tuple[int | None, int]:
-    """Requests issued per cycle and the base, checked."""
+    """The checked requests per cycle and base address."""
     if par_dispatch is not None:
         par_dispatch = site.number(PAR_DISPATCH, "par_dispatch", par_dispatch)
     return par_dispatch, site.number(BASE, "base", base)
 
 
 def static_tile(site: Site, stream: Stream, role: str) -> Tile:
-    """The tiles of an input, of static size."""
+    """The tile type of an input, which must have a static size."""
     tile = stream.type
     if not (isinstance(tile, Tile) and tile.is_static):
         site.fail(
@@ -172,9 +172,9 @@ def linear_store(
     Shape
     -----
     No output. A stream ``[D_0]`` is stored as ``[D_0 * rows, cols]``, a stream ``[..., D_1, D_0]``
-    as ``[..., D_1 * rows, D_0 * cols]``: the innermost dim goes to the right. Where it counts
-    tiles of rows, as in ``[heads, row tiles]``, store ``x.flatten(0, 1)``, which puts all tiles
-    below each other. So are the tiles of a stream with a ragged dim, always: ``[total * rows,
+    as ``[..., D_1 * rows, D_0 * cols]``: the innermost dim extends to the right. If it counts
+    tiles of rows, as in ``[heads, row tiles]``, store ``x.flatten(0, 1)``, which stacks all tiles
+    vertically. The tiles of a stream with a ragged dim are always stacked: ``[total * rows,
     cols]``.
 
     Parameters
@@ -182,10 +182,10 @@ def linear_store(
     x : stream of tiles of static size; its dims may be dynamic.
     name : key of the stored tensor in ``run_functional(...).stored``.
     base : address in bytes; it has no effect on times.
-    par_dispatch : requests issued per cycle; default that of the program.
+    par_dispatch : requests issued per cycle; by default that of the program.
     blocks : whether the two inner dims, constants, are rows and columns of the pieces of one tile,
-        as :meth:`Program.downtile` makes them: what is stored is what a stream of the whole tiles
-        would store, though the pieces come tile by tile.
+        as produced by :meth:`Program.downtile`: the stored tensor is that of a stream of complete
+        tiles, although the pieces arrive tile by tile.
     label : name in reports and messages.
 
     Fires
@@ -201,7 +201,7 @@ def linear_store(
     ------
     DTypeError : the tiles have a dynamic side; unpack them into rows first.
     RankError, KindError : ``blocks`` of a stream with fewer than three dims, or whose two inner
-        dims are no constants.
+        dims are not constant.
     ArgError : ``base`` or ``par_dispatch`` is out of range.
 
     Example

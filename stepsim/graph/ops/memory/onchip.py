@@ -36,16 +36,16 @@ class Bufferize(Operator):
     buffers: int = 2
 
     def attributes(self) -> dict[str, Any]:
-        """``buffers`` only where it is not as published, so that fingerprints stay."""
+        """``buffers`` is included only if not the default, which keeps existing fingerprints."""
         found = super().attributes()
         return found if self.buffers != 2 else {k: v for k, v in found.items() if k != "buffers"}
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"rank": self.rank}
 
-    def memory(self, account: Accounting) -> Size:
-        tile = account.type_bytes(self.inputs[0].type)
-        return tile + self.buffers * account.type_bytes(self.outputs[0].type)
+    def memory(self, accounting: Accounting) -> Size:
+        tile = accounting.type_bytes(self.inputs[0].type)
+        return tile + self.buffers * accounting.type_bytes(self.outputs[0].type)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -63,7 +63,7 @@ class Streamify(Operator):
     def unit_kind(self) -> str:  # type: ignore[override]
         if len(self.inputs) == 2:
             return "DynStreamify"
-        # Only this unit nests repeats; for one, or none, both give the same times.
+        # Only this unit nests repeats; for at most one repeat both units give the same times.
         several = len(self.repeat) > 1
         return "StaticStreamify" if several or self.shape is not None else "Streamify"
 
@@ -75,12 +75,12 @@ class Streamify(Operator):
             return params | {"rr": self.ref_rank - 1}
         return params | {"repeat": list(self.repeat)}
 
-    def memory(self, account: Accounting) -> Size:
-        if account.counting != "published":
+    def memory(self, accounting: Accounting) -> Size:
+        if accounting.counting != "published":
             return 0
         kind = self.inputs[0].type
         assert isinstance(kind, Buffer)
-        return account.type_bytes(kind) + account.type_bytes(kind.tile)
+        return accounting.type_bytes(kind) + accounting.type_bytes(kind.tile)
 
 
 def bufferize(
@@ -89,7 +89,8 @@ def bufferize(
     """Collect the inner dims of a stream into buffers in on-chip memory.
 
     Bufferize of the STeP paper (table 4). A buffer is a reference to its tiles; between this
-    operator and :func:`streamify` it can be routed, repeated and reshaped, but not computed with.
+    operator and :func:`streamify` it can be routed, repeated and reshaped, but not used in
+    functions.
 
     Shape
     -----
@@ -98,10 +99,10 @@ def bufferize(
     Parameters
     ----------
     x : stream of tiles of static size.
-    rank : number of inner dims to collect, from 1; of these only the outermost may be ragged.
-    buffers : how many the memory has. With 1 the program has to see to it that no tile of the next
-        buffer comes before this one is read to the end, such as by a :func:`feedback`: the count is
-        one of memory alone, and times are the same.
+    rank : number of inner dims to collect, from 1; only the outermost of these may be ragged.
+    buffers : number of buffers in memory. With 1, the program must ensure that no tile of the next
+        buffer arrives before this one is completely read, for example with a :func:`feedback`: the
+        number affects only the memory metric, not times.
     label : name in reports and messages.
 
     Fires
@@ -111,7 +112,7 @@ def bufferize(
 
     Memory
     ------
-    One tile and ``buffers``, two for a buffer that is read while the next is filled; a ragged dim
+    One tile and ``buffers``, two if one is read while the next is filled; a ragged dim
     counts with its bound.
 
     Raises
@@ -178,9 +179,9 @@ def streamify(
 
     Shape
     -----
-    Without ``ref``: ``x.shape ++ repeat ++ read``, where ``read`` is ``shape``, or else the dims of
-    the buffer. With ``ref`` of shape ``x.shape ++ inner``: ``ref.shape ++ read``, one read for each
-    element; ``x`` may also have the rank of ``ref``, with unit dims in place of ``inner``. The
+    Without ``ref``: ``x.shape ++ repeat ++ read``, where ``read`` is ``shape``, by default the dims
+    of the buffer. With ``ref`` of shape ``x.shape ++ inner``: ``ref.shape ++ read``, one read for
+    each element; ``x`` may also have the rank of ``ref``, with unit dims in place of ``inner``. The
     tiles are those of the buffer. An empty stream of buffers, or an empty reference, makes an empty
     stream.
 
@@ -188,7 +189,7 @@ def streamify(
     ----------
     x : stream of buffers, of :func:`bufferize`.
     ref : stream that triggers one read with each of its elements, whose contents do not matter.
-    repeat : how often each buffer is read: an int, or several factors, nested, outermost first.
+    repeat : how often each buffer is read: an int, or several nested factors, outermost first.
     shape : tiles along each dim of a walk, outermost first, for buffers of constant size.
     stride : steps of the dims of ``shape``, in tiles of the row-major buffer; 0 repeats.
     label : name in reports and messages.
@@ -196,8 +197,8 @@ def streamify(
     Fires
     -----
     Once for each tile that it sends, one cycle each. The slot of a buffer is freed after its last
-    read, so a FIFO of two buffers lets the next one be filled meanwhile. The same in all machine
-    models.
+    read, so a FIFO of two buffers allows the next one to be filled meanwhile. The same in all
+    machine models.
 
     Raises
     ------
@@ -304,7 +305,7 @@ def _read_once(
     stride: Sequence[int] | None,
     label: str | None,
 ) -> Stream:
-    """One read for each buffer, when its element of ``ref`` is there; the same dims in both.
+    """One read for each buffer, when its element of ``ref`` arrives; the same dims in both.
 
     The unit repeats every buffer up to a stop of the reference, so both get a unit dim for it.
     """

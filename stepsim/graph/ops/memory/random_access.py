@@ -31,7 +31,7 @@ __all__ = ["RandomLoad", "RandomStore", "random_load", "random_store"]
 
 
 def _attributes(op: RandomLoad | RandomStore, found: dict[str, Any]) -> dict[str, Any]:
-    """``block`` only where there is one, so that fingerprints stay."""
+    """``block`` is included only if set, which keeps existing fingerprints."""
     return found if op.block != (1, 1) else {k: v for k, v in found.items() if k != "block"}
 
 
@@ -83,9 +83,9 @@ class RandomStore(TileMover):
             "ack_addr": self.ack == "addr",
         }
 
-    def memory(self, account: Accounting) -> Size:
-        tile = account.load_bytes(self.tile)
-        return 2 * tile if account.by_paper else account.buffering * self.buffer_depth * tile
+    def memory(self, accounting: Accounting) -> Size:
+        tile = accounting.load_bytes(self.tile)
+        return 2 * tile if accounting.by_paper else accounting.buffering * self.buffer_depth * tile
 
 
 def _address(site: Site, stream: Stream) -> None:
@@ -98,7 +98,7 @@ def _address(site: Site, stream: Stream) -> None:
 
 
 def _block(site: Site, block: tuple[int, int], grid: Sequence[int]) -> tuple[int, int]:
-    """The block that tiles are numbered by, checked."""
+    """The checked block by which tiles are numbered."""
     rows, cols = site.pair(TILE_SIDE, "block", block)
     site.require(
         grid[-2] % rows == 0 and grid[-1] % cols == 0, ArgError,
@@ -131,17 +131,18 @@ def random_load(
     ----------
     addr : stream of tile indices: 1x1 tiles of ``u32`` or ``u64``, from :func:`metadata` or an
         address function such as ``fn.cache_read_addresses``.
-    tensor : what is read, a :func:`spec` or an array, of rank 2 or more.
+    tensor : the tensor to read, a :func:`spec` or an array, of rank 2 or more.
     tile : rows and columns of a tile; they divide those of the tensor.
-    block : rows and columns of tiles that are numbered together: index ``i`` is tile ``i mod (rows
-        * columns)``, row-major, of block ``i div (rows * columns)``. They divide the grid.
+    block : rows and columns of a block of consecutively numbered tiles: index ``i`` is tile
+        ``i mod (rows * columns)``, row-major, of block ``i div (rows * columns)``. They divide the
+        grid.
     base : address of the tensor, in bytes; it has no effect on times.
-    par_dispatch : requests issued per cycle; default that of the program.
+    par_dispatch : requests issued per cycle; by default that of the program.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each address, as :func:`linear_load` for each tile.
+    Once for each address, like :func:`linear_load` for each tile.
 
     Memory
     ------
@@ -150,8 +151,8 @@ def random_load(
     Raises
     ------
     DTypeError : ``addr`` does not carry addresses, or the tensor holds no scalars to compute with.
-    ArgError : the tile does not divide the tensor, or the block not the grid of its tiles.
-        An index beyond it fails the evaluation of values.
+    ArgError : the tile does not divide the tensor, or the block does not divide the grid of its
+        tiles. An index beyond the tensor is an error in the evaluation of values.
 
     Example
     -------
@@ -193,31 +194,33 @@ def random_store(
     """Write each tile to the tile index that is paired with it.
 
     RandomOffChipStore of the STeP paper (table 3). Addresses and tiles are paired one to one,
-    whatever their shapes; the acknowledgments say when a tile can be read again.
+    regardless of their shapes; the acknowledgments indicate when a tile can be read again.
 
     Shape
     -----
-    That of ``addr`` or ``data``, as ``ack`` says, of acknowledgments. They must be read or
+    That of ``addr`` or ``data``, selected by ``ack``, of acknowledgments. They must be read or
     consumed.
 
     Parameters
     ----------
     addr : stream of tile indices: 1x1 tiles of ``u32`` or ``u64``.
     data : stream of tiles of static size, as many as addresses.
-    tensor : where they are written; their size divides it, and its scalars are as wide.
+    tensor : the tensor to write; the size of a tile divides it, and its scalars have the same
+        width.
     depth : tiles that the operator can hold: on-chip memory in the countings ``published`` and
         ``published2`` only.
-    ack : ``addr`` or ``data``, whose shape and levels the acknowledgments take.
-    block : rows and columns of tiles that are numbered together: index ``i`` is tile ``i mod (rows
-        * columns)``, row-major, of block ``i div (rows * columns)``. They divide the grid.
+    ack : ``addr`` or ``data``, whose shape and levels the acknowledgments have.
+    block : rows and columns of a block of consecutively numbered tiles: index ``i`` is tile
+        ``i mod (rows * columns)``, row-major, of block ``i div (rows * columns)``. They divide the
+        grid.
     base : address of the tensor, in bytes; it has no effect on times.
-    par_dispatch : requests issued per cycle; default that of the program.
+    par_dispatch : requests issued per cycle; by default that of the program.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each pair, as :func:`linear_store` for each tile; then the acknowledgment is sent, and
-    both slots are freed.
+    Once for each pair, like :func:`linear_store` for each tile; then the acknowledgment is sent,
+    and both slots are freed.
 
     Memory
     ------

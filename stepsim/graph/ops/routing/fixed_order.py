@@ -1,4 +1,4 @@
-"""Collecting and dealing in a fixed order: static_reassemble, deinterleave, interleave."""
+"""Collection and distribution in a fixed order: static_reassemble, deinterleave, interleave."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
 
 
 class _Lanes(Operator):
-    """One FIFO for every stream that it reads and writes, when FIFOs are counted."""
+    """One FIFO for every stream that it reads or writes, if FIFOs are counted."""
 
-    def memory(self, account: Accounting) -> Size:
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        if not accounting.count_fifos:
             return 0
         streams = len(self.inputs) + len(self.outputs)
-        return account.type_bytes(self.inputs[0].type) * streams
+        return accounting.type_bytes(self.inputs[0].type) * streams
 
 
 @dataclass(eq=False, kw_only=True)
@@ -56,7 +56,7 @@ class StaticReassemble(_Lanes):
 
 @dataclass(eq=False, kw_only=True)
 class Deinterleave(_Lanes):
-    """Deals the elements of every vector to lanes, in groups of one for each."""
+    """Distributes the elements of every vector over lanes, in groups of one per lane."""
 
     name: ClassVar[str] = "deinterleave"
     unit_kind: ClassVar[str] = "ContextDeinterleave"
@@ -67,7 +67,7 @@ class Deinterleave(_Lanes):
 
 @dataclass(eq=False, kw_only=True)
 class Interleave(_Lanes):
-    """Collects the elements of lanes, one from each in turn."""
+    """Collects the elements of lanes, one from each lane in turn."""
 
     name: ClassVar[str] = "interleave"
     unit_kind: ClassVar[str] = "ContextInterleave"
@@ -83,33 +83,34 @@ def static_reassemble(
     *,
     label: str | None = None,
 ) -> Stream:
-    """Collect chunks from several streams in turn, the mirror image of :func:`parallelize`.
+    """Collect chunks from several streams in turn, the inverse of :func:`parallelize`.
 
     StaticReassemble of the public simulator of 2026. Chunk i of the result is the next one of input
-    ``i mod n``. The order is fixed, so that no selector and no arrival decides anything.
+    ``i mod n``. The order is fixed and depends neither on selectors nor on arrival.
 
     Shape
     -----
     ``n`` inputs ``[C_i] ++ inner`` of rank ``rank`` give ``[C_0 + .. + C_(n-1)] ++ inner``. The
-    counts are those of dealing in turn: all equal, or the first few one more than the others.
+    counts are those of a round-robin distribution: all equal, or the first few larger by one.
 
     Parameters
     ----------
     xs : streams of one rank and element type.
-    rank : rank of the inputs, whose tensors are the chunks; follows from them, checked when given.
+    rank : rank of the inputs, whose tensors are the chunks; it follows from them, and is checked if
+        given.
     switch_cycles : cycles from taking an element of an input to sending it; one number for all
         inputs or one for each. 0 and 1 are the same.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each element; the clock does not move.
+    Once for each element; the clock does not advance.
 
     Raises
     ------
     ArgError : there are no inputs, or ``switch_cycles`` do not fit them.
     RankError : the inputs differ in rank.
-    DimError : inner dims differ, or the counts are not known to be those of dealing in turn.
+    DimError : inner dims differ, or the counts are not known to be a round-robin distribution.
     DTypeError : element types differ.
 
     Example
@@ -136,25 +137,25 @@ def static_reassemble(
 
 
 def _collected(site: Site, counts: Sequence[Dim]) -> Dim:
-    """The number of chunks that were dealt in turn to inputs of these counts."""
+    """The number of chunks whose round-robin distribution gives inputs of these counts."""
     n, first = len(counts), counts[0]
     if n == 1:
         return first
     if all(c.is_static for c in counts):
         total = sum(int(c) for c in counts)
-        dealt = [-(-(total - i) // n) for i in range(n)]
+        expected = [-(-(total - i) // n) for i in range(n)]
         site.require(
-            [int(c) for c in counts] == dealt,
+            [int(c) for c in counts] == expected,
             DimError,
-            f"the inputs hold {format_dims(counts)} chunks; {total} chunks that are dealt in turn "
-            f"are {dealt}",
+            f"the inputs hold {format_dims(counts)} chunks; a round-robin distribution of "
+            f"{total} chunks is {expected}",
             "an input that ends early ends the operator; use reassemble() with a selector",
         )
         return Dim(total)
     if isinstance(first.size, CeilDiv) and first.size.divisor == n:
         whole = first.size.top
-        dealt_dims = [Dim(ceil_div(whole - i, n)) for i in range(n)]
-        if all(site.owner.compare(c, d) for c, d in zip(counts, dealt_dims, strict=True)):
+        expected_dims = [Dim(ceil_div(whole - i, n)) for i in range(n)]
+        if all(site.owner.compare(c, d) for c, d in zip(counts, expected_dims, strict=True)):
             return Dim(whole)
     for role, count in zip(site.roles[1:], counts[1:], strict=True):
         site.same_dims((first,), (count,), site.roles[0], role)
@@ -162,10 +163,10 @@ def _collected(site: Site, counts: Sequence[Dim]) -> Dim:
 
 
 def deinterleave(x: Stream, n: int, *, label: str | None = None) -> list[Stream]:
-    """Deal the elements of every innermost vector to ``n`` lanes in turn.
+    """Distribute the elements of every innermost vector over ``n`` lanes in turn.
 
-    ContextDeinterleave of the public simulator of 2026. Lane j gets the elements ``j``, ``j + n``,
-    ``j + 2n``, ... of every vector; a stop goes to all lanes.
+    ContextDeinterleave of the public simulator of 2026. Lane j receives the elements ``j``,
+    ``j + n``, ``j + 2n``, ... of every vector; a stop goes to all lanes.
 
     Shape
     -----
@@ -174,13 +175,14 @@ def deinterleave(x: Stream, n: int, *, label: str | None = None) -> list[Stream]
     Parameters
     ----------
     x : the stream.
-    n : number of lanes, at least 2; it divides every vector. A run checks what is not known before.
+    n : number of lanes, at least 2; it divides every vector. A run checks this where it is not
+        known before.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each element. It takes ``n`` of them before it sends the first; the clock does not
-    move.
+    Once for each element. It takes ``n`` elements before it sends the first; the clock does not
+    advance.
 
     Raises
     ------
@@ -227,7 +229,7 @@ def _divided(site: Site, size: Dim, n: int) -> Dim:
     if size.is_ragged:
         return site.owner.namer.ragged(
             f"{size.size}_l{n}",
-            f"{size} dealt to {n} lanes",
+            f"{size} distributed over {n} lanes",
             total=divided(size.sum, n),
             bound=ceil_div(size.most, n),
             static=size.static,
@@ -236,7 +238,8 @@ def _divided(site: Site, size: Dim, n: int) -> Dim:
 
 
 def interleave(xs: Sequence[Stream], *, label: str | None = None) -> Stream:
-    """Collect the elements of lanes, one from each in turn, the inverse of :func:`deinterleave`.
+    """Collect the elements of lanes, one from each lane in turn: the inverse of
+    :func:`deinterleave`.
 
     ContextInterleave of the public simulator of 2026.
 
@@ -252,7 +255,7 @@ def interleave(xs: Sequence[Stream], *, label: str | None = None) -> Stream:
     Fires
     -----
     Once for each group of one element from every lane, which it takes before it sends the first;
-    the clock does not move.
+    the clock does not advance.
 
     Raises
     ------

@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(eq=False, kw_only=True)
 class Reassemble(Router):
-    """Collects the chunks that each selector names, in order of arrival."""
+    """Collects the chunks selected by each selector, in order of arrival."""
 
     name: ClassVar[str] = "reassemble"
     unit_kind: ClassVar[str] = "Reassemble"
@@ -41,20 +41,20 @@ class Reassemble(Router):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return super().unit_params(bindings) | {"wb": self.write_back}
 
-    def memory(self, account: Accounting) -> Size:
+    def memory(self, accounting: Accounting) -> Size:
         total: Size = 0
         out = self.outputs[0]
-        if self.write_back and not account.by_paper:
+        if self.write_back and not accounting.by_paper:
             kept = max(self.inputs[-1].rank - 1, 0)
-            total = product(d.most for d in out.shape[kept:]) * account.type_bytes(out.type)
-        if account.count_fifos:
-            total += account.type_bytes(self.inputs[0].type) * len(self.inputs)
+            total = product(d.most for d in out.shape[kept:]) * accounting.type_bytes(out.type)
+        if accounting.count_fifos:
+            total += accounting.type_bytes(self.inputs[0].type) * len(self.inputs)
         return total
 
 
 @dataclass(eq=False, kw_only=True)
 class EagerMerge(Operator):
-    """Merges streams in order of arrival; the second output says where each chunk came from."""
+    """Merges streams in order of arrival; the second output identifies the source of each chunk."""
 
     name: ClassVar[str] = "eager_merge"
     unit_kind: ClassVar[str] = "EagerMerge"
@@ -63,10 +63,12 @@ class EagerMerge(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"rank": self.rank}
 
-    def memory(self, account: Accounting) -> Size:
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        if not accounting.count_fifos:
             return 0
-        each = account.type_bytes(self.outputs[0].type) + account.type_bytes(self.outputs[1].type)
+        each = accounting.type_bytes(self.outputs[0].type) + accounting.type_bytes(
+            self.outputs[1].type
+        )
         return each * (len(self.inputs) + 1)
 
     def trigger(self) -> Size:
@@ -105,7 +107,7 @@ def reassemble(
     write_back: bool = False,
     label: str | None = None,
 ) -> Stream:
-    """Collect the chunks that each selector names, into one stream.
+    """Collect the chunks selected by each selector into one stream.
 
     Reassemble of the STeP paper (table 5): the inverse of :func:`partition`. The chunks of one
     selector come in order of arrival of their first tokens, never interleaved.
@@ -113,22 +115,22 @@ def reassemble(
     Shape
     -----
     ``selector.shape ++ [H] ++`` the dims of an input below its outermost. ``H`` is the number of
-    selected inputs: a constant if all selectors have as many bits set, else ragged.
+    selected inputs: a constant if all selectors have equally many bits set, otherwise ragged.
 
     Parameters
     ----------
     xs : streams of one rank and type, one for each entry of the selector.
-    selector : stream of selectors. A second one of the same routing, not the one that steers the
-        partition: one stream for both ends can deadlock.
-    rank : rank of the inputs; checked when given.
+    selector : stream of selectors. Use a second stream of the same routing, not the one that drives
+        the partition: one stream for both ends can deadlock.
+    rank : rank of the inputs; checked if given.
     switch_cycles : cycles to switch to an input, one int or one for each input.
     write_back : whether the output is written to on-chip memory.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each selector, when all selected inputs have a token; each token costs the rest of its
-    load and switch after its arrival, and with ``write_back`` its store.
+    Once for each selector, when all selected inputs have a token; each token costs the remainder of
+    its load and switch after its arrival, and with ``write_back`` its store.
 
     Memory
     ------
@@ -180,9 +182,9 @@ def eager_merge(
 ) -> tuple[Stream, Stream]:
     """Merge streams chunk by chunk, in order of arrival.
 
-    EagerMerge of the STeP paper (table 5). The second output says where each chunk came from;
-    partitioning something of the merged outer dim by it gives back the dims, tile sizes and padding
-    of the inputs. It is the operator that closes cycles, see :func:`feedback`.
+    EagerMerge of the STeP paper (table 5). The second output identifies the source of each chunk;
+    partitioning a stream with the merged outer dim by it restores the dims, tile sizes and padding
+    of the inputs. This is the operator that closes cycles, see :func:`feedback`.
 
     Shape
     -----
@@ -192,7 +194,7 @@ def eager_merge(
     Parameters
     ----------
     xs : streams of one rank; tiles may differ in size, which makes the side ragged.
-    rank : rank of the inputs; checked when given.
+    rank : rank of the inputs; checked if given.
     label : name in reports and messages.
 
     Fires

@@ -1,4 +1,4 @@
-"""Routing operators, and what merging ones share with them (STeP paper, table 5)."""
+"""Routing operators, and parts shared with merging operators (STeP paper, table 5)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Switch = int | Sequence[int]
 
 @dataclass(eq=False, kw_only=True)
 class Router(Operator):
-    """Switches chunks between streams; holds their FIFOs, when FIFOs are counted."""
+    """Switches chunks between streams; includes their FIFOs if FIFOs are counted."""
 
     rank: int
     switch_cycles: tuple[int, ...]
@@ -48,15 +48,15 @@ class Router(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {"rank": self.rank, "switch": list(self.switch_cycles)}
 
-    def memory(self, account: Accounting) -> Size:
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        if not accounting.count_fifos:
             return 0
-        return account.type_bytes(self.inputs[0].type) * (len(self.outputs) + 1)
+        return accounting.type_bytes(self.inputs[0].type) * (len(self.outputs) + 1)
 
 
 @dataclass(eq=False, kw_only=True)
 class Partition(Router):
-    """Sends every chunk of the data to the outputs that its selector names."""
+    """Sends every chunk of the data to the outputs selected by its selector."""
 
     name: ClassVar[str] = "partition"
     unit_kind: ClassVar[str] = "Partition"
@@ -68,14 +68,14 @@ class Partition(Router):
 
 @dataclass(eq=False, kw_only=True)
 class Parallelize(Router):
-    """Deals the outermost subtensors round-robin."""
+    """Distributes the outermost subtensors round-robin."""
 
     name: ClassVar[str] = "parallelize"
     unit_kind: ClassVar[str] = "Parallelize"
 
 
 def switch_costs(site: Site, switch_cycles: Switch, count: int) -> tuple[int, ...]:
-    """Switch cycles of every one of ``count`` ports."""
+    """Switch cycles of each of ``count`` ports."""
     if not isinstance(switch_cycles, list | tuple | np.ndarray):
         return (site.number(SWITCH, "switch_cycles", switch_cycles),) * count
     costs = site.numbers(SWITCH, "switch_cycles", switch_cycles)
@@ -109,17 +109,17 @@ def partition(
     write_back: bool = False,
     label: str | None = None,
 ) -> list[Stream]:
-    """Split a stream by selectors: each output gets the chunks that name it.
+    """Split a stream by selectors: each output receives the chunks that select it.
 
     Partition of the STeP paper (table 5). A chunk is the ``rank`` inner dims of ``x`` below one
-    element of the selector. A selector with several bits set copies its chunk to all of those
-    outputs; with none it drops the chunk.
+    element of the selector. A selector with several bits set copies its chunk to all of these
+    outputs; with no bits set it drops the chunk.
 
     Shape
     -----
     A list of streams, one for each entry of the selector: ``[count_i] ++`` the ``rank`` inner dims
     of ``x``, in the type of ``x``. ``count_i`` is one symbol for all partitions by one routing or
-    selector; by the selector of an :func:`eager_merge` the outputs have the dims of the merged
+    selector; with the selector of an :func:`eager_merge` the outputs have the dims of the merged
     inputs.
 
     Parameters
@@ -127,8 +127,8 @@ def partition(
     x : the data.
     selector : stream of selectors with the outer dims of ``x``, from :func:`routing`,
         :func:`selector` or :func:`eager_merge`.
-    rank : number of inner dims of a chunk; it follows from the inputs and is checked when given.
-    outputs : number of outputs; it follows from the selector and is checked when given.
+    rank : number of inner dims of a chunk; it follows from the inputs and is checked if given.
+    outputs : number of outputs; it follows from the selector and is checked if given.
     switch_cycles : cycles to switch to an output, one int or one for each output.
     write_back : whether the outputs are written to on-chip memory.
     label : name in reports and messages.
@@ -209,22 +209,22 @@ def parallelize(
     switch_cycles: Switch = 1,
     label: str | None = None,
 ) -> list[Stream]:
-    """Deal the outermost subtensors round-robin over ``n`` streams.
+    """Distribute the outermost subtensors round-robin over ``n`` streams.
 
-    Parallelize is no operator of the paper but one of its simulator: a :func:`partition` by a
+    Parallelize is not an operator of the paper but of its simulator: a :func:`partition` by a
     periodic selector. Subtensor i goes to output ``i mod n``.
 
     Shape
     -----
     A list of ``n`` streams. Output j has ``ceil((D - j) / n)`` of the ``D`` subtensors: the first
-    ``D mod n`` outputs have one more than the others, and with fewer subtensors than outputs the
-    last outputs are empty.
+    ``D mod n`` outputs have one more than the others; if there are fewer subtensors than outputs,
+    the last outputs are empty.
 
     Parameters
     ----------
     x : the stream.
     n : number of outputs.
-    rank : rank of ``x``; checked when given.
+    rank : rank of ``x``; checked if given.
     switch_cycles : cycles after which a token leaves, one int or one for each output.
     label : name in reports and messages.
 
@@ -256,7 +256,7 @@ def parallelize(
         rank is None or site.number(RANK, "rank", rank) == x.rank,
         RankError,
         f"rank {rank} does not fit {format_dims(x.shape)}",
-        f"parallelize deals the outermost dim; its rank is {x.rank}",
+        f"parallelize distributes the outermost dim; its rank is {x.rank}",
     )
     made, top = [], x.shape[0]
     for i in range(n):

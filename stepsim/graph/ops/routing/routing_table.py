@@ -1,4 +1,4 @@
-"""Routing tables: which experts each row goes to, and the indices that a run binds to them."""
+"""Routing tables: the experts of each row, and the indices that a run binds to them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _MOST_ENTRIES = 2**28
 
 
 class Routing:
-    """A top-k routing table: which ``k`` of ``experts`` each of ``rows`` goes to.
+    """A top-k routing table: ``k`` of ``experts`` for each of ``rows``.
 
-    It owns the symbols ``count[i]`` (rows routed to expert i), shared by every partition that a
-    selector of this routing drives. Made by :func:`routing`.
+    It owns the symbols ``count[i]`` (rows routed to expert i), shared by every partition driven by
+    a selector of this routing. Made by :func:`routing`.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class Routing:
         return [int(c) for c in np.bincount(table.ravel(), minlength=self.experts)]
 
     def balanced(self) -> IntArray:
-        """Indices that deal the rows to the experts in turn, as evenly as it goes."""
-        dealt = np.arange(self.rows * self.k, dtype=np.int64) % self.experts
-        return dealt.reshape(self.rows, self.k)
+        """Indices that distribute the rows over the experts round-robin, as evenly as possible."""
+        indices = np.arange(self.rows * self.k, dtype=np.int64) % self.experts
+        return indices.reshape(self.rows, self.k)
 
     def _source(self, encoding: str, shape: tuple[int, ...], hot: int, label: str | None) -> Stream:
         site = Site(f"{self.name}.{encoding}", (), label)
@@ -107,7 +107,7 @@ class _RoutingCounts(Counts):
 
 
 def as_index_array(indices: Any, owner: str) -> np.ndarray[Any, Any]:
-    """An array of whatever was given as indices; ArgError names the ``owner``."""
+    """The given indices as an array; ArgError names the ``owner``."""
     try:
         return np.asarray(indices)
     except ValueError:
@@ -124,7 +124,7 @@ def check_indices(table: Routing, indices: Any) -> IntArray:
         )
     if array.dtype.kind not in "iu":
         raise ArgError(f"{table!r}: indices must be integers, found {array.dtype}")
-    array = np.array(array, order="C")  # what is checked is what runs
+    array = np.array(array, order="C")  # a copy, so that the checked array is the one that runs
     bad = np.argwhere((array < 0) | (array >= table.experts))
     if bad.size:
         row, slot = (int(v) for v in bad[0])
@@ -151,14 +151,15 @@ def check_indices(table: Routing, indices: Any) -> IntArray:
 
 
 def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict[Routing, IntArray]:
-    """The indices of every routing of a run: those bound, else those the program was built with.
+    """The indices of every routing of a run: those bound, otherwise those the program was built
+    with.
 
     This is the only check of bindings; every way to run or evaluate a program goes through it.
 
     Raises
     ------
     ArgError
-        A key is no routing of the program, a routing that the program reads has no indices, or
+        A key is not a routing of the program, a routing that the program reads has no indices, or
         indices have the wrong shape or type or are out of range.
     """
     if bindings is not None and not isinstance(bindings, Mapping):
@@ -171,10 +172,10 @@ def check_bindings(program: Program, bindings: Mapping[Any, Any] | None) -> dict
         if not any(key is table for table in program.routings):
             known = ", ".join(table.name for table in program.routings) or "none"
             if not isinstance(key, Routing):
-                told = f"the text {key!r}" if isinstance(key, str) else shown(key)
+                text = f"the text {key!r}" if isinstance(key, str) else shown(key)
                 raise ArgError(
                     f"program '{program.name}': keys of bindings are Routing objects, found "
-                    f"{told}; pass what st.routing returned (it has {known})"
+                    f"{text}; pass what st.routing returned (it has {known})"
                 )
             raise ArgError(
                 f"program '{program.name}' has no {key!r}; bindings are keyed by its routings "
@@ -219,7 +220,7 @@ class RoutingSource(Operator):
         }
 
     def chosen(self, indices: IntArray) -> IntArray:
-        """The flags that are set, ascending, ``[..., selectors, flags]`` of ``[..., rows, k]``."""
+        """The set flags in ascending order, ``[..., selectors, flags]`` of ``[..., rows, k]``."""
         if self.encoding == "multihot":
             return np.sort(indices, axis=-1) if indices.shape[-1] > 1 else indices
         return indices.reshape(*indices.shape[:-2], -1, 1)
@@ -238,9 +239,9 @@ def routing(
     *,
     max_rows: int | None = None,
 ) -> Routing:
-    """Make a routing table: which experts each row goes to.
+    """Make a routing table, which assigns experts to each row.
 
-    The helper for the selectors that the STeP paper's :func:`partition` and :func:`reassemble`
+    A helper for the selectors that the STeP paper's :func:`partition` and :func:`reassemble`
     take. ``multihot()`` of the table is a stream of selectors; call it once for each end.
 
     Shape
@@ -250,10 +251,10 @@ def routing(
 
     Parameters
     ----------
-    indices : array ``[rows, k]`` of expert numbers; or ``spec(rows, k)``, for a program of any
-        routing, which ``bindings={routing: array}`` of a run and ``bind`` of its metrics then give.
+    indices : array ``[rows, k]`` of expert numbers; or ``spec(rows, k)`` for a program of any
+        routing, given later by ``bindings={routing: array}`` of a run and ``bind`` of its metrics.
     experts : number of experts.
-    max_rows : declared maximum of rows of each expert, which indices keep; None is all rows.
+    max_rows : declared maximum of rows per expert, which indices must respect; None: all rows.
 
     Fires
     -----
@@ -261,8 +262,8 @@ def routing(
 
     Raises
     ------
-    ArgError : the array is not ``[rows, k]`` with k up to ``experts``, names an expert that there
-        is not, or one twice in a row.
+    ArgError : the array is not ``[rows, k]`` with k up to ``experts``, names an expert that does
+        not exist, or names one twice in a row.
     GraphError : no program is open.
 
     Example

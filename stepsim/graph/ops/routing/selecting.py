@@ -26,7 +26,7 @@ __all__ = ["FilterRows", "Shuffle", "filter_rows", "shuffle"]
 
 @dataclass(eq=False, kw_only=True)
 class FilterRows(Operator):
-    """The rows of tiles that a mask selects."""
+    """The rows of tiles selected by a mask."""
 
     name: ClassVar[str] = "filter_rows"
     unit_kind: ClassVar[str] = "FlatmapFilterRowStreamify"
@@ -49,43 +49,45 @@ class Shuffle(Operator):
         assert isinstance(chosen, MultiHot | IndexSelector)
         return {"rank": self.rank, "width": chosen.width, "wb": self.write_back}
 
-    def memory(self, account: Accounting) -> Size:
+    def memory(self, accounting: Accounting) -> Size:
         data = self.inputs[0]
         group = product(d.most for d in data.shape[len(data.shape) - self.rank :])
-        held = product((group, account.type_bytes(data.type)))
-        if not account.count_fifos:
+        held = product((group, accounting.type_bytes(data.type)))
+        if not accounting.count_fifos:
             return held
-        return held + account.type_bytes(data.type) * 2 + account.type_bytes(self.inputs[1].type)
+        return (
+            held + accounting.type_bytes(data.type) * 2 + accounting.type_bytes(self.inputs[1].type)
+        )
 
 
 def filter_rows(x: Stream, mask: Stream | None = None, *, label: str | None = None) -> Stream:
-    """Cut tiles into rows and keep those that a mask selects.
+    """Split tiles into rows and keep those selected by a mask.
 
-    FlatmapFilterRowStreamify of the public simulator of 2026. Rows leave as valid ones, whatever
-    the tile says of its padding.
+    FlatmapFilterRowStreamify of the public simulator of 2026. Rows are sent as valid ones,
+    regardless of the padding of the tile.
 
     Shape
     -----
     ``[D_N, .., D_1, D_0]`` of tiles ``R x C`` gives ``[D_N, .., D_1, K]`` of tiles ``1 x C``; ``K``
-    is ``D_0 * R`` without a mask, else the number of rows selected.
+    is ``D_0 * R`` without a mask, otherwise the number of rows selected.
 
     Parameters
     ----------
     x : stream of tiles.
     mask : of the shape of ``x``. Selectors of width ``R``, one flag for each row; or, for tiles of
-        one row, Boolean 1x1 tiles, as ``reshape(.., mask=True)`` makes them. None: all rows.
+        one row, Boolean 1x1 tiles, as produced by ``reshape(.., mask=True)``. None: all rows.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each tile, when its mask is there, too; the clock does not move.
+    Once for each tile, when its mask has arrived; the clock does not advance.
 
     Raises
     ------
     DTypeError : ``x`` has no tiles to compute with, or ``mask`` no selectors or Boolean tiles.
-    DimError : shapes differ, or a mask has not one flag for each row.
+    DimError : shapes differ, or a mask does not have one flag for each row.
 
-    A run fails when no row is left of the last tile of a vector: there is nothing to carry its
+    A run fails if the last tile of a vector has no rows left: there is nothing to carry its
     stop.
 
     Example
@@ -110,7 +112,7 @@ def filter_rows(x: Stream, mask: Stream | None = None, *, label: str | None = No
 
 
 def _selected(site: Site, x: Stream, mask: Stream, tile: Tile) -> Dim:
-    """Dim 0 of the rows that a mask selects."""
+    """Dim 0 of the rows selected by a mask."""
     kind = mask.type
     if isinstance(kind, MultiHot | IndexSelector):
         flags = Dim(kind.width)
@@ -157,9 +159,9 @@ def shuffle(
 
     Shuffle of the public simulator of 2026. A group is a tensor of rank ``rank``, its items have
     one dim less, and each has a selector of the buckets it goes to; an item without a bucket is
-    dropped. At the end of a group the buckets that hold something leave in ascending order, each
-    with a one-hot marker that says which it is. ``partition`` of the data by the markers has the
-    items of every bucket on an output of its own.
+    dropped. At the end of a group the non-empty buckets leave in ascending order, each with a
+    one-hot marker that identifies it. ``partition`` of the data by the markers separates the items
+    of the buckets into different outputs.
 
     Shape
     -----
@@ -171,7 +173,7 @@ def shuffle(
     ----------
     x : stream of tiles.
     selector : multi-hot selectors; their width is the number of buckets.
-    rank : rank of a group, at least 1; follows from the inputs, checked when given.
+    rank : rank of a group, at least 1; it follows from the inputs, and is checked if given.
     write_back : the data goes to on-chip memory.
     label : name in reports and messages.
 
@@ -190,7 +192,7 @@ def shuffle(
     RankError : the ranks do not fit.
     DimError : the outer dims differ.
 
-    A run fails when no item of a group has a bucket.
+    A run fails if no item of a group has a bucket.
 
     Example
     -------

@@ -1,8 +1,8 @@
-"""Sizes of what routing splits and merges: the share of one output, the sum of several inputs.
+"""Sizes under routing: the share of one output of a split, the sum of merged inputs.
 
-A ragged dim stands for its sizes at all outer positions of one stream, so an output that gets some
-of them has a dim of its own. A merged dim remembers the dims it was made of, and what came from one
-input gets that input's dim back.
+A ragged dim represents its sizes at all outer positions of one stream, so an output that receives
+only some of them has a different dim. A merged dim remembers the dims it was made of, and an output
+that separates one input gets the dim of that input back.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ __all__ = ["MaskedReshape", "Reshape", "ShapeOperator", "reshape"]
 
 
 class ShapeOperator(Operator):
-    """Two tiles of FIFO and nothing else."""
+    """Only two tiles of FIFO."""
 
-    def memory(self, account: Accounting) -> Size:
-        return 2 * account.type_bytes(self.inputs[0].type) if account.count_fifos else 0
+    def memory(self, accounting: Accounting) -> Size:
+        return 2 * accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -59,14 +59,14 @@ class Reshape(ShapeOperator):
 
 @dataclass(eq=False, kw_only=True)
 class MaskedReshape(Reshape):
-    """A reshape that says in a second output which elements are no padding."""
+    """A reshape with a second output that marks the elements without padding."""
 
     unit_kind: ClassVar[str] = "ReshapePadStream"
 
-    def memory(self, account: Accounting) -> Size:
-        if not account.count_fifos:
+    def memory(self, accounting: Accounting) -> Size:
+        if not accounting.count_fifos:
             return 0
-        return super().memory(account) + 2 * account.type_bytes(self.outputs[1].type)
+        return super().memory(accounting) + 2 * accounting.type_bytes(self.outputs[1].type)
 
 
 @overload
@@ -94,25 +94,26 @@ def reshape(
     mask: bool = False,
     label: str | None = None,
 ) -> Stream | tuple[Stream, Stream]:
-    """Split a dim into chunks, filling the last one with padding where it is short.
+    """Split a dim into chunks, padding the last one if it is short.
 
     Reshape of the STeP paper (table 7). Tiles carry their number of valid rows, which packing and
-    unpacking follow; with ``mask`` the paper's second stream, which marks padded elements, comes as
-    well.
+    unpacking take into account; ``mask`` adds the paper's second stream, which marks padded
+    elements.
 
     Shape
     -----
     Dim ``dim`` of size D becomes the two dims ``[ceil(D / chunk), chunk]``; with ``add_outer`` a
-    dim ``Min(1, D)`` comes first. The type stays.
+    dim ``Min(1, D)`` comes first. The type is unchanged.
 
     Parameters
     ----------
     x : the stream; with padding, of tiles of static size.
     chunk : elements of a chunk, from 1.
-    dim : the dim to split, 0 = innermost; others than 0 are constants that ``chunk`` divides.
+    dim : the dim to split, 0 = innermost; dims other than 0 must be constants that ``chunk``
+        divides.
     pad : 0 to fill the last chunk of every innermost vector with tiles that have no valid rows;
-        None where nothing can be missing.
-    add_outer : whether a stream of rank 0 gets an outermost dim, 0 when it is empty and else 1.
+        None if nothing can be missing.
+    add_outer : whether a stream of rank 0 gets an outermost dim, 0 if it is empty and otherwise 1.
     write_back : whether padding tiles count as written to on-chip memory, so that readers load
         them.
     mask : return (data, mask) with the padding stream of the paper, ReshapePadStream of the public
@@ -128,10 +129,10 @@ def reshape(
     Raises
     ------
     RankError : there is no such dim, or ``add_outer`` on a stream of rank 1 or more.
-    KindError : ``dim`` is not 0 and its size no constant.
+    KindError : ``dim`` is not 0 and its size is not constant.
     DimError : ``chunk`` does not divide that constant.
-    ArgError : dim 0 may need padding and ``pad`` is None, or ``pad`` is a number but 0.
-    DTypeError : the elements to be padded are no tiles of static size.
+    ArgError : dim 0 may need padding and ``pad`` is None, or ``pad`` is a number other than 0.
+    DTypeError : the elements to be padded are not tiles of static size.
 
     Example
     -------
@@ -198,7 +199,7 @@ def reshape(
     out = Output.like(x, shape)
     tile = x.type
     if dim == 0 and not exact and chunk > 1 and isinstance(tile, Tile):
-        known: Padding | SplitPadding = SplitPadding()  # padded one by one, or before
+        known: Padding | SplitPadding = SplitPadding()  # padded individually, or earlier
         if x.rank == 0 and x.padding is None:
             padded = product((chunks.size, chunk, tile.rows.size))
             valid = Dim(product((size.size, tile.rows.size)))

@@ -52,7 +52,7 @@ class Promote(ShapeOperator):
 
     @property
     def unit_kind(self) -> str:  # type: ignore[override]
-        # No token of an empty stream has to carry the level of the new dim.
+        # In an empty stream there is no token to carry the level of the new dim.
         return "Promote" if self.inputs[0].shape[0] == 0 else "PromoteOuter"
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Unsqueeze(ShapeOperator):
 
     @property
     def unit_kind(self) -> str:  # type: ignore[override]
-        # The end of a new outermost dim is only known when no other token comes.
+        # The end of a new outermost dim is known only when no other token follows.
         return "PromoteOuter" if self.dim > self.inputs[0].rank else "Promote"
 
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
@@ -87,14 +87,14 @@ class Zip(ShapeOperator):
 
 
 def flatten(x: Stream, lo: int, hi: int, *, label: str | None = None) -> Stream:
-    """Make one dim of the dims ``hi..lo``.
+    """Merge the dims ``hi..lo`` into one.
 
-    Flatten of the STeP paper (table 7). Only levels change, no token is moved.
+    Flatten of the STeP paper (table 7). Only levels change; no data is moved.
 
     Shape
     -----
     Dims ``hi..lo`` are replaced by their product. With a ragged dim among them the product is a new
-    ragged dim; an outermost one is the total of the sizes. The type stays.
+    ragged dim; an outermost one is the total of the sizes. The type is unchanged.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def flatten(x: Stream, lo: int, hi: int, *, label: str | None = None) -> Stream:
         )
     first, last = x.rank - hi, x.rank - lo + 1
     dims = x.shape[first:last]
-    # Where a size comes from is said of ragged ones alone.
+    # Only ragged sizes have a provenance.
     why = f"{site.title} of {format_dims(x.shape)}" if any(d.is_ragged for d in dims) else ""
     merged = flatten_dims(dims, outermost=first == 0, why=why)
     shape = (*x.shape[:first], merged, *x.shape[last:])
@@ -140,14 +140,14 @@ def flatten(x: Stream, lo: int, hi: int, *, label: str | None = None) -> Stream:
 
 
 def promote(x: Stream, *, label: str | None = None) -> Stream:
-    """Add an outermost dim that is 1, or 0 when the stream is empty.
+    """Add an outermost dim that is 1, or 0 if the stream is empty.
 
-    Promote of the STeP paper (table 7). It makes one group of a whole stream, as dynamic tiling
-    needs: ``rows.promote().accum(st.fn.pack_rows, rank=1)`` packs all rows there are into one tile.
+    Promote of the STeP paper (table 7). It turns an entire stream into one group, as dynamic tiling
+    needs: ``rows.promote().accum(st.fn.pack_rows, rank=1)`` packs all rows into one tile.
 
     Shape
     -----
-    ``[Min(1, D_N)] ++ x.shape``, of any rank and with dims of any kind. The type stays.
+    ``[Min(1, D_N)] ++ x.shape``, of any rank and with dims of any kind. The type is unchanged.
 
     Parameters
     ----------
@@ -198,18 +198,18 @@ def unsqueeze(x: Stream, dim: int, *, label: str | None = None) -> Stream:
 
     Shape
     -----
-    A literal 1 is inserted so that it becomes dim ``dim``; as the outermost dim it is that of
-    :func:`promote`, 0 when the stream is empty. The type stays.
+    A literal 1 is inserted so that it becomes dim ``dim``; as the outermost dim it is like that of
+    :func:`promote`, 0 if the stream is empty. The type is unchanged.
 
     Parameters
     ----------
     x : the stream.
-    dim : place of the new dim, 0 = innermost, up to ``rank + 1``.
+    dim : index of the new dim, 0 = innermost, up to ``rank + 1``.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each token, in zero cycles; a new outermost dim as :func:`promote`.
+    Once for each token, in zero cycles; a new outermost dim like :func:`promote`.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def zip_(a: Stream, b: Stream, *, label: str | None = None) -> Stream:
 
     Parameters
     ----------
-    a : first stream, of anything but buffers.
+    a : first stream, of any elements except buffers.
     b : second stream of the same shape.
     label : name in reports and messages.
 
@@ -287,11 +287,11 @@ def zip_(a: Stream, b: Stream, *, label: str | None = None) -> Stream:
             f"{role} carries {stream.type}; buffers cannot be zipped",
         )
     site.same_dims(a.shape, b.shape, "in1", "in2")
-    # What a function of the pairs does to valid rows is its own affair.
+    # The effect of a function of the pairs on valid rows depends on the function.
     padding = a.padding if a.padding == b.padding else SplitPadding()
     pairs = Output(a.shape, TupleType((a.type, b.type)), None, padding)
     return site.add(Zip(), [pairs])[0]
 
 
 zip = zip_
-"""``st.zip``; modules that need the builtin as well import `zip_`."""
+"""``st.zip``; modules that also need the builtin import `zip_`."""

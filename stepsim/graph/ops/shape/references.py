@@ -23,7 +23,7 @@ __all__ = ["RepeatRef", "TakeLast", "repeat_ref", "take_last"]
 
 @dataclass(eq=False, kw_only=True)
 class RepeatRef(Operator):
-    """Every element as often as a reference has tensors of some rank."""
+    """Repeats every element for each tensor of some rank in a reference."""
 
     name: ClassVar[str] = "repeat_ref"
     unit_kind: ClassVar[str] = "RepeatRef"
@@ -33,8 +33,8 @@ class RepeatRef(Operator):
         data, ref = self.inputs
         return {"rank": self.rank, "e": ref.rank - data.rank - self.rank}
 
-    def memory(self, account: Accounting) -> Size:
-        return account.type_bytes(self.outputs[0].type) * (2 if account.count_fifos else 1)
+    def memory(self, accounting: Accounting) -> Size:
+        return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,12 +47,12 @@ class TakeLast(Operator):
     def unit_params(self, bindings: Bindings) -> dict[str, Any]:
         return {}
 
-    def memory(self, account: Accounting) -> Size:
-        return 2 * account.type_bytes(self.inputs[0].type) if account.count_fifos else 0
+    def memory(self, accounting: Accounting) -> Size:
+        return 2 * accounting.type_bytes(self.inputs[0].type) if accounting.count_fifos else 0
 
 
 def repeat_ref(x: Stream, ref: Stream, rank: int = 0, *, label: str | None = None) -> Stream:
-    """Repeat every element as often as a deeper reference says, in new inner dims.
+    """Repeat every element in new inner dims, as often as given by a deeper reference.
 
     RepeatRef of the public simulator of 2026. Unlike ``x.unsqueeze(0).expand(ref)`` it needs no
     unit dims, can count tensors of the reference instead of elements, and frees the slot of the
@@ -67,12 +67,12 @@ def repeat_ref(x: Stream, ref: Stream, rank: int = 0, *, label: str | None = Non
     ----------
     x : the stream.
     ref : the reference; its values are ignored.
-    rank : inner dims of the reference that count as one.
+    rank : inner dims of the reference that count as one element.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each element of the reference; the clock does not move. A copy leaves with the last
+    Once for each element of the reference; the clock does not advance. A copy is sent with the last
     element of its tensor.
 
     Memory
@@ -81,7 +81,7 @@ def repeat_ref(x: Stream, ref: Stream, rank: int = 0, *, label: str | None = Non
 
     Raises
     ------
-    RankError : the reference is not deeper than ``x`` by more than ``rank`` dims.
+    RankError : the reference does not have more than ``rank`` additional dims.
     DimError : the outer dims differ.
 
     Example
@@ -117,7 +117,7 @@ def repeat_ref(x: Stream, ref: Stream, rank: int = 0, *, label: str | None = Non
 def take_last(x: Stream, *, label: str | None = None) -> Stream:
     """Keep the last element of every innermost vector.
 
-    TakeLast of the public simulator of 2026: the end of a :func:`scan`, for instance.
+    TakeLast of the public simulator of 2026: for instance the final result of a :func:`scan`.
 
     Shape
     -----
@@ -130,11 +130,11 @@ def take_last(x: Stream, *, label: str | None = None) -> Stream:
 
     Fires
     -----
-    Once for each element; the clock does not move and nothing is sent for the others.
+    Once for each element; the clock does not advance, and nothing is sent for the others.
 
     Raises
     ------
-    RankError : the stream has rank 0, so that no element ends a vector.
+    RankError : the stream has rank 0, so no element ends a vector.
 
     Example
     -------

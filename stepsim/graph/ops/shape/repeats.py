@@ -28,13 +28,13 @@ __all__ = ["ExpandRef", "Repeat", "expand", "repeat"]
 class _Copies(Operator):
     """Holds the element that it repeats."""
 
-    def memory(self, account: Accounting) -> Size:
-        return account.type_bytes(self.outputs[0].type) * (2 if account.count_fifos else 1)
+    def memory(self, accounting: Accounting) -> Size:
+        return accounting.type_bytes(self.outputs[0].type) * (2 if accounting.count_fifos else 1)
 
 
 @dataclass(eq=False, kw_only=True)
 class Repeat(_Copies):
-    """Every element ``count`` times, as a new innermost dim, or as several."""
+    """Repeats every element ``count`` times, as one or several new innermost dims."""
 
     name: ClassVar[str] = "repeat"
     unit_kind: ClassVar[str] = "RepeatStatic"
@@ -51,7 +51,7 @@ class Repeat(_Copies):
 
 @dataclass(eq=False, kw_only=True)
 class ExpandRef(_Copies):
-    """Unit dims grow to those of a reference stream."""
+    """Expands unit dims to those of a reference stream."""
 
     name: ClassVar[str] = "expand"
     unit_kind: ClassVar[str] = "ExpandRef"
@@ -65,27 +65,27 @@ class ExpandRef(_Copies):
 def repeat(x: Stream, count: int | Sequence[int], *, label: str | None = None) -> Stream:
     """Send every element several times, in new innermost dims.
 
-    RepeatStatic of the paper's simulator: Expand of the STeP paper (table 7) to constants, behind
+    RepeatStatic of the paper's simulator: Expand of the STeP paper (table 7) to constants, after
     an :func:`unsqueeze`.
 
     Shape
     -----
-    ``x.shape ++ [count]``, with a list of counts ``x.shape ++ count``. The type stays.
+    ``x.shape ++ [count]``, with a list of counts ``x.shape ++ count``. The type is unchanged.
 
     Parameters
     ----------
     x : the stream.
     count : copies of each element, from 1; a list has one number for each new dim, outermost first.
-        An empty list passes every element on.
+        With an empty list, every element is passed on.
     label : name in reports and messages.
 
     Fires
     -----
-    Once for each element, a cycle for each copy. On machines of ``model: step-2025`` copy i leaves
-    i cycles after the clock, which back-pressure has already moved, so that under back-pressure the
-    time is quadratic in ``count``; use ``bufferize`` and ``streamify(repeat=count)`` where that
-    matters. With ``model: step-2026`` the first copy leaves one cycle after the element came, the
-    k-th ``k`` cycles.
+    Once for each element, one cycle for each copy. On machines with ``model: step-2025`` copy i
+    leaves i cycles after the clock, which back-pressure has already advanced, so that under
+    back-pressure the time is quadratic in ``count``; use ``bufferize`` and
+    ``streamify(repeat=count)`` where that matters. With ``model: step-2026`` the first copy leaves
+    one cycle after the element arrived, the k-th ``k`` cycles after it.
 
     Memory
     ------
@@ -93,7 +93,7 @@ def repeat(x: Stream, count: int | Sequence[int], *, label: str | None = None) -
 
     Raises
     ------
-    ArgError : a count is no int from 1.
+    ArgError : a count is not an int from 1.
 
     Example
     -------
@@ -127,7 +127,7 @@ def expand(
     x: Stream, to: int | Sequence[int] | Stream, rank: int | None = None, *,
     label: str | None = None,
 ) -> Stream:  # fmt: skip
-    """Grow the innermost dims, all of them 1, to those of a reference stream or to constants.
+    """Expand the innermost dims, all of size 1, to those of a reference stream or to constants.
 
     Expand of the STeP paper (table 7); its simulator calls it ExpandRef. With numbers it is
     :func:`repeat` and :func:`flatten`.
@@ -142,13 +142,13 @@ def expand(
     x : stream whose ``rank`` innermost dims are literal 1.
     to : stream of the rank of ``x``, with its outer dims; or an int from 1, the size of dim 0; or a
         list of them, outermost first.
-    rank : number of dims to grow; default 1, or as many as the list is long.
+    rank : number of dims to grow; by default 1, or the length of the list.
     label : name in reports and messages.
 
     Fires
     -----
     Once for each element of the reference, in zero cycles; the contents of the reference do not
-    matter. With numbers as :func:`repeat`.
+    matter. With numbers like :func:`repeat`.
 
     Memory
     ------

@@ -11,7 +11,7 @@ __all__ = ["Block", "Refusal", "Sides"]
 
 
 class Refusal(Exception):
-    """Why an operator has no smaller form, as the end of a sentence that begins with its name."""
+    """Why an operator cannot be downtiled, as the end of a sentence that begins with its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Block:
 
     @property
     def count(self) -> int:
-        """Pieces of one tile."""
+        """Number of pieces of one tile."""
         return self.rows * self.cols
 
     @property
@@ -34,11 +34,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """How sides of tiles are cut: pieces of up to ``rows x cols`` scalars.
+    """How sides of tiles are cut: into pieces of up to ``rows x cols`` scalars.
 
-    A side of 1 stays 1, one that the hardware's side divides is cut into that many pieces. Others
-    are refused, or with ``pad`` cut into the fewest equal pieces that fit, which fill a hardware
-    tile in part.
+    A side of 1 stays 1; a side that the hardware's side divides is cut into that many pieces. Other
+    sides are refused, or with ``pad`` cut into the fewest equal pieces that fit, which only partly
+    fill hardware tiles.
     """
 
     rows: int
@@ -46,18 +46,18 @@ class Sides:
     pad: bool
 
     def row(self, side: Dim) -> int:
-        """Rows of a piece of a tile with so many rows."""
+        """Rows of a piece of a tile with this many rows."""
         return self._piece(side, self.rows, "rows")
 
     def col(self, side: Dim) -> int:
-        """Columns of a piece of a tile with so many columns."""
+        """Columns of a piece of a tile with this many columns."""
         return self._piece(side, self.cols, "cols")
 
     def _piece(self, side: Dim, limit: int, which: str) -> int:
         words = "rows" if which == "rows" else "columns"
         if not side.is_static:
             raise Refusal(
-                f"has tiles of {side} {words}, which only a run knows: what is kept on chip has "
+                f"has tiles of {side} {words}, known only at run time: data kept on chip has "
                 f"a constant size; choose a static tile of a multiple of {limit} {words}"
             )
         size = int(side)
@@ -66,7 +66,7 @@ class Sides:
         if not self.pad:
             raise Refusal(
                 f"has tiles of {size} {words}, which {limit} does not divide; choose a multiple of "
-                f"{limit} or 1, or pass pad=True, which fills hardware tiles in part"
+                f"{limit} or 1, or pass pad=True, which partly fills hardware tiles"
             )
         pieces = -(-size // limit)
         while size % pieces:
@@ -85,14 +85,14 @@ class Sides:
         )
 
     def of(self, kind: ElementType) -> Block | None:
-        """The two dims that a stream of this type gains; None: it stays as it is.
+        """The two dims that a stream of this type gains; None if it is unchanged.
 
-        Selectors have none, nor single scalars and tuples of them, and buffers have theirs inside.
+        Selectors, single scalars and tuples of them gain none, and buffers gain theirs inside.
         """
         if isinstance(kind, TupleType):
             blocks = {self.of(part) for part in kind.parts}
             if len(blocks) > 1:
-                raise Refusal("has tuples of tiles that are not cut alike; zip tiles of one size")
+                raise Refusal("has tuples of tiles that are cut differently; zip tiles of one size")
             return blocks.pop()
         if not isinstance(kind, Tile) or (kind.rows.is_one() and kind.cols.is_one()):
             return None

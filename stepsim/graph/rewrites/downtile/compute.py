@@ -36,14 +36,14 @@ ELEMENTWISE: Final = frozenset(
         "sub", "sub_const", "tanh", "to_integer", "where",
     }
 )  # fmt: skip
-"""Standard functions of which a piece of the result takes the same pieces of the operands."""
+"""Standard functions where a piece of the result depends on the same pieces of the operands."""
 
 _COLUMN_BY_COLUMN: Final = frozenset({"append_row", "set_offset", "col_sum", "col_max", "col_mean"})
-"""Standard functions that work on whole columns, so that these may be shared out."""
+"""Standard functions that work on entire columns, which may therefore be processed separately."""
 
 
 def _into_rows(name: str, weight: int, values: Any, start: float, padding: float) -> Function:
-    """A reduction of rows that goes on from the result for the columns before."""
+    """A reduction of rows that continues from the result for the previous columns."""
     return Function(
         name, Shape.parse(name, "m 1; m n -> m 1"), Polynomial.of("m", "n", times=weight),
         values=values, padding=(0.0, padding), start=start,
@@ -61,8 +61,8 @@ def _max_rows(state: Any, x: Any) -> Any:
 def _row_reduction(work: Rewrite, op: Map) -> Function | None:
     """A reduction of rows as an accumulation over the pieces of a row, with the same FLOPs.
 
-    The ``n`` scalars of a row cost ``n`` steps, those that join two pieces among them, however many
-    pieces they are in.
+    The ``n`` scalars of a row cost ``n`` steps, including those that join two pieces, regardless of
+    the number of pieces.
     """
     weights = work.program.flop_weights
     if op.fn.name == "row_sum":
@@ -155,7 +155,7 @@ def _tile(stream: Stream) -> Tile:
 
 @rule(MapAccum)
 def map_accum_rule(work: Rewrite, op: MapAccum) -> None:
-    """Sums of products; of single scalars as they are."""
+    """Sums of products; sums of single scalars are unchanged."""
     if not matrices.is_product(op.fn):
         if all(work.block(x) is None for x in op.inputs):
             return work.take_over(op)
@@ -201,7 +201,7 @@ def _inits(work: Rewrite, op: Reduction) -> Init:
 
 
 def _pack(work: Rewrite, op: Accum) -> None:
-    """Tiles put together: their pieces in the order of the result, and small ones in one."""
+    """Packed tiles: their pieces in the order of the result, with small ones joined."""
     (x,) = op.inputs
     by_rows = op.fn.packs == "rows"
     inner = x.shape[len(x.shape) - op.rank :]
@@ -210,8 +210,8 @@ def _pack(work: Rewrite, op: Accum) -> None:
     goal = work.sides.block(result)
     if not all(d.is_static for d in inner):
         raise Refusal(
-            f"packs {side} {op.fn.packs} that only a run counts; choose a static tile, with "
-            "reshape(rows, pad=0) before it"
+            f"packs {side} {op.fn.packs} whose number is known only at run time; choose a static "
+            "tile, with reshape(rows, pad=0) before it"
         )
     tile, block = work.tile(x, "elements")
     packed = int(np.prod([int(d) for d in inner], dtype=np.int64))
@@ -266,7 +266,7 @@ def _pack_cols(
 
 @rule(RowStat)
 def row_stat_rule(work: Rewrite, op: RowStat) -> None:
-    """The pieces of each row in turn, through a buffer where rows of pieces are several."""
+    """The pieces of each row in turn, through a buffer if there are several rows of pieces."""
     (x,) = op.inputs
     block, out = work.block(x), op.outputs[0]
     if block is None:
@@ -279,7 +279,7 @@ def row_stat_rule(work: Rewrite, op: RowStat) -> None:
     if block.rows > 1:
         inner = x.shape[len(x.shape) - rank :]
         if not all(d.is_static for d in inner):
-            raise Refusal("reduces rows of several pieces over a dim that only a run counts")
+            raise Refusal("reduces rows of several pieces over a dim known only at run time")
         sizes = [int(d) for d in inner]
         steps = _row_major([*sizes, block.rows, block.cols])
         order = [len(sizes), *range(len(sizes)), len(sizes) + 1]
@@ -300,7 +300,7 @@ def _row_major(sizes: Sequence[int]) -> list[int]:
 
 @rule(AccumBuffer)
 def accum_buffer_rule(work: Rewrite, op: AccumBuffer) -> None:
-    """The places of the buffer hold pieces."""
+    """Each place of the buffer holds pieces."""
     (x,) = op.inputs
     block = work.block(x)
     if block is None:
@@ -308,7 +308,7 @@ def accum_buffer_rule(work: Rewrite, op: AccumBuffer) -> None:
     if not (op.fn.standard and op.fn.name in ELEMENTWISE):
         raise Refusal(f"accumulates with '{op.fn}', which is not known to work on pieces")
     if work.sides.of(buffer_of(op.outputs[0]).tile) != block:
-        raise Refusal("has states of other sides than its elements")
+        raise Refusal("has states of a different size from its elements")
     (init,) = op.inits
     tile = work.sides.tile(op.results()[0])
     start = (

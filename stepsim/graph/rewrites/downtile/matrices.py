@@ -1,4 +1,5 @@
-"""Rules of matrix products: which pieces meet, in which order, and where sums are kept."""
+"""Rules of matrix products: which pieces are multiplied, in which order, and where sums are
+kept."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def is_product(fn: Function) -> bool:
 
 
 class _Operands:
-    """The pieces of both operands: ``m`` down, ``n`` across, ``k`` to be summed."""
+    """The pieces of both operands: ``m`` down, ``n`` across, ``k`` to be summed over."""
 
     def __init__(self, work: Rewrite, op: Map | MapAccum) -> None:
         assert op.fn.transposes is not None
@@ -60,7 +61,7 @@ class _Operands:
     def sums_inside(self) -> tuple[Stream, Stream]:
         """Both operands in the order ``m, n, k``.
 
-        A row of the first operand is read again for each column of the result, the block of the
+        A row of the first operand is read again for each column of the result, and the block of the
         second for each row, as in the hardware (hdl.md, section 9).
         """
         a, b = self.pieces(self.first), self.pieces(self.second)
@@ -93,7 +94,7 @@ class _Operands:
 
 
 def _as(x: Stream, rows: int, cols: int) -> Stream:
-    """A block with one row or column, as ``rows x cols`` of the same order."""
+    """A block with one row or column, viewed as ``rows x cols`` in the same order."""
     if x.dim(1) == rows and x.dim(0) == cols:
         return x
     x = x.flatten(0, 1)
@@ -101,7 +102,7 @@ def _as(x: Stream, rows: int, cols: int) -> Stream:
 
 
 def _finish(work: Rewrite, op: Map | MapAccum, made: Stream) -> None:
-    """Sums ``[.., m, n]`` as the result."""
+    """Return sums ``[.., m, n]`` as the result."""
     out = op.outputs[0]
     block = work.sides.of(out.type)
     work.put(out, made.flatten(0, 2) if block is None else made, block)
@@ -128,8 +129,9 @@ def _start(work: Rewrite, op: MapAccum) -> Init | None:
 def summed_product(work: Rewrite, op: MapAccum) -> None:
     """Products that are summed over outer dims as well.
 
-    One sum if each is of one element; else the sums of a block stay in a buffer, and ``k`` goes
-    outside, so that the places of the buffer take turns and no FLOP is counted twice.
+    There is one sum if each is of one element; otherwise the sums of a block are kept in a buffer
+    and ``k`` is moved outside, so that the places of the buffer are updated in turn and no FLOP is
+    counted twice.
     """
     operands = _Operands(work, op)
     (init,) = op.inits

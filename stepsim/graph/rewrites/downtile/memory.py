@@ -28,7 +28,7 @@ def _grid_columns(tensor: TensorSpec, tile: Tile) -> int:
 
 @rule(LinearLoad)
 def load(work: Rewrite, op: LinearLoad) -> None:
-    """The walk over logical tiles with two dims inside, over the pieces of each."""
+    """The walk over logical tiles with two inner dims over the pieces of each."""
     pieces = work.sides.block(op.tile)
     tile = work.sides.tile(op.tile)
     across = _grid_columns(op.tensor, op.tile)
@@ -60,10 +60,10 @@ def load(work: Rewrite, op: LinearLoad) -> None:
 def _split_walk(
     shape: tuple[int, ...], stride: tuple[int, ...], across: int, pieces: Block
 ) -> list[tuple[int, int]]:
-    """The walk in dims that never carry from one row of tiles into the next.
+    """The walk in dims that never cross from one row of tiles into the next.
 
-    A step of logical tiles is one of rows and one of columns; with several rows of pieces in a tile
-    the two grow by different factors.
+    A step of logical tiles has a row part and a column part; with several rows of pieces in a tile
+    the two are scaled by different factors.
     """
     walk = list(zip(shape, stride, strict=True))
     if pieces.rows == 1 or sum((s % across) * (n - 1) for n, s in walk) < across:
@@ -80,15 +80,15 @@ def _split_walk(
     if sum((s % across) * (n - 1) for n, s in found) < across:
         return found
     raise Refusal(
-        f"walks {list(shape)} by {list(stride)} over rows of {across} tiles and goes from one row "
-        "of tiles into the next within a dim; give the rows a dim of their own"
+        f"walks {list(shape)} by {list(stride)} over rows of {across} tiles and crosses from one "
+        "row of tiles into the next within a dim; give the rows a separate dim"
     )
 
 
 def _joined(
     made: Stream, op: LinearLoad, walk: list[tuple[int, int]], block: Block | None
 ) -> Stream:
-    """Dims that were split for the walk, as one again."""
+    """Merge dims that were split for the walk."""
     gained = 0 if block is None else 2
     at = gained
     dims = list(walk)
@@ -104,7 +104,7 @@ def _joined(
 
 @rule(LinearStore)
 def store(work: Rewrite, op: LinearStore) -> None:
-    """The pieces as they come; the store knows how many make a tile."""
+    """The pieces in order; the store knows how many form a tile."""
     (old,) = op.inputs
     work.tile(old, "tiles")
     linear_store(
@@ -126,7 +126,7 @@ def hold(work: Rewrite, op: Bufferize) -> None:
 
 @rule(Streamify)
 def read(work: Rewrite, op: Streamify) -> None:
-    """The same reads, each tile as its pieces."""
+    """The same reads, with each tile as its pieces."""
     x = op.inputs[0]
     block = work.sides.of(buffer_of(x).tile)
     shape, stride = op.shape, op.stride
@@ -145,7 +145,8 @@ def read(work: Rewrite, op: Streamify) -> None:
 
 
 def _pieces_at(work: Rewrite, old: Stream, tile: Tile) -> tuple[Stream, tuple[int, int]]:
-    """The index of every piece for the indices of tiles, and the block: pieces tile by tile."""
+    """The index of every piece for the indices of tiles, and the block for numbering: pieces tile
+    by tile."""
     pieces = work.sides.block(tile)
     x = work.new(old)
     if pieces.count == 1:
@@ -155,7 +156,8 @@ def _pieces_at(work: Rewrite, old: Stream, tile: Tile) -> tuple[Stream, tuple[in
 
 
 def _within(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int]:
-    """The block of an access that has one itself, which happens to programs downtiled before."""
+    """The block of an access, refusing one that already has a block, as after an earlier
+    downtile."""
     if outer != (1, 1) and inner != (1, 1):
         raise Refusal("has pieces of pieces; downtile the original to the smaller size")
     return outer if inner == (1, 1) else inner
@@ -163,7 +165,7 @@ def _within(outer: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int]:
 
 @rule(RandomLoad)
 def load_by_address(work: Rewrite, op: RandomLoad) -> None:
-    """Every address as those of the pieces."""
+    """Every address becomes those of the pieces."""
     block = work.sides.of(op.outputs[0].type)
     if block is None:
         return work.take_over(op)
@@ -179,7 +181,8 @@ def load_by_address(work: Rewrite, op: RandomLoad) -> None:
 
 @rule(RandomStore)
 def store_by_address(work: Rewrite, op: RandomStore) -> None:
-    """Every piece at its address; the acknowledgment of a tile is that of its last piece."""
+    """Every piece is written to its address; the acknowledgment of a tile is that of its last
+    piece."""
     address, data = op.inputs
     block = work.block(data)
     if block is None:

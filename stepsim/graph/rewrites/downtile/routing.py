@@ -1,4 +1,4 @@
-"""Rules of routing operators: chunks have the two dims of a block more, selectors stay."""
+"""Rules of routing operators: chunks gain the two dims of a block, selectors are unchanged."""
 
 from __future__ import annotations
 

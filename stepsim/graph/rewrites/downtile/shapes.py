@@ -1,4 +1,4 @@
-"""Rules of shape operators: indices of dims grow by the two of the block."""
+"""Rules of shape operators: indices of dims grow by the two dims of the block."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__: list[str] = []
 
 @rule(Consume, Print, Broadcast, Promote, Zip)
 def same(work: Rewrite, op: Consume) -> None:
-    """Nothing of it depends on the dims."""
+    """The operator does not depend on the dims."""
     work.take_over(op)
 
 
 @rule(Flatten)
 def flatten_rule(work: Rewrite, op: Flatten) -> None:
-    """Dims further out."""
+    """Shift dims outwards."""
     more = work.gained(op.inputs[0])
     work.take_over(op, lo=op.lo + more, hi=op.hi + more)
 
 
 @rule(Unsqueeze)
 def unsqueeze_rule(work: Rewrite, op: Unsqueeze) -> None:
-    """A dim further out."""
+    """Shift a dim outwards."""
     work.take_over(op, dim=op.dim + work.gained(op.inputs[0]))
 
 
 @rule(Reshape, MaskedReshape)
 def reshape_rule(work: Rewrite, op: Reshape) -> None:
-    """A dim further out; where it is padded, all pieces of a chunk together."""
+    """Shift a dim outwards; if it is padded, all pieces of a chunk are padded together."""
     (x,) = op.inputs
     block = work.block(x)
     if block is None:
@@ -85,7 +85,7 @@ def expand_rule(work: Rewrite, op: ExpandRef) -> None:
 
 @rule(RepeatRef)
 def repeat_ref_rule(work: Rewrite, op: RepeatRef) -> None:
-    """As :func:`expand_rule`; inner dims of the reference count as one with those of its block."""
+    """Like :func:`expand_rule`; inner dims of the reference are merged with those of its block."""
     x, ref = op.inputs
     block = work.block(x)
     if block is None:
@@ -95,7 +95,7 @@ def repeat_ref_rule(work: Rewrite, op: RepeatRef) -> None:
 
 @rule(TakeLast)
 def take_last_rule(work: Rewrite, op: TakeLast) -> None:
-    """Of single scalars; of tiles a dim of blocks has no last element of its own."""
+    """For single scalars only; with tiles, a dim of blocks has no single last element."""
     if work.block(op.inputs[0]) is None:
         return work.take_over(op)
     raise Refusal("takes the last of tiles that are cut; accumulate with fn.last, or store all")
@@ -178,9 +178,9 @@ def _pieces(work: Rewrite, op: FlatMap) -> Stream:
 
 
 def _valid_rows(work: Rewrite, op: FlatMap, tile: Tile, block: Block) -> None:
-    """Rows without padding, whose number only a run tells.
+    """Rows without padding, whose number is known only at run time.
 
-    The pieces of a tile are put together in a buffer, cut into rows there, and these into pieces.
+    The pieces of a tile are collected in a buffer, split into rows there, and these into pieces.
     """
     out = op.outputs[0]
     kind = out.type
@@ -192,7 +192,7 @@ def _valid_rows(work: Rewrite, op: FlatMap, tile: Tile, block: Block) -> None:
     if block.rows == 1:
         wide = wide.flatten(0, 1)
     else:
-        # Pieces of padding alone have no row to carry a stop, so all rows are packed anew.
+        # Pieces that are only padding have no row to carry a stop, so all rows are packed again.
         wide = flat_map(wide, unpack_rows()).accum(pack_rows, 1)
     rows = flat_map(wide, unpack_rows(drop_padding=True), label=op.label)
     if rows.shape != out.shape:

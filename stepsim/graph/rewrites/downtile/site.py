@@ -1,4 +1,5 @@
-"""The site of a rewrite: old streams by new ones, and operators that are taken over as they are."""
+"""The site of a rewrite: the map from old to new streams, and operators that are copied
+unchanged."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ __all__ = ["RULES", "Rewrite", "rule"]
 
 _Rule = Callable[["Rewrite", Any], None]
 RULES: dict[type[Operator], _Rule] = {}
-"""What makes the smaller form of an operator, by its class."""
+"""The rewrite rule for an operator, by its class."""
 
 _Made = TypeVar("_Made", bound=_Rule)
 
 
 def rule(*kinds: type[Operator]) -> Callable[[_Made], _Made]:
-    """Enter the rule of some operators."""
+    """Register the rule of some operators."""
 
     def enter(made: _Made) -> _Made:
         for kind in kinds:
@@ -36,12 +37,13 @@ def rule(*kinds: type[Operator]) -> Callable[[_Made], _Made]:
 
 @dataclass
 class Rewrite:
-    """A new program under way.
+    """A new program under construction.
 
     Attributes
     ----------
     streams : new streams by the keys of old ones.
-    blocks : the two innermost dims that the new form of an old stream has more; None: none.
+    blocks : the two additional innermost dims of the new form of an old stream; None if there are
+        none.
     """
 
     program: Program
@@ -54,17 +56,17 @@ class Rewrite:
         return self.streams[old.key]
 
     def block(self, old: Stream) -> Block | None:
-        """The dims that it has gained."""
+        """The dims that a stream has gained."""
         return self.blocks[old.key]
 
     def gained(self, old: Stream) -> int:
-        """How many these are."""
+        """The number of these dims."""
         return 0 if self.block(old) is None else 2
 
     def put(self, old: Stream, made: Stream, block: Block | None) -> None:
         """``made`` is the new form of ``old``: its dims and those of the block.
 
-        What the sizes do not prove is stated, so that a run checks it.
+        Equalities that the sizes do not prove are stated, so that a run checks them.
         """
         shape = (*old.shape, *(() if block is None else block.dims))
         if made.shape != shape:
@@ -76,7 +78,7 @@ class Rewrite:
         own = old.program.depths.get(old.key)
         depth = self.program.fifo_depth if own is None else own
         count = 1 if block is None else block.count
-        # As many tiles as before, so that what did not lock up still does not.
+        # The same capacity in tiles, so that no new deadlocks appear.
         if depth is not None and made.depth is None and (own is not None or count > 1):
             made.with_depth(depth * count)
         self.streams[old.key] = made
@@ -85,7 +87,7 @@ class Rewrite:
     def take_over(
         self, op: Operator, inputs: Sequence[Stream] | None = None, **changes: Any
     ) -> None:
-        """The operator itself on new streams, its outputs with the dims that their types gain."""
+        """The same operator on new streams; its outputs have the dims that their types gain."""
         given = [self.new(x) for x in op.inputs] if inputs is None else inputs
         outs = []
         for out in op.outputs:
@@ -101,7 +103,7 @@ class Rewrite:
             self.put(old, new, self.sides.of(old.type))
 
     def once(self, old: Stream) -> Stream:
-        """A stream of the old dims, one element when a tile is complete: for references."""
+        """A stream with the old dims, one element per complete tile, for references."""
         x, block = self.new(old), self.block(old)
         return x if block is None else x.accum(signal, 2)
 
@@ -115,7 +117,7 @@ class Rewrite:
     def spread(self, old: Stream, to: Block) -> Stream:
         """An operand of an elementwise function in the blocks of the result.
 
-        A single row or column of pieces is repeated, as the function does with that of the tile.
+        A single row or column of pieces is repeated, as the function broadcasts that of the tile.
         """
         x, own = self.new(old), self.block(old)
         if own == to:

@@ -1,4 +1,5 @@
-"""The walk over a program: a rule for each class of operators, one report of what has none."""
+"""The walk over a program: a rule for each class of operators, and one report of operators without
+one."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ __all__ = ["Downtiled", "downtile"]
 
 @dataclass(frozen=True)
 class Downtiled:
-    """Where a program at the size of the hardware's tiles comes from.
+    """The origin of a program with tiles of the hardware's size.
 
     Attributes
     ----------
     original : the program on logical tiles. Routings and symbols are shared with it, so that
-        bindings hold for both.
+        bindings are valid for both.
     rows, cols : sides of a hardware tile.
-    streams : the stream of the new program by the (operator id, output) of the original one.
+    streams : the streams of the new program by (operator id, output) of the original.
     """
 
     original: Program
@@ -57,7 +58,7 @@ class Downtiled:
 
 
 def downtile(program: Program, rows: int = 16, cols: int = 16, *, pad: bool = False) -> Program:
-    """See :meth:`Program.downtile`, which this is."""
+    """See :meth:`Program.downtile`, which calls this."""
     check_program("downtile", program)
     where = f"program '{program.name}', downtile:"
     rows, cols = TILE_SIDE.pair(f"{where} rows, cols", (rows, cols))
@@ -78,10 +79,11 @@ def downtile(program: Program, rows: int = 16, cols: int = 16, *, pad: bool = Fa
 
 @contextmanager
 def _shared_symbols(made: Program, original: Program) -> Iterator[None]:
-    """Within it both programs have one namer; afterwards each its own, the original's as it was.
+    """Within it both programs share one namer; afterwards each has its own, the original's
+    restored.
 
-    The two share symbols, so a new one must not take a name that the original has; and the dims of
-    the original make new symbols with its namer.
+    The two share symbols, so a new one must not take a name that the original uses; and the dims of
+    the original create new symbols with its namer.
     """
     namer, before = original.namer, original.namer.state()
     made.namer = namer
@@ -98,7 +100,7 @@ def _walk(work: Rewrite, program: Program) -> None:
     sources: list[FeedbackSource] = []
     for op in program.operators:
         if not all(x.key in work.streams for x in op.inputs):
-            continue  # What it reads has been refused.
+            continue  # One of its inputs has been refused.
         if isinstance(op, FeedbackSource):
             sources.append(op)
         first = work.program.next_id
@@ -107,7 +109,7 @@ def _walk(work: Rewrite, program: Program) -> None:
         except Refusal as refusal:
             findings.append(f"{op.title()} {refusal} ({op.source})")
         except StepError as error:
-            findings.append(f"{op.title()} has no smaller form: {error} ({op.source})")
+            findings.append(f"{op.title()} cannot be downtiled: {error} ({op.source})")
         for made in work.program.operators[first:]:
             made.source = op.source
             made.label = made.label or op.label

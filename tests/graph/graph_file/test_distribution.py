@@ -17,8 +17,8 @@ def rows(*shape: int) -> st.Stream:
     return st.linear_load(st.spec(count * 4, 4, dtype="f32"), (4, 4), shape=shape, stride=stride)
 
 
-def dealing() -> st.Program:
-    with st.Program("dealing", compute_bw=8) as program:
+def distribution() -> st.Program:
+    with st.Program("distribution", compute_bw=8) as program:
         st.static_reassemble(st.parallelize(rows(6), 2)).consume()
         rows(3, 2).unsqueeze(2).consume()
         st.repeat_ref(st.metadata([7, 8]), st.metadata(np.zeros((2, 3, 4), int)), rank=1).consume()
@@ -37,7 +37,7 @@ def dealing() -> st.Program:
 
 @pytest.mark.parametrize("model", ["step-2025", "step-2026"])
 def test_they_come_back(model, tmp_path):
-    program = dealing()
+    program = distribution()
     again = check(program, {}, tmp_path)
     machine = st.load_machine("sda-1024", {"model": model})
     cycles = [st.simulate(p, machine=machine).cycles for p in (program, again)]

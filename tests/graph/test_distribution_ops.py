@@ -20,7 +20,7 @@ def program():
         yield p
 
 
-def test_dealing_and_collecting_gives_the_dims_back(program):
+def test_distributing_and_collecting_gives_the_dims_back(program):
     n = program.dim("n")
     for x in (tiles(7), tiles(n), tiles(n, 3), tiles(2)):
         lanes = st.parallelize(x, 3)
@@ -29,8 +29,8 @@ def test_dealing_and_collecting_gives_the_dims_back(program):
     assert shape(equal) == ["2*n"]
 
 
-def test_static_reassemble_refuses_what_dealing_in_turn_cannot_give(program):
-    with pytest.raises(DimError, match=r"hold \[1, 3\] chunks; 4 chunks .* are \[2, 2\]"):
+def test_static_reassemble_refuses_counts_that_are_not_round_robin(program):
+    with pytest.raises(DimError, match=r"hold \[1, 3\] chunks; .* of 4 chunks is \[2, 2\]"):
         st.static_reassemble([tiles(1), tiles(3)])
     with pytest.raises(DimError, match="dim 0 differs"):
         st.static_reassemble([tiles(program.dim("a")), tiles(program.dim("b"))])

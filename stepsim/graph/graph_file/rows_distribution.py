@@ -1,4 +1,4 @@
-"""Operators that the format has since 2026: those that deal, repeat, filter, shuffle and mask."""
+"""Operators added to the format in 2026, which distribute, repeat, filter, shuffle and mask."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _write_masked(w: Writing, m: Any) -> None:
 
 
 def _nothing(w: Writing, m: Any) -> None:
-    """All is in the inputs and types."""
+    """Nothing to write: inputs and types determine everything."""
 
 
 ROWS = {
