@@ -53,12 +53,12 @@ def test_the_workload_runs_with_the_function(site: Path) -> None:
     assert (row["workload"], row["status"], row["tile"]) == ("gemm", "ok", "16")
     assert row["flops"] == 2 * 64 * 64 * 64 + 2 * 64 * 64
     assert row["provenance"]["versions"]["stepsim"] == row["stepsim_version"]
-    told = row["provenance"]["plugins"]
-    assert list(told) == [
+    plugins = row["provenance"]["plugins"]
+    assert list(plugins) == [
         "stepsim.functions leaky_relu", "stepsim.memory_models pipes", "stepsim.workloads gemm",
     ]  # fmt: skip
-    assert {one.rpartition(" ")[0] for one in told.values()} == {"stepsim-example 1.0"}
-    assert {one.rpartition(" ")[2] for one in told.values()} == {row["workload_digest"]}
+    assert {one.rpartition(" ")[0] for one in plugins.values()} == {"stepsim-example 1.0"}
+    assert {one.rpartition(" ")[2] for one in plugins.values()} == {row["workload_digest"]}
     wrong = stepsim(site, "run", "gemm", "--m", 60, code=2)
     assert "--tile: expected a divisor of m = 60, found 16" in wrong
     assert "gemm" in stepsim(site, "run", "--help")

@@ -60,8 +60,8 @@ def test_a_function_whose_name_is_taken_is_named(
     install("taken", "thing = 7", {"gelu": "taken:thing"})
     assert "gelu" not in fn.offered_functions()
     assert "gelu" in dir(fn)
-    (told,) = [record.getMessage() for record in caplog.records if "gelu" in record.getMessage()]
-    assert told == (
+    (text,) = [record.getMessage() for record in caplog.records if "gelu" in record.getMessage()]
+    assert text == (
         "plugin 'gelu' of package taken is left out: st.fn.gelu is a function of stepsim; offer "
         "it by another name"
     )

@@ -40,8 +40,8 @@ def test_suggestions_are_what_a_run_gives(seed: int, depth: int, model: str) -> 
         assert one.gain_cycles == found.cycles - one.cycles
     json.dumps(found.to_dict(), allow_nan=False)
     lines = str(found).splitlines()
-    told = lines if found.status == "ok" else lines[:1]
-    assert max(map(len, told)) <= 80
+    checked = lines if found.status == "ok" else lines[:1]
+    assert max(map(len, checked)) <= 80
 
 
 @pytest.mark.parametrize("known", KNOWN_ANSWERS, ids=lambda known: known.name)
@@ -52,7 +52,7 @@ def test_texts_fit_and_begin_with_the_verdict(known) -> None:
     assert " ".join(lines[1:5]).startswith(found.verdict.sentence)
 
 
-def test_long_names_are_told_whole_beside_their_resource() -> None:
+def test_long_names_are_reported_whole_beside_their_resource() -> None:
     name = "gate_projection_of_the_shared_expert"
     with st.Program("long", compute_bw=64) as program:
         rows = st.linear_load(st.spec(64, 64), tile=(1, 64), label=f"rows_{name}")

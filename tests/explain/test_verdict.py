@@ -18,7 +18,7 @@ from tests.explain.known_answers import parallel_loads, skewed_experts
 from tests.explain.test_what_if import narrow_port
 
 
-def test_issue_and_latency_of_a_port_are_told_apart() -> None:
+def test_issue_and_latency_of_a_port_are_distinguished() -> None:
     found = st.why(narrow_port())
     assert found.speed_of_light is not None
     port = found.speed_of_light.resources[0]
@@ -41,8 +41,8 @@ def test_a_change_that_ends_waste_is_named_beside_the_bound() -> None:
     (channels,) = [one for one in found.suggestions if one.kind == "hbm_bandwidth"]
     few = replace(channels, row={**channels.row, "gain": 0.1})
     assert sentence(few) == found.verdict.sentence
-    told = sentence(balance, few)
-    assert told == (
+    message = sentence(balance, few)
+    assert message == (
         f"{found.verdict.sentence}; a balanced routing saves {100 * balance.gain:.1f} %, more of "
         "the resource 10.0 %"
     )

@@ -192,7 +192,7 @@ def test_tensors_that_do_not_fit(given, message):
         evaluate(p, given)
 
 
-def test_stores_of_one_name_are_told_apart():
+def test_stores_of_one_name_are_distinguished():
     with st.Program() as p:
         first = st.linear_store(st.linear_load(A, (4, 6)), "out")
         second = st.linear_store(st.linear_load(2 * A, (4, 6)), "out")

@@ -57,7 +57,9 @@ def test_ranks_to_choose(make: Callable[[], st.Stream], advice: str) -> None:
         ("m n; m n -> m n", [fn.zero((2, 8))] * 2, "init has 2 states, 'f' has 1: m n; m n"),
     ],
 )
-def test_states_are_told_from_elements(shape: str, init: list[st.graph.Init], message: str) -> None:
+def test_states_are_distinguished_from_elements(
+    shape: str, init: list[st.graph.Init], message: str
+) -> None:
     f = st.function("f", shape, 1)
     with pytest.raises(StepError) as error:
         tiles(3, 4, rows=2, cols=8).accum(f, 1, init)

@@ -65,9 +65,9 @@ def test_a_label_of_any_letters_is_one_unit_on_one_line(label: str) -> None:
     odd = next(one for one in tree.operators if one.kind == "BinaryMap")
     assert (odd.stage, odd.lanes) == ("single units", 1)
     plain = "".join(letter if letter.isprintable() else " " for letter in label)
-    told = str(st.why(program))
-    assert plain in told
-    assert all(line.isprintable() for line in told.split("\n"))
+    text = str(st.why(program))
+    assert plain in text
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 def test_lanes_that_never_fire_are_left_out() -> None:

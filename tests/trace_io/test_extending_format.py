@@ -182,7 +182,7 @@ def test_a_broken_plugin_is_named_and_the_rest_works(install, tern, log, tmp_pat
         ("nothing", "TypeError: yields int, expected RequestTrace"),
     ],
 )
-def test_what_a_plugin_raises_is_told_with_its_package(install, log, tmp_path, name, raised):
+def test_what_a_plugin_raises_is_reported_with_its_package(install, log, tmp_path, name, raised):
     install("broken", BROKEN, f"{name} = broken:{name.upper()}")
     with pytest.raises(TraceError) as caught:
         import_trace(log, tmp_path / "out.parquet", format=name)

@@ -167,7 +167,7 @@ def test_a_format_declares_options_that_exist():
 
 def test_the_documentation_has_the_formats_of_each_option():
     rows = re.findall(r"^\| (`--.*?) \| (.*) \|$", DOC.read_text(), re.M)
-    told = {
+    accepted = {
         option: (sorted(ROUTING) if formats == "all of expert routing" else names(formats))
         for options, formats in rows
         for option in names(options)
@@ -177,7 +177,7 @@ def test_the_documentation_has_the_formats_of_each_option():
         flag: sorted(name for name in FORMATS if option in FORMATS[name].all_options)
         for option, flag in TRACE_OPTIONS.items()
     }
-    assert told == used
+    assert accepted == used
 
 
 def names(text: str) -> list[str]:

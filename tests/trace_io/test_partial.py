@@ -216,7 +216,7 @@ def test_windows_of_arrays(tmp_path, monkeypatch, order, small):
     assert read_routing(tmp_path / "x.npy", layer=2) == RoutingTable(ids[:, 2], layer=2)
 
 
-def test_weights_missing_in_some_row_groups_are_told(tmp_path):
+def test_weights_missing_in_some_row_groups_are_reported(tmp_path):
     table = pa.table(
         {
             "experts": [[1], [2], [3]],
@@ -229,7 +229,7 @@ def test_weights_missing_in_some_row_groups_are_told(tmp_path):
     assert read_routing(tmp_path / "t.parquet", tokens=1, window=1).weights is None
 
 
-def test_uneven_row_groups_are_told(tmp_path):
+def test_uneven_row_groups_are_reported(tmp_path):
     table = pa.table({"experts": [[1, 2], [3, 4], [5]]})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
     with pytest.raises(TraceError, match=r"row 2 .*: `experts` has 1 values, but row 0 has 2"):
@@ -299,7 +299,7 @@ def test_a_token_that_a_window_lacks(tmp_path):
         read_routing(tmp_path / "t.parquet", tokens=3, window=3)
 
 
-def test_a_file_cut_off_is_told_before_its_first_value_is_read(tmp_path):
+def test_a_file_cut_off_is_reported_before_its_first_value_is_read(tmp_path):
     np.save(tmp_path / "x.npy", foreign.routing(20))
     (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
     with pytest.raises(TraceError, match="truncated or damaged"):

@@ -241,7 +241,7 @@ def test_bad_parameters(changes, message):
         Attention(**arguments).build(BATCH)
 
 
-def test_all_that_does_not_fit_is_told_at_once():
+def test_all_that_does_not_fit_is_reported_at_once():
     workload = Attention(model=TINY, strategy="interleaved", regions=3, block=2, max_length=5)
     with pytest.raises(ParameterError) as caught:
         workload.build(BATCH)

@@ -260,10 +260,10 @@ def test_files_that_raise(write, tmp_path, text, lines):
     for _ in range(2):  # a file that failed is read again
         with pytest.raises(UserCodeError) as caught:
             find_workload("program.py", tmp_path)
-        told = str(caught.value)
-        assert told.startswith(f"{path}: raised an exception\n")
-        assert all(line in told for line in lines)
-        assert "stepsim/workloads/loading.py" not in told
+        error_text = str(caught.value)
+        assert error_text.startswith(f"{path}: raised an exception\n")
+        assert all(line in error_text for line in lines)
+        assert "stepsim/workloads/loading.py" not in error_text
 
 
 RAISES = """\
@@ -281,11 +281,11 @@ def test_a_function_that_raises(write, tmp_path):
     path = write(RAISES)
     with pytest.raises(UserCodeError) as caught:
         case(find_workload("program.py", tmp_path), m=7)
-    told = str(caught.value).splitlines()
-    assert told[0] == "program.py:gemm: raised an exception"
-    assert told[1] == "Traceback (most recent call last):"
-    assert told[2] == f'  File "{path}", line 7, in gemm'
-    assert told[-1] == "KeyError: 7"
+    error_text = str(caught.value).splitlines()
+    assert error_text[0] == "program.py:gemm: raised an exception"
+    assert error_text[1] == "Traceback (most recent call last):"
+    assert error_text[2] == f'  File "{path}", line 7, in gemm'
+    assert error_text[-1] == "KeyError: 7"
 
 
 def test_errors_of_the_graph_pass_as_they_are(write, tmp_path):

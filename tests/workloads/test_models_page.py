@@ -40,10 +40,10 @@ def test_element_types() -> None:
     assert rows == expected
 
 
-def test_every_key_and_method_of_config_json_is_told() -> None:
-    told = set(re.findall(r"`([\w-]+)`", TEXT))
-    assert set(KEYS) <= told
-    assert set(METHODS) <= told
+def test_every_key_and_method_of_config_json_is_documented() -> None:
+    documented = set(re.findall(r"`([\w-]+)`", TEXT))
+    assert set(KEYS) <= documented
+    assert set(METHODS) <= documented
 
 
 def test_every_built_in_model_is_listed() -> None:

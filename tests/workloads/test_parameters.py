@@ -204,7 +204,7 @@ def test_models_say_themselves_what_is_wrong():
         FIELDS["model"].parsed("mixtral-8x7")
 
 
-def test_all_wrong_parameters_are_told_at_once():
+def test_all_wrong_parameters_are_reported_at_once():
     with pytest.raises(ParameterError) as caught:
         Sample(rows=1, order="row", scale=2)
     assert [name for name, _ in caught.value.problems] == ["rows", "order"]

@@ -64,10 +64,10 @@ def test_a_workload_has_the_digest_of_its_package(
 
 def test_a_result_tells_what_it_depended_on(package: Path) -> None:
     data = Data.of(kv_lengths=[3, 4])
-    told = make_case("a", m=128).result(data).provenance
+    provenance = make_case("a", m=128).result(data).provenance
     digest = hashlib.sha256(b"\0" + package.read_bytes() + b"\0").hexdigest()
-    assert (told["workload"], told["workload_digest"]) == ("a", digest)
-    assert (told["parameters"], told["origins"]) == ({"m": 128}, {"m": "given"})
-    assert (told["config"], told["counting"]) == (None, "executed")
-    assert told["kv_lengths"] == hashlib.sha256(np.array([3, 4]).tobytes()).hexdigest()
-    assert told["plugins"] == {"stepsim.workloads a": f"own_workloads 1.2 {digest}"}
+    assert (provenance["workload"], provenance["workload_digest"]) == ("a", digest)
+    assert (provenance["parameters"], provenance["origins"]) == ({"m": 128}, {"m": "given"})
+    assert (provenance["config"], provenance["counting"]) == (None, "executed")
+    assert provenance["kv_lengths"] == hashlib.sha256(np.array([3, 4]).tobytes()).hexdigest()
+    assert provenance["plugins"] == {"stepsim.workloads a": f"own_workloads 1.2 {digest}"}

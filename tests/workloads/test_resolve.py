@@ -213,7 +213,7 @@ def test_published_settings_are_those_of_the_model_whatever_its_name(name):
         (Swiglu, {"tile": 1}, ["tile_inter", "batch", "hidden", "intermediate"]),
     ],
 )
-def test_all_that_is_missing_is_told(kind, given, missing):
+def test_all_that_is_missing_is_reported(kind, given, missing):
     with pytest.raises(ParameterError) as caught:
         resolve(kind, given)
     assert [name for name, _ in caught.value.problems] == missing

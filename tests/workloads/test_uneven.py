@@ -84,7 +84,7 @@ def test_every_request_has_its_region(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_regions_without_a_request_are_told(strategy: str) -> None:
+def test_regions_without_a_request_are_reported(strategy: str) -> None:
     data = Data.of(kv_lengths=[3, 70])
     block, shares = (
         (1, "2 blocks of up to 1 request;") if strategy == "coarse" else (None, "2 requests")
@@ -92,20 +92,20 @@ def test_regions_without_a_request_are_told(strategy: str) -> None:
     workload = Attention(model=HEADS, strategy=strategy, block=block, regions=2**40)
     built, result = run(workload, data)
     assert built.parameters["regions_built"] == 2
-    told = f"2 of {2**40} regions are built: there are only {shares}"
-    assert any(note.startswith(told) for note in built.notes)
+    note_text = f"2 of {2**40} regions are built: there are only {shares}"
+    assert any(note.startswith(note_text) for note in built.notes)
     _, as_built = run(replace(workload, regions=2), data)
     assert result.cycles == as_built.cycles
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
-def test_regions_of_a_decoder_without_a_request_are_told(strategy: str) -> None:
+def test_regions_of_a_decoder_without_a_request_are_reported(strategy: str) -> None:
     built = layer(strategy, 4).build(routed([3, 70, 5]))
-    told = "3 of 4 regions of QKV generation are built: there are only 3 requests"
-    assert told in built.notes
+    note_text = "3 of 4 regions of QKV generation are built: there are only 3 requests"
+    assert note_text in built.notes
     one = layer(strategy, 4).build(routed([3]))
     assert "1 of 4 regions of QKV generation is built: there is only 1 request" in one.notes
-    assert told not in layer(strategy, 3).build(routed([3, 70, 5])).notes
+    assert note_text not in layer(strategy, 3).build(routed([3, 70, 5])).notes
 
 
 @pytest.mark.parametrize(

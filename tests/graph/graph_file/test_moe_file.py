@@ -173,12 +173,12 @@ def test_it_is_written_and_read_again(tmp_path):
         ({"generation": "B", "routing": np.zeros((64, 1), int)}, "control_dtype .* number 3"),
     ],
 )
-def test_what_does_not_fit_is_told(options, message):
+def test_what_does_not_fit_is_reported(options, message):
     with pytest.raises(GraphFileError, match=message):
         st.load_graph(MOE, **options)
 
 
-def test_an_expert_that_a_token_names_twice_is_told():
+def test_an_expert_that_a_token_names_twice_is_reported():
     routing = moe_routing()
     routing[5] = 3
     with pytest.raises(GraphFileError, match=r"names an expert twice for token 5: \[3, 3\]"):
@@ -187,13 +187,13 @@ def test_an_expert_that_a_token_names_twice_is_told():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan, 2.0**63])
-def test_numbers_that_are_no_integers_are_told(odd):
+def test_numbers_that_are_no_integers_are_reported(odd):
     flags = np.ones((64, 8))
     flags[3, 2] = odd
     with pytest.raises(GraphFileError, match=r"SelectGen_626.*whole numbers"):
         st.load_graph(MOE, arrays={"SelectGen_626": flags})
 
 
-def test_arrays_that_nobody_reads_are_told():
+def test_arrays_that_nobody_reads_are_reported():
     with pytest.raises(ArgError, match=r"no SelectGen.*arrays\['SelectGen_1'\]"):
         st.load_graph(MOE, routing=moe_routing(), arrays={"SelectGen_1": np.ones((1, 1))})

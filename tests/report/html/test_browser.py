@@ -90,7 +90,7 @@ def test_a_recorded_run_shows_its_path_and_its_timeline(browser: Any, recorded_p
         assert "peak tokens" in page.inner_text("#fifo-table thead")
 
 
-def test_a_deadlock_is_told_and_drawn(browser: Any, stuck_run: Path, command: Command) -> None:
+def test_a_deadlock_is_reported_and_drawn(browser: Any, stuck_run: Path, command: Command) -> None:
     path = stuck_run.with_name("report.html")
     assert command("report", stuck_run, "--out", path) == 0
     with opened(browser, path) as page:
@@ -102,7 +102,7 @@ def test_a_deadlock_is_told_and_drawn(browser: Any, stuck_run: Path, command: Co
         assert "peak" not in page.inner_text("#fifo-table thead")
 
 
-def test_what_was_not_recorded_is_told(browser: Any, run_page: Path) -> None:
+def test_what_was_not_recorded_is_reported(browser: Any, run_page: Path) -> None:
     with opened(browser, run_page) as page:
         assert "stepsim run --record --out RUN.parquet" in page.inner_text("#time")
         assert "stepsim run --why --out RUN.parquet" in page.inner_text("#verdict")
@@ -156,19 +156,19 @@ def test_a_condition_is_written_in_several_ways(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("dpeth<4", "dpeth<4: there is no column dpeth, expected one of"),
         ("sent>many", "sent>many: expected a number"),
         ("name<4", "name<4: name is a text"),
     ],
 )
-def test_what_a_filter_does_not_know_is_told(
-    browser: Any, run_page: Path, text: str, told: str
+def test_what_a_filter_does_not_know_is_reported(
+    browser: Any, run_page: Path, text: str, message: str
 ) -> None:
     with opened(browser, run_page) as page:
         page.get_by_label("Filter FIFOs").fill(text)
-        assert told in page.inner_text("#fifo-table [role=alert]")
+        assert message in page.inner_text("#fifo-table [role=alert]")
         assert len(cells(page, "fifo-table", 1)) == 100
 
 

@@ -128,8 +128,8 @@ def test_published_counts_are_no_bound() -> None:
 
 
 def test_a_run_that_did_not_end_well_is_not_judged() -> None:
-    told = verdict({"status": "deadlock", "cycles": 1234}, [])
-    assert told["sentence"] == "The run ended in a deadlock after 1,234 cycles."
+    shown = verdict({"status": "deadlock", "cycles": 1234}, [])
+    assert shown["sentence"] == "The run ended in a deadlock after 1,234 cycles."
 
 
 def document_of(path: Path) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def test_a_recorded_run_has_its_path_and_what_happened_over_time(recorded_run: P
     assert max(found["fifos"]["columns"]["peak_tokens"]) > 0
 
 
-def test_a_diagnosis_is_told_as_the_run_told_it(stuck_run: Path) -> None:
+def test_a_diagnosis_is_reported_as_the_run_reported_it(stuck_run: Path) -> None:
     found = document_of(stuck_run)
     diagnosis = Diagnosis.from_dict(found["row"]["diagnosis"])
     assert json.loads(json.dumps(diagnosis.to_dict())) == found["row"]["diagnosis"]
