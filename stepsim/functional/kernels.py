@@ -244,7 +244,7 @@ def _valid(rule: Rule, rows: int, tiles: Sequence[TileValue], node: Node) -> int
         if 0 < x.valid < x.rows:
             node.fail(
                 f"a tile with {x.valid} of {x.rows} valid rows cannot be packed, its padding would "
-                "come to lie between rows",
+                "end up between rows",
                 "drop the padding first",
             )
         return tile.valid + x.valid

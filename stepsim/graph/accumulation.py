@@ -99,7 +99,7 @@ def zero(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
 
     Raises
     ------
-    ArgError : ``shape`` is no pair of sizes.
+    ArgError : ``shape`` is not a pair of sizes.
 
     Example
     -------
@@ -127,7 +127,7 @@ def one(shape: tuple[int, int], dtype: DType | str | None = None) -> Init:
 
     Raises
     ------
-    ArgError : ``shape`` is no pair of sizes.
+    ArgError : ``shape`` is not a pair of sizes.
 
     Example
     -------
@@ -184,7 +184,7 @@ def neg_infinity(shape: tuple[int, int], dtype: DType | str | None = None) -> In
 
     Raises
     ------
-    ArgError : ``shape`` is no pair of sizes.
+    ArgError : ``shape`` is not a pair of sizes.
 
     Example
     -------
@@ -259,7 +259,7 @@ def inits_of(fn: Function, init: object, start_known: bool) -> tuple[Init, ...] 
 def _no_start(fn: Function) -> str:
     count = fn.shape.states
     if count > 1:
-        need = f"'{fn}' has states of its own: pass init=(...), one for each of {count} states"
+        need = f"'{fn}' has its own states: pass init=(...), one for each of {count} states"
     else:
         need = f"'{fn}' has no default initial state: pass init="
     return f"{need}, such as st.fn.zero((rows, cols))"

@@ -1,8 +1,7 @@
 """The functions of the published simulator by its names: records of the standard functions.
 
 Networks may name a function instead of giving its record. The meaning of the names is defined once,
-by the functions of ``st.fn``; a record is described in
-:mod:`stepsim.lowering.rows.function_records`.
+by the functions of ``st.fn``; see :meth:`stepsim.graph.functions.function.Function.record`.
 """
 
 from __future__ import annotations

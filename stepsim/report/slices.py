@@ -24,7 +24,7 @@ WORK: Final = 0
 """Kind of a slice in which a unit works; other kinds are causes of waits plus one."""
 
 MIXED: Final = 128
-"""Added to the kind of a slice that stands for several."""
+"""Added to the kind of a slice that represents several."""
 
 _Times = NDArray[np.int64]
 

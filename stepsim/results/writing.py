@@ -86,8 +86,8 @@ def write_run_tables(
     ------
     OutputError : as for `write_tables`, or a file of an earlier run cannot be removed.
     """
-    told = json.dumps(run, sort_keys=True, default=str)
-    mark = {_RUN: hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()}
+    text = json.dumps(run, sort_keys=True, default=str)
+    mark = {_RUN: hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()}
     marked = {
         label: table.replace_schema_metadata({**(table.schema.metadata or {}), **mark})
         for label, table in tables.items()

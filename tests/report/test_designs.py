@@ -116,8 +116,8 @@ def test_axes_have_units_and_look_tells_designs_apart(tmp_path: Path, drawn: lis
     legends = [*drawn[0].legends, *filter(None, [axes.get_legend()])]
     words = {text.get_text() for legend in legends for text in legend.get_texts()}
     words |= {child.get_text() for child in axes.texts}
-    drawn = " ".join(words)
-    assert all(value in drawn for value in {*tiles, *channels})
+    texts = " ".join(words)
+    assert all(value in texts for value in {*tiles, *channels})
     colors = {tuple(color) for spots in axes.collections for color in spots.get_facecolor()}
     assert len(colors) >= 3
     assert_inside_picture(axes, [spots.get_offsets() for spots in axes.collections])

@@ -60,7 +60,7 @@ _COLUMNS: Final = (
     ("kind", "string", "", "resource that it relaxes; combined or custom"),
     ("target", "string", "", "operators or FIFOs that it changes; empty for the machine"),
     ("description", "string", "", "what to do to have it"),
-    ("buildable", "bool", "", "false for what only tells a bound, or no longer fits"),
+    ("buildable", "bool", "", "false for a change that only gives a bound, or no longer fits"),
     ("status", "string", "", "ok, infeasible, deadlock, failed or limit"),
     ("cycles", "int64", "cycles", "length of the run with the change; null without an end"),
     ("gain_cycles", "int64", "cycles", "by how much the run is shorter"),

@@ -37,7 +37,7 @@ class Settings:
     Attributes
     ----------
     arrays, routing : sources of selectors and integers.
-    mock_bf16 : whether f32 stands for 2 bytes.
+    mock_bf16 : whether f32 represents 2 bytes.
     counts : numbers of elements routed by the selectors of one path, by path and width.
     nodes : all operators of the graph.
     """

@@ -1,7 +1,7 @@
 """Records of functions of tiles as integers of an image.
 
-A record (:mod:`stepsim.graph.published_functions` says what it is) is checked in full here, so that
-the engine need not.
+A record (made by :meth:`stepsim.graph.functions.function.Function.record`) is checked in full here,
+so that the engine need not.
 """
 
 from __future__ import annotations

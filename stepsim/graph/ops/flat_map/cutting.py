@@ -35,7 +35,7 @@ def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamF
 
     Raises
     ------
-    DTypeError : the elements are no tiles of scalars to compute with.
+    DTypeError : the elements are not tiles of arithmetic scalars.
 
     Example
     -------
@@ -77,7 +77,7 @@ def unpack_cols(chunk: int | None = None) -> StreamFunction:
 
     Raises
     ------
-    DTypeError : the elements are no tiles of scalars to compute with.
+    DTypeError : the elements are not tiles of arithmetic scalars.
 
     Example
     -------
@@ -133,7 +133,7 @@ def emit(
     Raises
     ------
     ArgError : an entry is not a size, or a tile is cut into too many pieces.
-    DTypeError : the elements are no tiles of scalars to compute with.
+    DTypeError : the elements are not tiles of arithmetic scalars.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def static_reassemble(
 
     Example
     -------
-    >>> with st.Program("deal and collect") as program:
+    >>> with st.Program("distribute and collect") as program:
     ...     x = st.linear_load(np.arange(5, dtype="f4").reshape(5, 1), tile=(1, 1)).flatten(0, 1)
     ...     back = st.static_reassemble(st.parallelize(x, 2))
     ...     out = st.linear_store(back, "out")

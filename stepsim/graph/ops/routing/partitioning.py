@@ -239,7 +239,7 @@ def parallelize(
 
     Example
     -------
-    >>> with st.Program("deal") as program:
+    >>> with st.Program("distribute") as program:
     ...     x = st.linear_load(np.arange(5, dtype="f4").reshape(5, 1), tile=(1, 1)).flatten(0, 1)
     ...     a, b = st.parallelize(x, 2)
     ...     stores = st.linear_store(a, "a"), st.linear_store(b, "b")
