@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 import stepsim as st
+from stepsim.errors import ArgError
 from stepsim.reproduce import fifo_table
 from stepsim.reproduce.streamtensor.sizing_methods import METHODS, method_table, network_task
 from tests.design.search.small import SIZES
@@ -63,5 +64,5 @@ def test_baselines_of_a_compiled_model_stand_in_one_table() -> None:
 
 def test_methods_that_are_not_there_are_refused() -> None:
     (network,) = rate_networks(12, 1)
-    with pytest.raises(st.ArgError, match="no method 'greedi'; did you mean 'greedy'"):
+    with pytest.raises(ArgError, match="no method 'greedi'; did you mean 'greedy'"):
         method_table(network_task(network), ["greedi"])
