@@ -270,9 +270,7 @@ def test_a_deferred_module_has_its_modules_and_no_other_names() -> None:
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(
-        ArgError, match=r"duckdb, which is not installed: .*\[query\]'; or wait"
-    ):
+    with pytest.raises(ArgError, match=r"duckdb, which is not installed: .*\[query\]'; or wait"):
         require("duckdb", ArgError, advice="; or wait")
 
 
