@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError
-from stepsim.workloads import Param, check_fields
+from stepsim.workloads import Param, check_fields, fields_of
 
 __all__ = [
     "Choices", "Fusion", "Order", "OrderChoice", "SearchedChoices", "Shrink", "Sizing", "Unrolling",
@@ -129,19 +129,19 @@ class SearchedChoices:
     folded: Annotated[bool, Param("kernels share buffers where their orders agree")] = False
     """Those with no other stream between them, which then need no FIFO."""
 
-    fifo: Annotated[
+    sizing: Annotated[
         Sizing,
         Param(
-            "where FIFO depths come from, before runs repair them", formerly="sizing",
+            "where FIFO depths come from, before runs repair them", formerly="fifo",
             of_depths=True,
         ),
     ] = "lp"  # fmt: skip
 
-    slowdown: Annotated[
+    max_slowdown: Annotated[
         float,
         Param(
             "how much longer than with unbounded FIFOs a run may take; 0.005 is 0.5 %", "fraction",
-            least=0, most=math.inf, formerly="max_slowdown", of_depths=True,
+            least=0, most=math.inf, formerly="slowdown", of_depths=True,
         ),
     ] = 0.005  # fmt: skip
 
@@ -189,12 +189,14 @@ class Choices(SearchedChoices):
         check_fields(self)
 
     def recorded(self, *, experts: bool) -> dict[str, Any]:
-        """Those that decide a design and are not None, by name, as a plan keeps them."""
+        """Those that decide a design and are not None, by their key in a plan.
+
+        The key is the name that a choice had when the format was made.
+        """
         without = {"runs", "predict", "placed", "fit"}
-        without |= {"fifo", "shrink"} if experts else {"guard"}
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        without |= {"sizing", "shrink"} if experts else {"guard"}
         return {
-            name: value
-            for name, value in found.items()
-            if name not in without and value is not None
+            field.param.formerly or name: value
+            for name, field in fields_of(type(self)).items()
+            if name not in without and (value := getattr(self, name)) is not None
         }

@@ -16,10 +16,10 @@ def test_choices_of_a_search_are_options(cli: Cli) -> None:
     told = re.sub(r"\x1b\[[0-9;]*m", "", cli("compile", "--help").out)
     for name, field in fields_of(SearchedChoices).items():
         assert field.option in told, name
-    assert "--sizing" not in told
+    assert "--slowdown" not in told
 
 
-@pytest.mark.parametrize(("old", "new"), [("sizing", "fifo"), ("max_slowdown", "slowdown")])
+@pytest.mark.parametrize(("old", "new"), [("fifo", "sizing"), ("slowdown", "max_slowdown")])
 def test_old_names_are_answered_with_the_new(cli: Cli, old: str, new: str) -> None:
     with pytest.raises(st.errors.ArgError, match=f"'{old}'; it is now called '{new}'"):
         compile("gpt2-medium", **{old: "lp"})

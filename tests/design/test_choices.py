@@ -32,9 +32,10 @@ def test_keys_of_plans_are_choices_and_plans_of_before_are_read() -> None:
     text = WRITTEN.read_text()
     plan, written = st.design.Plan.from_yaml(text), yaml.safe_load(text)
     assert dict(plan.choices) == written["choices"]
-    assert set(plan.choices) - set(fields_of(Choices)) == {"orders_tried"}
+    names = {field.param.formerly or name: name for name, field in fields_of(Choices).items()}
+    assert set(plan.choices) - set(names) == {"orders_tried"}
     assert yaml.safe_load(plan.to_yaml()) == written
-    choices = {name: plan.choices[name] for name in plan.choices if name != "orders_tried"}
+    choices = {names[key]: plan.choices[key] for key in plan.choices if key != "orders_tried"}
     again = compile(plan.graph.operators, plan.machine, choices=Choices(**choices, runs=20)).plan
     assert again.groups == plan.groups
     assert again.choices == {n: v for n, v in plan.choices.items() if n != "orders_tried"}
@@ -42,13 +43,13 @@ def test_keys_of_plans_are_choices_and_plans_of_before_are_read() -> None:
 
 def test_all_mistakes_are_listed_with_their_choice() -> None:
     with pytest.raises(st.errors.ArgError) as caught:
-        Choices(tile=0, fifo="lps", slowdown=-1, packed=1)  # type: ignore[arg-type]
+        Choices(tile=0, sizing="lps", max_slowdown=-1, packed=1)  # type: ignore[arg-type]
     assert str(caught.value).splitlines() == [
         "tile: expected a whole number from 1, found 0",
         "packed: expected true or false, found 1",
-        "fifo: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did you "
+        "sizing: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did you "
         "mean 'lp'?",
-        "slowdown: expected a number from 0, found -1",
+        "max_slowdown: expected a number from 0, found -1",
     ]
 
 

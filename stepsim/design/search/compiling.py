@@ -128,7 +128,7 @@ def _choices_of(choices: Any, named: Mapping[str, Any]) -> tuple[Choices, dict[s
     return replace(choices or Choices(), **own), sizes
 
 
-_OF_EXPERTS, _OF_OTHERS = ("guard",), ("fifo", "shrink", "runs")
+_OF_EXPERTS, _OF_OTHERS = ("guard",), ("sizing", "shrink", "runs")
 """Choices that have an effect only with experts, and only without them."""
 
 
@@ -208,19 +208,19 @@ def _compiled(
         bindings: Mapping[Any, Any] = {}
         if traces is None:
             plan = fifo_plan(design, made.group, measured, target)
-            found = GroupSizing(made, prepared, plan, choices.slowdown).solved(
-                choices.fifo, shrink=choices.shrink, runs=choices.runs
+            found = GroupSizing(made, prepared, plan, choices.max_slowdown).solved(
+                choices.sizing, shrink=choices.shrink, runs=choices.runs
             )
             streams |= found.streams
             group = _group(made.group, plan if choices.predict else None, found)
         elif made.routings:
             traced = size_over_traces(
-                made, traces, target, slowdown=choices.slowdown, guard=choices.guard
+                made, traces, target, slowdown=choices.max_slowdown, guard=choices.guard
             )
             streams |= traced.streams
             group, bindings = _traced(made, prepared, traced, traces)
         else:
-            group, named = _without_experts(made, prepared, choices.slowdown)
+            group, named = _without_experts(made, prepared, choices.max_slowdown)
             streams |= named
         assert group.depths is not None
         assert choices.budget is not None  # the machine's, if none was asked for

@@ -101,6 +101,6 @@ def intermediates_of_block(model: str, tokens: int = PROMPT) -> Intermediates:
     tiles = {op.name: op.tiling.tile for op in tiled.ops if op.tiling is not None}
     made = compile(
         model, phase="prefill", tokens=tokens, tiles=tiles, order="tokens_outermost",
-        unroll=Choices.unroll, reuse_bytes=8 << 20, fifo="recorded", placed=False, fit=False,
+        unroll=Choices.unroll, reuse_bytes=8 << 20, sizing="recorded", placed=False, fit=False,
     )  # fmt: skip
     return intermediates(made.plan)

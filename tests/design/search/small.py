@@ -15,9 +15,14 @@ SIZES: dict[str, Any] = {
 
 @cache
 def small(
-    phase: str = "prefill", budget: int = 41_000_000, fifo: Sizing = "lp"
+    phase: str = "prefill", budget: int = 41_000_000, sizing: Sizing = "lp"
 ) -> st.design.Compiled:
     """GPT-2 with 64 in place of 1,024 elements, in the order that the paper prints."""
     return st.compile(
-        "gpt2-medium", phase=phase, budget=budget, fifo=fifo, order="reductions_outermost", **SIZES
+        "gpt2-medium",
+        phase=phase,
+        budget=budget,
+        sizing=sizing,
+        order="reductions_outermost",
+        **SIZES,
     )

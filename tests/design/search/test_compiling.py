@@ -17,10 +17,10 @@ MODELS = ("gpt2-medium", "qwen2.5-0.5b", "tinyllama-1.1b", "gemma-3-1b")
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize(
-    "fifo", sampled(["lp", "normal", "conservative", "recorded", "unbounded"], "lp", "unbounded")
+    "sizing", sampled(["lp", "normal", "conservative", "recorded", "unbounded"], "lp", "unbounded")
 )
-def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, fifo: Sizing) -> None:
-    compiled = small(phase, fifo=fifo)
+def test_sized_designs_keep_the_speed_of_unbounded_fifos(phase: str, sizing: Sizing) -> None:
+    compiled = small(phase, sizing=sizing)
     for group, result in zip(compiled.plan.groups, compiled.results(), strict=True):
         assert result.status == "ok"
         assert group.unbounded is not None
@@ -44,7 +44,7 @@ def test_whole_blocks_keep_the_speed_of_unbounded_fifos(model: str, phase: str) 
 
 
 def test_shrinking_saves_bytes() -> None:
-    sized, unbounded = small(), small(fifo="unbounded")
+    sized, unbounded = small(), small(sizing="unbounded")
     assert sized.plan.fifo_bytes is not None
     assert unbounded.plan.fifo_bytes is not None
     assert sized.plan.fifo_bytes < unbounded.plan.fifo_bytes
@@ -130,11 +130,11 @@ def test_a_graph_of_a_user_compiles() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"fifo": "lps"}, "fifo: expected one of .* found 'lps'; did you mean 'lp'"),
+        ({"sizing": "lps"}, "sizing: expected one of .* found 'lps'; did you mean 'lp'"),
         ({"tile": 0}, "tile: expected a whole number from 1, found 0"),
         ({"unroll": 3}, "unroll budget of 3"),
         ({"machine": "sda-1024"}, "does not state onchip.capacity_bytes"),
-        ({"slowdown": -1}, "slowdown"),
+        ({"max_slowdown": -1}, "max_slowdown: expected a number from 0, found -1"),
         ({"fusion": "merged"}, "did you mean 'merge'"),
         ({"fusion": "x"}, "fusion: expected one of merge, greedy, exhaustive, found 'x'"),
         ({"unrolling": "x"}, "unrolling: expected one of heap_skip, heap_stop, exact, found 'x'"),
@@ -152,8 +152,8 @@ def test_a_graph_of_a_user_compiles() -> None:
         ({"tilee": 8}, "no argument 'tilee'; did you mean 'tile'"),
         ({"contxt": 8}, "no argument 'contxt'; did you mean 'context'"),
         ({"tokens": 0}, "tokens is 0"),
-        ({"sizing": "lp"}, "no argument 'sizing'; it is now called 'fifo'"),
-        ({"max_slowdown": 0.1}, "no argument 'max_slowdown'; it is now called 'slowdown'"),
+        ({"fifo": "lp"}, "no argument 'fifo'; it is now called 'sizing'"),
+        ({"slowdown": 0.1}, "no argument 'slowdown'; it is now called 'max_slowdown'"),
         ({"guard": False}, "gpt2-medium.* has no experts; leave guard out"),
         ({"choices": {"tile": 8}}, "choices: expected stepsim.design.Choices"),
     ],
@@ -199,7 +199,7 @@ def test_a_prediction_of_too_many_steps_is_left_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_depths_that_only_end_are_fewer() -> None:
-    compiled = st.compile("gpt2-medium", slowdown=float("inf"), **SIZES)
+    compiled = st.compile("gpt2-medium", max_slowdown=float("inf"), **SIZES)
     assert compiled.plan.fifo_bytes is not None
     assert small().plan.fifo_bytes is not None
     assert compiled.plan.fifo_bytes < small().plan.fifo_bytes

@@ -47,7 +47,7 @@ def test_a_prompt_is_twice_as_fast_as_in_the_printed_order() -> None:
     orders: tuple[OrderChoice, ...] = ("fastest", "reductions_outermost")
     made = [
         st.compile(
-            "gpt2-medium", tokens=64, order=order, fifo="unbounded", predict=False, placed=False
+            "gpt2-medium", tokens=64, order=order, sizing="unbounded", predict=False, placed=False
         ).plan
         for order in orders
     ]
