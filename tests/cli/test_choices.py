@@ -27,7 +27,7 @@ def test_old_names_are_answered_with_the_new(cli: Cli, old: str, new: str) -> No
         st.simulation.make_case("compiled", **{old: "lp"})
     refused = cli("run", "compiled", f"--{old.replace('_', '-')}", "lp")
     assert refused.code == 2
-    assert f"it is now called --{new}" in refused.err
+    assert f"it is now called --{new.replace('_', '-')}" in refused.err
 
 
 def test_a_command_that_finds_depths_takes_no_choice_of_them(cli: Cli) -> None:

@@ -47,8 +47,8 @@ def test_all_mistakes_are_listed_with_their_choice() -> None:
     assert str(caught.value).splitlines() == [
         "tile: expected a whole number from 1, found 0",
         "packed: expected true or false, found 1",
-        "sizing: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did you "
-        "mean 'lp'?",
+        "sizing: expected one of lp, normal, conservative, recorded, unbounded, found 'lps'; did "
+        "you mean 'lp'?",
         "max_slowdown: expected a number from 0, found -1",
     ]
 
