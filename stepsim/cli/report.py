@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import stepsim.report
-import stepsim.report.html
 import stepsim.results
 import stepsim.sweep
 import stepsim.workloads
@@ -46,7 +45,7 @@ def report(
     if stepsim.workloads.plan_file(str(source)) is not None:
         document: dict[str, Any] = _plan_document(source)
     elif source.is_dir():
-        document = stepsim.report.html.sweep_document(_sweep_tables(source))
+        document = stepsim.report.sweep_document(_sweep_tables(source))
         if document["missing"]:
             note(f"{source}: {document['missing']:,} runs are not done yet")
     else:
@@ -82,9 +81,9 @@ def _plan_document(source: Path) -> dict[str, Any]:
 
 
 def _run_document(tables: RunTables) -> dict[str, Any]:
-    from stepsim.report.html import run_document
-
-    return run_document(tables, stepsim.results.stall_tree(tables.units, tables.fifos).to_dict())
+    return stepsim.report.run_document(
+        tables, stepsim.results.stall_tree(tables.units, tables.fifos).to_dict()
+    )
 
 
 def _sweep_tables(folder: Path) -> stepsim.report.SweepTables:

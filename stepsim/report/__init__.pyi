@@ -23,7 +23,11 @@ from stepsim.report.comparison import (
     stall_rows as stall_rows,
     text_table as text_table,
 )
-from stepsim.report.html import require_plotly as require_plotly
+from stepsim.report.html import (
+    require_plotly as require_plotly,
+    run_document as run_document,
+    sweep_document as sweep_document,
+)
 from stepsim.report.perfetto import fifos_of as fifos_of
 from stepsim.report.run_file import write_run as write_run
 from stepsim.report.saving import (
