@@ -11,21 +11,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from stepsim.errors import ArgError
 
-__all__ = [
-    "AUTO_DEPTH",
-    "Range",
-    "counted",
-    "flag",
-    "is_depth_plan",
-    "is_number",
-    "is_whole",
-    "label_of",
-    "moved",
-    "scalar",
-    "shown",
-    "text_of",
-]
-
 AUTO_DEPTH = "auto"
 """Given in place of a FIFO depth: a depth for each FIFO, with the fewest bytes in total."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from stepsim.errors import OutputError
 from stepsim.paths import exists
 
-__all__ = ["renamed", "replacing"]
-
 
 @contextmanager
 def replacing(*targets: str | os.PathLike[str]) -> Iterator[list[Path]]:

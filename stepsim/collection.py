@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["rare_collection", "without_collection"]
-
 _MANY: Final = 1_000_000
 """Objects created between garbage collections; a few hundred megabytes at most."""
 

@@ -6,8 +6,6 @@ import enum
 
 from stepsim.errors import ArgError, DTypeError, did_you_mean
 
-__all__ = ["DType", "dtype_of", "packed_bytes"]
-
 
 class DType(enum.Enum):
     """Scalar types: name, bits of an element, whether functions compute with it, other names.

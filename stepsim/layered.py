@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-__all__ = ["Layout", "layered"]
-
 Point = tuple[float, float]
 
 _SWEEPS = 12

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import stepsim
 from stepsim.errors import did_you_mean
 
-__all__ = ["MOVED", "NAMESPACES", "hint"]
-
 NAMESPACES = (
     "fn", "nn", "data", "design", "dram", "ensembles", "errors", "explain", "functional", "graph",
     "hardware", "itensor", "machine", "report", "results", "simulation", "sizing", "sweep",

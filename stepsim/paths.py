@@ -7,8 +7,6 @@ from pathlib import Path
 
 from stepsim.errors import StepSimError
 
-__all__ = ["exists"]
-
 
 def exists(path: Path, error: type[StepSimError]) -> bool:
     """Like `Path.exists`, with an error of ours for a path that cannot be accessed.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     metadata = deferred("importlib.metadata")
 
-__all__ = ["GROUPS", "Plugin", "found", "identity_of", "source_digest", "sources", "usable"]
-
 GROUPS: Final = (
     "stepsim.workloads",
     "stepsim.memory_models",

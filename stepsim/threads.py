@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 else:
     futures = deferred("concurrent.futures")
 
-__all__ = ["THREADS", "in_threads", "thread_count", "usable_cpus"]
-
 _Result = TypeVar("_Result")
 
 THREADS: Final = Range(1024, "that run at the same time")

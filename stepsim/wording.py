@@ -7,8 +7,6 @@ from typing import Any
 
 from stepsim.errors import did_you_mean
 
-__all__ = ["STATED", "describe_problems", "expectations"]
-
 STATED = "stated"
 """Type of a problem whose message is a complete sentence with expected and found."""
 

@@ -15,8 +15,6 @@ from typer.core import TyperGroup
 from stepsim.cli.moved import check_moved_command, moved_option
 from stepsim.errors import ArgError
 
-__all__ = ["CommandGroup", "ready"]
-
 _COMMANDS: Final = {
     "Programs": {
         "run": "runs.run:app",

@@ -19,8 +19,6 @@ from stepsim.errors import ArgError, did_you_mean
 if TYPE_CHECKING:
     from stepsim.report import RunTables
 
-__all__ = ["compare"]
-
 
 def compare(
     before: Annotated[

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["note", "number", "print_json", "show", "show_table"]
-
 _PIPE_WIDTH = 120
 _ANY_HEIGHT = 25
 _ENDLESS = 1 << 20

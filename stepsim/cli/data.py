@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["app"]
-
 app = typer.Typer(help="List and fetch public traces, which can then be named like trace files.")
 
 _Chosen = Annotated[

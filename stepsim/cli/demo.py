@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["demo"]
-
 _MODEL = "qwen3-30b-a3b"
 _TOKENS = 64
 _COUNTING = "executed"

@@ -7,18 +7,6 @@ from typing import Final
 
 from stepsim.errors import OutputError, StepSimError, UserCodeError, WorkerError
 
-__all__ = [
-    "BAD_INPUT",
-    "MEANINGS",
-    "NOT_WRITTEN",
-    "REGRESSED",
-    "RUN_FAILED",
-    "SIGNAL",
-    "WORKERS_LOST",
-    "code_of",
-    "is_no_room",
-]
-
 RUN_FAILED: Final = 1
 """A run ended in a deadlock, with a failed unit or at a limit, or a user's code raised; or a design
 that was compiled does not fit the machine."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from stepsim.results import RunComparison
     from stepsim.sweep import BaselineComparison, Comparison
 
-__all__ = ["Gate", "absent_designs", "absent_from_b"]
-
 _PERCENTAGE: Final = re.compile(r"(\d{1,18}(\.\d{0,18})?|\.\d{1,18})%", re.ASCII)
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from stepsim.simulation import Progress
 
-__all__ = ["LOADING_ENGINE", "QUIET_SECONDS", "Heartbeat", "format_progress"]
-
 LOADING_ENGINE = "loading the engine (compiled on first use)"
 """What to call the step that may compile."""
 

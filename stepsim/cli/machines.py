@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["machines"]
-
 
 def machines(
     show_name: Annotated[

@@ -30,8 +30,6 @@ from stepsim.cli.exit_codes import (
 )
 from stepsim.errors import StepSimError
 
-__all__ = ["app", "main"]
-
 _LEAVE_CYCLES: Final = {"_yaml", "llvmlite", "numba", "numpy", "pyarrow", "yaml"}
 """Packages whose extension modules do not mind cycles that are left at the end of a process."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from stepsim.errors import ArgError
 
-__all__ = ["check_moved_command", "moved_option"]
-
 _COMMANDS: Final = {
     "tune": "`stepsim sweep tune`",
     "pareto": "`stepsim sweep pareto`",

@@ -13,30 +13,6 @@ from stepsim.errors import ArgError, OutputError
 if TYPE_CHECKING:
     from stepsim.workloads import MoEShape
 
-__all__ = [
-    "Address",
-    "AllowMissing",
-    "Backend",
-    "Config",
-    "Cost",
-    "Counting",
-    "Ensemble",
-    "FailAbove",
-    "Jobs",
-    "Json",
-    "Layer",
-    "Markdown",
-    "ModelName",
-    "OptionalModel",
-    "Rows",
-    "Step",
-    "SweepFolder",
-    "Where",
-    "check_counts",
-    "check_output",
-    "find_model",
-]
-
 _MOST_BITS = 40
 _COUNTINGS = ("executed", "published", "paper")  # here, since their module loads pyarrow
 

@@ -24,8 +24,6 @@ else:
     execution = deferred("stepsim.cli.runs.execution")
     workload = deferred("stepsim.cli.runs.workload")
 
-__all__ = ["report"]
-
 
 def report(
     source: Annotated[

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["reproduce"]
-
 _NONE = "-"
 Rows = Sequence[Mapping[str, Any]]
 

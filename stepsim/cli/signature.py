@@ -12,8 +12,6 @@ from dataclasses import MISSING, fields
 from inspect import Parameter
 from typing import Any, get_type_hints
 
-__all__ = ["takes"]
-
 Command = Callable[..., None]
 
 

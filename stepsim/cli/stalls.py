@@ -11,8 +11,6 @@ from stepsim.arguments import counted
 if TYPE_CHECKING:
     from stepsim.results import StallChange
 
-__all__ = ["HEADINGS", "stalls_markdown", "stalls_text"]
-
 HEADINGS: Final = ("A", "B")
 
 _WENT: Final = "where the cycles went (of a lane of each operator on average)"

@@ -24,8 +24,6 @@ else:
     rich = deferred("rich")
     metadata = deferred("importlib.metadata")
 
-__all__ = ["env", "environment", "warmup"]
-
 _PACKAGES = (
     "numba",
     "llvmlite",

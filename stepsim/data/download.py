@@ -11,8 +11,6 @@ from pooch import file_hash
 
 from stepsim.data.registry import Dataset
 
-__all__ = ["ResumingDownloader", "WrongContent"]
-
 _TIMEOUTS: Final = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes."""
 

@@ -19,8 +19,6 @@ download = deferred("stepsim.data.download")
 pooch = deferred("pooch")
 requests = deferred("requests")
 
-__all__ = ["fetch_datasets"]
-
 _MIRROR: Final = "STEPSIM_DATA_MIRROR"
 
 

@@ -11,8 +11,6 @@ from stepsim.data.registry import Dataset, find, in_known_group
 from stepsim.errors import ArgError, TraceError
 from stepsim.paths import exists
 
-__all__ = ["data_folder", "found_digest", "is_fetched", "locate", "place"]
-
 
 def data_folder() -> Path:
     """Folder of the fetched data sets, which may not exist yet.

@@ -19,8 +19,6 @@ else:
     resources = deferred("importlib.resources")
     tomllib = deferred("tomllib")
 
-__all__ = ["Dataset", "choose", "datasets", "find", "in_known_group"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dataset:

@@ -15,10 +15,6 @@ from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError
 from stepsim.workloads import Param, check_fields, fields_of
 
-__all__ = [
-    "Choices", "Fusion", "Order", "OrderChoice", "SearchedChoices", "Shrink", "Sizing", "Unrolling",
-]  # fmt: skip
-
 Order: TypeAlias = Literal["reductions_outermost", "reductions_innermost", "tokens_outermost"]
 OrderChoice: TypeAlias = Literal["fastest"] | Order
 """An order of loops by name, or the one with the fewest simulated cycles."""

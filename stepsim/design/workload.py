@@ -22,8 +22,6 @@ from stepsim.workloads import Built, Data, Param, ParameterError, Workload
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-__all__ = ["CompiledModel", "CompiledWorkload"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledWorkload(Workload, SearchedChoices):

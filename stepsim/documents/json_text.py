@@ -11,8 +11,6 @@ from pathlib import Path
 from stepsim.documents.reading import MOST_DIGITS, Document, Reader, read_text, shortened
 from stepsim.errors import StepSimError
 
-__all__ = ["load_json", "parse_json"]
-
 _MOST_BYTES = 2 * 1024 * 1024
 _MOST_VALUES = 60_000
 

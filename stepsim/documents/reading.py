@@ -9,8 +9,6 @@ from typing import Any, NoReturn
 
 from stepsim.errors import StepSimError
 
-__all__ = ["MOST_DEEP", "MOST_DIGITS", "Document", "Reader", "read_text", "shortened"]
-
 MOST_DEEP = 40
 """Most levels of nested lists and mappings."""
 MOST_DIGITS = 40

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     yaml = deferred("yaml")
 
-__all__ = ["load_yaml", "parse_yaml", "parse_yaml_value"]
-
 _MOST_BYTES = 512 * 1024
 _MOST_VALUES = 20_000
 """Most keys and values; those repeated by aliases and merges count every time."""

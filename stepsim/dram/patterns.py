@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from stepsim.arguments import Range
 from stepsim.errors import ArgError
 
-__all__ = ["random_blocks", "sequential", "splitmix", "tiles"]
-
 _MASK = (1 << 64) - 1
 _COUNT = Range(1 << 40, "how many", low=0)
 _BYTES = Range(1 << 62, "bytes")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["KINDS", "DramRun"]
-
 KINDS = ("", "ACT", "PRE", "RD", "WR", "REF")
 """Commands by their number."""
 

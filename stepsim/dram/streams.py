@@ -24,8 +24,6 @@ from stepsim.kernels import (
 )
 from stepsim.machine import Dram
 
-__all__ = ["simulate", "spec_of"]
-
 _POLICIES = {"streams": STREAMS, "picked": PICKED}
 
 _MOST_CYCLES = 1 << 50

@@ -17,8 +17,6 @@ import numpy as np
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import ArgError, did_you_mean
 
-__all__ = ["Bounds", "Disturbance", "bounds_of", "checked_bounds", "draw_one"]
-
 _WIDEST: Final = 1 << 16
 """Largest change that bounds may allow."""
 

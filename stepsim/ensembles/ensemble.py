@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["Ensemble"]
-
 
 @dataclass(frozen=True)
 class Ensemble:

@@ -11,8 +11,6 @@ from stepsim.ensembles.ensemble import Ensemble
 from stepsim.errors import ArgError
 from stepsim.threads import thread_count
 
-__all__ = ["Ending", "disturbed_runs"]
-
 _MEMBERS: Final = Range(1024, "of an ensemble")
 _SEED: Final = Range(2**128 - 1, "that members are drawn by", low=0)
 

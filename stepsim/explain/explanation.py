@@ -26,8 +26,6 @@ from stepsim.simulation import (
 from stepsim.sizing import DeadlockFix, fix_of
 from stepsim.threads import usable_cpus
 
-__all__ = ["Why", "explain", "why"]
-
 _ONE_BY_ONE: Final = 3
 """Number of groups of operators, and of FIFOs, that are changed one by one."""
 _FIX_SECONDS: Final = 20.0

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["CAUSES", "CriticalPath", "Walk", "critical_path", "path_of"]
-
 WORK: Final = "work"
 FIFO_HOP: Final = "fifo hop"
 SLOT_HOP: Final = "slot hop"

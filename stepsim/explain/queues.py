@@ -9,8 +9,6 @@ from typing import Any, Final
 from stepsim.results import place_of
 from stepsim.simulation import ImageRun, Limits, Prepared
 
-__all__ = ["DeeperQueues", "deeper_queues"]
-
 _WORTH: Final = 0.01
 """Least saving of unbounded FIFOs, as a fraction of a run, that starts the search."""
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["folded_lines"]
-
 _LONGEST = 64
 """Most items of a loop body; longer ones are found if their parts repeat as well."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["Resource", "SpeedOfLight", "speed_of_light"]
-
 _BUILT_IN: Final = ("published", "interleaved", "uncontended")
 """Memory models whose accesses take the times in docs/timing.md."""
 

@@ -14,8 +14,6 @@ from stepsim.results import Cause, OperatorStalls, StallTree
 if TYPE_CHECKING:
     from stepsim.explain.explanation import Why
 
-__all__ = ["explanation_text"]
-
 _MOST_SUGGESTIONS: Final = 5
 _MOST_OPERATORS: Final = 6
 _MOST_CAUSES: Final = 2

@@ -13,8 +13,6 @@ from stepsim.explain.changes.suggestions import Suggestion
 from stepsim.explain.speed_of_light import Resource, SpeedOfLight
 from stepsim.results import Diagnosis, place_of
 
-__all__ = ["KINDS", "Verdict", "unfinished", "verdict_of"]
-
 KINDS: Final = {
     "hbm_bandwidth": "HBM bandwidth",
     "hbm_latency": "HBM latency",

@@ -20,8 +20,6 @@ from stepsim.kernels import TimedWaits, retime
 from stepsim.lowering import TimingParams
 from stepsim.simulation import MEMORY_TAIL, Cause, ImageRun, Record, access_parts, lone_access
 
-__all__ = ["WITHOUT_LIMIT", "WaitGraph"]
-
 WITHOUT_LIMIT: Final = "uncontended"
 """The memory model whose accesses never wait for each other."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from stepsim.graph import EagerMerge, MultiHot, Program, Reassemble, check_program
 
-__all__ = ["Decisions", "has_free_order", "needs_decisions"]
-
 
 @dataclass(frozen=True)
 class Decisions:

@@ -35,8 +35,6 @@ from stepsim.graph import (
     resolved,
 )
 
-__all__ = ["FunctionalResult", "evaluate"]
-
 Shape = tuple[int | tuple[int, ...], ...]
 """Measured dims, outermost first; a dim with several sizes lists all of them, in stream order."""
 

@@ -19,8 +19,6 @@ from stepsim.functional.network import Node
 from stepsim.functional.values import Array, TileValue, rounded
 from stepsim.graph import MAX_VALUE, Function, Init, Polynomial, Rule
 
-__all__ = ["accumulate", "first_tile", "initial", "map_tiles", "shown"]
-
 States = list[TileValue]
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Sizes", "collapsed", "regular_dims", "sizes_of"]
-
 Sizes = list[int]
 """One size for every subtensor that contains the dim, in stream order."""
 

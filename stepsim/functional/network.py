@@ -16,8 +16,6 @@ from stepsim.errors import EvaluationError
 from stepsim.functional.values import Array, Payload, Token, World, rounded
 from stepsim.graph import Operator, Stream, Tile
 
-__all__ = ["Feed", "Node", "Reader", "Steps", "Wait", "run_nodes"]
-
 T = TypeVar("T")
 
 

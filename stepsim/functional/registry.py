@@ -9,8 +9,6 @@ from stepsim.errors import EvaluationError
 from stepsim.functional.network import Node, Steps
 from stepsim.graph import Operator
 
-__all__ = ["Evaluator", "evaluates", "evaluator_of", "known_operators"]
-
 Evaluator = Callable[[Any, Node], Steps]
 """Coroutine of an operator and its node; returns when the operator ends."""
 

@@ -10,8 +10,6 @@ from stepsim.functional.measure import Sizes, collapsed
 from stepsim.functional.values import TileValue, Token
 from stepsim.graph import Assumption, Bindings, Dim, Program, Stream, Tile
 
-__all__ = ["Symbols", "broken_assumption", "contradictions", "streams_of"]
-
 Measure = Callable[[Stream], "tuple[list[Sizes], list[Token]] | None"]
 """Sizes of every dim, outermost first, and the tokens of a finished stream; else None."""
 

@@ -29,8 +29,6 @@ from stepsim.graph import (
     Tile,
 )
 
-__all__ = ["Grid", "Tensors", "assembled"]
-
 _Access = LinearLoad | RandomLoad | RandomStore
 
 

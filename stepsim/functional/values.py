@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from stepsim.functional.decisions import Decisions
     from stepsim.functional.tensors import Tensors
 
-__all__ = [
-    "ACK",
-    "Array",
-    "BufferValue",
-    "Payload",
-    "Selection",
-    "TileValue",
-    "Token",
-    "World",
-    "numpy_dtype",
-    "rounded",
-]
-
 Array = NDArray[Any]
 
 

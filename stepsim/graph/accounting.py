@@ -9,8 +9,6 @@ from stepsim.graph.handle import StreamHandle
 from stepsim.graph.sizes.sizes import Size, ceil_div, product
 from stepsim.graph.types import Buffer, ElementType, IndexSelector, MultiHot, Tile, TupleType
 
-__all__ = ["COUNTINGS", "PUBLISHED_SCALAR_BYTES", "Accounting"]
-
 COUNTINGS = ("executed", "published", "published2", "paper")
 
 PUBLISHED_SCALAR_BYTES = 4

@@ -25,10 +25,6 @@ from stepsim.graph.types import DType, Tile, dtype_of
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Init", "Inits", "accum_result", "empty", "full", "inits_of", "neg_infinity", "one", "zero",
-]  # fmt: skip
-
 _KINDS = {"zero": 0.0, "one": 1.0, "empty": 0.0, "neg_infinity": -math.inf}
 
 

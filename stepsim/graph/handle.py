@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Counts",
-    "FixedCounts",
-    "Padding",
-    "RepeatedCounts",
-    "SplitPadding",
-    "StreamHandle",
-    "blurred",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Padding:

@@ -37,17 +37,6 @@ else:
     sympy = deferred("sympy")
     sympy_forms = deferred("stepsim.graph.sizes.sympy_forms")
 
-__all__ = [
-    "BoundMetrics",
-    "Metrics",
-    "OperatorMetrics",
-    "allocated_compute",
-    "allocates_compute",
-    "measure",
-    "measured_bytes",
-]
-
-
 _QUANTITIES = ("off_chip_traffic", "on_chip_memory", "flops")
 
 Quantities: TypeAlias = tuple[Size, Size, Size]

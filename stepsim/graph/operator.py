@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = ["Bindings", "Operator", "Output", "Site", "streams_of"]
-
 Bindings = Mapping[Any, Any]
 """Routing -> checked index array ``[rows, k]``, for every routing that the program reads."""
 

@@ -19,8 +19,6 @@ from stepsim.graph.ops.shape.chunks import reshape as _reshape
 from stepsim.graph.sizes.dims import Dim, DimLike
 from stepsim.graph.sizes.shapes import format_dims
 
-__all__ = ["Stream"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

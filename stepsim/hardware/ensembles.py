@@ -19,8 +19,6 @@ from stepsim.hardware.network_run import run_network
 from stepsim.hardware.simulation import STATUS, OnHardware, on_hardware
 from stepsim.threads import in_threads
 
-__all__ = ["DISTURBANCES", "ensemble"]
-
 
 def ensemble(
     program: Program,

@@ -56,8 +56,6 @@ from stepsim.graph import (
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import SIDE
 
-__all__ = ["network_of"]
-
 _EXISTS: Final = (
     "there are units for loads without reference, elementwise maps, products of matrices, sums, "
     "repeats, dims of size 1, forks and stores"

@@ -27,8 +27,6 @@ from stepsim.kernels import (
     dram_words,
 )
 
-__all__ = ["Image", "PlacedFifo", "build_image"]
-
 _KINDS: Final = {
     "wire": Kind.WIRE, "fork": Kind.FORK, "map": Kind.MAP, "sum": Kind.SUM,
     "promote": Kind.PROMOTE, "repeat": Kind.REPEAT, "accumulator": Kind.ACCUMULATOR,

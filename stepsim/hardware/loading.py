@@ -9,8 +9,6 @@ from typing import Any, Final
 from stepsim.hardware.machine import Machine
 from stepsim.machine import Family, load_description, loading
 
-__all__ = ["list_machines", "load_machine", "parse_overrides"]
-
 _PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "hdl": {
         "name": "hdl",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 else:
     yaml = deferred("yaml")
 
-__all__ = ["Buffer", "Machine", "Memory", "Rate"]
-
 _DEPTH = integer(1, 1 << 16)
 _CYCLES = integer(0, 1 << 20)
 _SOME_CYCLES = integer(1, 1 << 20)

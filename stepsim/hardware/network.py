@@ -15,8 +15,6 @@ from stepsim.arguments import Range, shown, text_of
 from stepsim.errors import ArgError, GraphError, did_you_mean
 from stepsim.hardware.units import STOPS, Fifo, Unit
 
-__all__ = ["Network"]
-
 _RANK = Range(62, "inner dims")
 _STOP = Range(62, "dims that a message ends")
 _TIMES = Range(1 << 40, "times that a reference is repeated")

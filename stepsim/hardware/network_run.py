@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     tables = deferred("stepsim.hardware.tables")
 
-__all__ = ["run_network"]
-
 _PAUSE: Final = 500_000
 """Cycles between two looks of the interpreter, in which Ctrl-C is noticed."""
 

@@ -18,8 +18,6 @@ else:
     pa = deferred("pyarrow")
     tables = deferred("stepsim.hardware.tables")
 
-__all__ = ["FifoCounts", "HardwareResult", "Status", "UnitCounts"]
-
 Status = Literal["ok", "stall", "mismatch", "limit"]
 
 

@@ -27,8 +27,6 @@ from stepsim.results import Diagnosis, Failure, Result, Tables, utilization
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STATUS", "OnHardware", "measures", "on_hardware", "simulate"]
-
 STATUS: Final = {"ok": "ok", "stall": "deadlock", "mismatch": "failed", "limit": "limit"}
 """What a run ended with, in the words of results of all levels."""
 

@@ -9,8 +9,6 @@ from stepsim.errors import ArgError
 from stepsim.hardware.network import Network
 from stepsim.hardware.units import SIDE
 
-__all__ = ["swiglu"]
-
 _SIZE = Range(1 << 20, "elements of a dim")
 
 

@@ -31,8 +31,6 @@ else:
     pa = deferred("pyarrow")
     pc = deferred("pyarrow.compute")
 
-__all__ = ["events_table", "fifos_table", "units_table"]
-
 
 def units_table(result: HardwareResult) -> pa.Table:
     """Units of a run, one per row."""

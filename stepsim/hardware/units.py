@@ -10,8 +10,6 @@ from typing import Final
 import stepsim.kernels
 from stepsim.arguments import Range
 
-__all__ = ["KINDS", "SIDE", "STOPS", "Fifo", "Unit", "reference"]
-
 SIDE: Final = 16
 """Rows and columns of a hardware tile."""
 

@@ -9,8 +9,6 @@ from typing import SupportsIndex
 
 from stepsim.errors import ITensorError
 
-__all__ = ["AffineMap", "Position", "integers", "terms_of"]
-
 Position = str | int | Mapping[str, int]
 """A position along one data dim: a loop's name or an expression such as ``"2*i + k + 3"``, a
 constant, or the coefficient of each loop by name."""

@@ -10,8 +10,6 @@ from stepsim.itensor.differences import difference
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.normal_form import Loop, NormalForm, normal_form
 
-__all__ = ["chunk", "concat", "fork", "join"]
-
 
 def fork(it: ITensor, copies: int) -> tuple[ITensor, ...]:
     """The stream for each of its readers, as every stream has one reader.

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from stepsim.itensor.normal_form import Loop, NormalForm
 
-__all__ = ["CellSets"]
-
 
 class CellSets:
     """The cells that the tokens of a normal form cover in a tensor of the given shape."""

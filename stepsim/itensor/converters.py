@@ -17,8 +17,6 @@ from stepsim.itensor.loop_text import by, converter_nest
 from stepsim.itensor.matching import matches
 from stepsim.itensor.normal_form import Loop
 
-__all__ = ["Converter", "Repeats", "converter", "loop_prefix", "require_one_tensor"]
-
 Repeats = Literal["reject", "anew"]
 """Meaning of a source that sends tokens again: an error, or a new value each time."""
 

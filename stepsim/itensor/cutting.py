@@ -16,8 +16,6 @@ from stepsim.errors import ITensorError
 from stepsim.itensor.converters import require_one_tensor
 from stepsim.itensor.itensor_type import ITensor
 
-__all__ = ["CutPoints", "cut_points", "live_lower_bound", "min_cells", "min_uniform_cells"]
-
 _Numbers = npt.NDArray[np.int64]
 
 

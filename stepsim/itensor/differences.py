@@ -11,8 +11,6 @@ from stepsim.itensor.loop_text import by
 from stepsim.itensor.matching import first_difference, matches
 from stepsim.itensor.reshapes import reassociate
 
-__all__ = ["Difference", "cast", "difference"]
-
 
 @dataclass(frozen=True)
 class Difference:

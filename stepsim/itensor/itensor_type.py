@@ -22,8 +22,6 @@ from stepsim.itensor.rules import Violation, violations
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ITensor"]
-
 
 @dataclass(frozen=True, repr=False)
 class ITensor:

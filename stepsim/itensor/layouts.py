@@ -15,8 +15,6 @@ from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.loop_text import by
 from stepsim.itensor.normal_form import Loop, NormalForm
 
-__all__ = ["Folded", "Widened", "fold", "pack", "vectorize", "widen"]
-
 
 @dataclass(frozen=True)
 class Folded:

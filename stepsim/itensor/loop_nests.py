@@ -8,8 +8,6 @@ from stepsim.errors import ITensorError, did_you_mean
 from stepsim.itensor.affine import AffineMap, Position, terms_of
 from stepsim.itensor.itensor_type import ITensor
 
-__all__ = ["infer"]
-
 
 def infer(
     loops: Sequence[tuple[str, int, int]],

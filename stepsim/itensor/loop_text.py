@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepsim.itensor.converters import Converter
     from stepsim.itensor.itensor_type import ITensor
 
-__all__ = ["by", "converter_nest", "loop_nest"]
-
 
 def by(shape: Sequence[int]) -> str:
     """A shape in the form ``8x2``."""

@@ -7,8 +7,6 @@ import math
 from stepsim.itensor.itensor_type import ITensor
 from stepsim.itensor.normal_form import NormalForm
 
-__all__ = ["first_difference", "matches"]
-
 
 def matches(src: ITensor, dst: ITensor) -> bool:
     """Whether a FIFO alone can join the two: equal sequences of tokens of one scalar type.

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from stepsim.itensor.affine import AffineMap
 
-__all__ = ["Loop", "NormalForm", "normal_form", "written"]
-
 
 class Loop(NamedTuple):
     """A loop: its trip count, and its stride along every data dim, in cells."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from stepsim.itensor.itensor_type import ITensor
 
-__all__ = ["PrintedChunk", "printed", "printed_with_constants"]
-
 
 @dataclass(frozen=True)
 class PrintedChunk:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from stepsim.itensor.affine import AffineMap
 
-__all__ = ["RULES", "Violation", "violations"]
-
 RULES = (
     "symbols",
     "trips_vs_dims",

@@ -18,8 +18,6 @@ from stepsim.kernels.layout import INFINITY, Payload
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import keep_room
 
-__all__ = ["allocate", "copy_payload", "free_block", "grow_ring", "release", "retain"]
-
 
 @kernel
 def allocate(state, order):

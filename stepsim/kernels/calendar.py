@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from stepsim.kernels.build.jit import inlined, kernel
 
-__all__ = ["next_unit", "pop_unit", "schedule"]
-
 
 @inlined
 def _before(state, a, b):

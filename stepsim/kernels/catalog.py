@@ -17,8 +17,6 @@ from stepsim.kernels.build.generated import dispatcher
 from stepsim.kernels.declaration import UnitKind, declared
 from stepsim.kernels.layout import UNIT_FIELDS, Status
 
-__all__ = ["KINDS", "UNIT", "code_of", "step"]
-
 for _module in pkgutil.iter_modules(units.__path__, f"{units.__name__}."):
     import_module(_module.name)
 

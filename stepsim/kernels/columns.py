@@ -16,8 +16,6 @@ from numba.core.types import Type
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-__all__ = ["IS_CHECKED", "Column", "column"]
-
 IS_CHECKED: Final = bool(config.BOUNDSCHECK)
 """Whether a column has its length."""
 

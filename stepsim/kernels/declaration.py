@@ -17,8 +17,6 @@ import numpy as np
 from stepsim.kernels.build.generated import written
 from stepsim.kernels.build.jit import apart
 
-__all__ = ["UnitKind", "declare", "declared"]
-
 _DECLARED: dict[str, UnitKind] = {}
 
 

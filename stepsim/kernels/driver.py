@@ -22,11 +22,6 @@ from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 if TYPE_CHECKING:
     from stepsim.kernels.recording.recorded import Journal
 
-__all__ = [
-    "PAUSE_STEPS", "Execution", "ImageArrays", "Working", "execute", "executed",
-    "records", "state_of", "with_more_slots", "working",
-]  # fmt: skip
-
 PAUSE_STEPS = 2_000_000
 _FREE_LISTS = 48
 _SLOT_WORDS = SLOT.itemsize // 8

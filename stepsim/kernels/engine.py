@@ -36,8 +36,6 @@ from stepsim.kernels.memory.dispatch import advance, issue
 from stepsim.kernels.queues import push, wake_consumer
 from stepsim.kernels.recording.journal import is_full, note_access, note_pace
 
-__all__ = ["LAYOUT", "run", "run_on"]
-
 
 @inlined
 def _end(un, state, status):

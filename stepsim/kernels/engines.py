@@ -20,8 +20,6 @@ from stepsim.kernels.build.jit import apart
 from stepsim.kernels.layout import RecordedState
 from stepsim.kernels.memory.dispatch import MEMORY_MODELS
 
-__all__ = ["engine_of", "recorded_engine_of"]
-
 
 def engine_of(model: str) -> EntryPoint:
     """What runs images with a memory model."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["free_bytes"]
-
 
 def free_bytes(root: Path = Path("/")) -> float:
     """Bytes that can be had without swapping: of the system, and of each control group of this

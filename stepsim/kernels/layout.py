@@ -13,26 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "CHANNEL",
-    "GLOBAL",
-    "INFINITY",
-    "MAX_ADDRESS",
-    "MAX_TILE_SIDE",
-    "PORT",
-    "SLOT",
-    "TOKEN",
-    "TUPLE_RD",
-    "UNIT_FIELDS",
-    "Abort",
-    "Cause",
-    "Payload",
-    "RecordedState",
-    "RunState",
-    "State",
-    "Status",
-]
-
 INFINITY: Final = 1 << 62
 """A time, capacity or count that is never reached."""
 

@@ -15,34 +15,6 @@ from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.layout import Abort, Cause, Status
 from stepsim.kernels.recording.journal import is_full, note, note_late, note_pace
 
-__all__ = [
-    "abort",
-    "await_change",
-    "await_token",
-    "block_on_input",
-    "changed_input",
-    "closure",
-    "closure_ends",
-    "emit",
-    "emit_copy",
-    "emit_move",
-    "grab",
-    "has_token",
-    "head",
-    "head_slot",
-    "is_closed",
-    "list_input",
-    "push",
-    "room",
-    "send_copy",
-    "send_move",
-    "take",
-    "take_token",
-    "wait_for_slot",
-    "wake_consumer",
-    "work",
-]
-
 
 @inlined
 def push(state, unit):

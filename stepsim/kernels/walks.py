@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from stepsim.kernels.build.jit import inlined
 
-__all__ = ["walk_level", "walk_place"]
-
 
 @inlined
 def walk_level(state, index, dims, ndims):

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepsim.graph import WiredUnit, Wiring
     from stepsim.machine import Machine
 
-__all__ = ["LAYOUTS", "AddressMap", "Place", "Region", "address_map", "checked_places"]
-
 LAYOUTS: Final = ("row_major", "tiled", "stream")
 
 _MARK: Final = 44

@@ -32,8 +32,6 @@ from stepsim.lowering.rows.row import element_bits
 from stepsim.lowering.rows.unit_layout import in_order, layout_of
 from stepsim.lowering.source_tokens import SourceTokens
 
-__all__ = ["ImageBuilder", "build_image", "machine_globals", "memory_table"]
-
 _EMPTY: Final = (0,) * 8
 """A slot that holds nothing yet."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from stepsim.kernels import PortAccess
 
-__all__ = ["Image"]
-
 
 @dataclass(frozen=True)
 class Image:

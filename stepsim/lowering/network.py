@@ -13,8 +13,6 @@ from typing import Any
 
 from stepsim.kernels import DramTiming, PortAccess
 
-__all__ = ["ChannelSpec", "Network", "TimingParams", "UnitSpec"]
-
 
 @dataclass(frozen=True, slots=True)
 class TimingParams:

@@ -23,10 +23,6 @@ from stepsim.lowering.addresses import Place, address_map
 from stepsim.lowering.network import ChannelSpec, Network, TimingParams, UnitSpec
 from stepsim.machine import Machine, Port
 
-__all__ = [
-    "default_depth", "dram_timing", "lower", "network_of", "timing_of", "unit_bandwidth",
-]  # fmt: skip
-
 
 def timing_of(machine: Machine) -> TimingParams:
     """The numbers of a machine that the timing rules use.

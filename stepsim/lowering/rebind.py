@@ -20,8 +20,6 @@ from stepsim.lowering.builder import build_image
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import Network
 
-__all__ = ["ImageTemplate"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Group:

@@ -19,11 +19,6 @@ from stepsim.lowering.builder import machine_globals, memory_table
 from stepsim.lowering.image import Image
 from stepsim.lowering.network import TimingParams
 
-__all__ = [
-    "compute_bandwidths", "compute_places", "dispatch_widths", "with_bases", "with_compute",
-    "with_dispatch", "with_timing",
-]  # fmt: skip
-
 _BANDWIDTH: Final = "compute_bandwidth"
 _STORE: Final = "initial_store"
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from stepsim.kernels import INFINITY
 from stepsim.lowering.image import Image
 
-__all__ = ["depths_of", "lay_rings", "with_depths"]
-
 _FIRST_RING: Final = 16
 """Rings start with at most this many slots and grow with what is sent."""
 

@@ -16,8 +16,6 @@ from stepsim.errors import LoweringError
 from stepsim.kernels import TOKEN
 from stepsim.lowering.network import Network, UnitSpec
 
-__all__ = ["SourceTokens"]
-
 _Row = tuple[int, ...]
 _LISTS: Final = ("tokens", "selectors", "values")
 _NEEDED: Final = ("rows", "cols", "bytes", "rd", "valid")

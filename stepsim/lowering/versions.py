@@ -11,8 +11,6 @@ from stepsim.graph import offered_functions
 from stepsim.kernels import compiler_versions
 from stepsim.plugins import identity_of, usable
 
-__all__ = ["engine_plugins", "software"]
-
 
 def software() -> dict[str, Any]:
     """The part of the provenance of every run that says what computed it."""

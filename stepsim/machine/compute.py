@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from stepsim.machine.section import Section, integer, optional
 
-__all__ = ["Compute"]
-
 _FLOPS = integer(1, 1 << 30)
 
 

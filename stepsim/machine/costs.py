@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from stepsim.machine.section import Section, nullable, number, setting, text
 
-__all__ = ["Costs"]
-
 _PRICE = nullable(number(0))
 
 

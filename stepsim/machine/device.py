@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from stepsim.machine.section import Section, integer, setting, text
 
-__all__ = ["Device"]
-
 _BLOCKS = integer(0, 1 << 30)
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from stepsim.machine.dram_presets import DRAM_PRESETS
 from stepsim.machine.section import Section, choice, integer, keys, number, setting
 
-__all__ = ["DRAM_MAPPERS", "MOST_CHANNELS", "Dram"]
-
 DRAM_MAPPERS = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappers, in the order of the kernels' numbers."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["DRAM_PRESETS"]
-
 # The controller of Ramulator 2.0: 32 requests by default, and one more is admitted; writes are
 # served from more than 0.8 x 32 on, reads again below 0.2 x 32.
 _CONTROLLER: Final = {

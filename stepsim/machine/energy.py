@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from stepsim.machine.section import Section, number, optional, setting, text
 
-__all__ = ["Energy"]
-
 _PICOJOULES = number(0)
 
 

@@ -20,11 +20,6 @@ from stepsim.wording import describe_problems, expectations
 if TYPE_CHECKING:
     from stepsim.documents import Document
 
-__all__ = [
-    "MACHINES", "Family", "known_keys", "list_machines", "load_description", "load_machine",
-    "machine_columns", "parse_overrides",
-]  # fmt: skip
-
 _SUFFIXES = (".yaml", ".yml")
 
 _M = TypeVar("_M", bound=Section)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from stepsim.machine.section import Section, choice, integer, setting
 
-__all__ = ["Addresses", "Port"]
-
 _BYTES = integer(1, 1 << 30)
 
 

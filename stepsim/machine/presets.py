@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["PRESETS"]
-
 _HBM: Final = {
     "model": "published",
     "request_bytes": 64,

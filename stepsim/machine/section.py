@@ -18,11 +18,6 @@ from stepsim.arguments import shown
 from stepsim.errors import MachineError
 from stepsim.wording import STATED, describe_problems
 
-__all__ = [
-    "Section", "choice", "integer", "json_schema", "nullable", "number", "optional", "setting",
-    "text",
-]  # fmt: skip
-
 Schema = dict[str, Any]
 Problem = dict[str, Any]
 _S = TypeVar("_S", bound="Section")

@@ -24,8 +24,6 @@ from typing import TypeVar
 from stepsim.collection import rare_collection
 from stepsim.processes.worker import end_with_parent, outcome_of
 
-__all__ = ["ForkedProcesses", "can_fork"]
-
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 

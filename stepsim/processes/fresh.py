@@ -23,8 +23,6 @@ import loky
 from stepsim.errors import OutputError
 from stepsim.processes.worker import end_with_parent, outcome_of
 
-__all__ = ["FreshProcesses", "ResultLost"]
-
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 

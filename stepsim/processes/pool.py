@@ -15,8 +15,6 @@ from stepsim.errors import ArgError, StepSimError
 if TYPE_CHECKING:
     from stepsim.processes import ForkedProcesses, FreshProcesses
 
-__all__ = ["Pool", "pool_of"]
-
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 

@@ -10,8 +10,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["end_with_parent", "outcome_of"]
-
 _PARENT_CHECK_SECONDS = 1.0
 
 

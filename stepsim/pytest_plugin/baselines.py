@@ -18,8 +18,6 @@ from stepsim.errors import BaselineError
 from stepsim.pytest_plugin.entries import Entry, machine_key
 from stepsim.results import LANES
 
-__all__ = ["Baselines", "read_baselines", "write_baselines"]
-
 Baselines = dict[str, dict[str, Entry]]
 """Test -> name of the check -> what it measured."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepsim.graph import Program
     from stepsim.results import Result
 
-__all__ = ["METRICS", "Entry", "machine_key", "measured"]
-
 METRICS: Final = ("cycles", "offchip_bytes", "onchip_bytes", "flops")
 """What is checked, unless a check names some of them; of each, less is better."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepsim.results import Result
     from stepsim.simulation import FifoDepth, Limits
 
-__all__ = ["Cycles", "CyclesCheckFailed"]
-
 PerMetric = float | Mapping[str, float]
 
 

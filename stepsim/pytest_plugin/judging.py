@@ -10,8 +10,6 @@ from stepsim.pytest_plugin.entries import METRICS, Entry
 from stepsim.report import change_text, number_text, stall_rows, text_table
 from stepsim.results import BETTER, Tolerance, settings_changes, stall_changes
 
-__all__ = ["Verdict", "judge"]
-
 _MOST_STALLS = 12
 _MOST_DEPTHS = 8
 

@@ -11,8 +11,6 @@ import os
 import shlex
 from pathlib import Path
 
-__all__ = ["baseline_file", "relative_to", "update_command"]
-
 
 def baseline_file(test_file: Path) -> Path:
     """Where the baselines of a test file are."""

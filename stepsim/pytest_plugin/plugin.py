@@ -25,8 +25,6 @@ else:
     guarding = deferred("stepsim.pytest_plugin.guard")
     updating = deferred("stepsim.pytest_plugin.updating")
 
-__all__ = ["cycles"]
-
 _GUARD = "_stepsim_guard"
 _PASSED = "_stepsim_passed"
 """Attributes of an item, for pytest has a stash only since version 7."""

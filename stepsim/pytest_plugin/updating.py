@@ -12,8 +12,6 @@ from stepsim.pytest_plugin.baselines import Baselines, read_baselines, write_bas
 from stepsim.pytest_plugin.entries import Entry
 from stepsim.pytest_plugin.places import update_command
 
-__all__ = ["closing_lines", "update"]
-
 Told = tuple[Mapping[str, Any], bool]
 """What the plugin says of a test, and whether the test passed."""
 

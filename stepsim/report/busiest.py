@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BusyUnit", "busiest_resource", "busiest_units"]
-
 
 @dataclass(frozen=True, slots=True)
 class BusyUnit:

@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepsim.results import StallChange
 
-__all__ = [
-    "change_text",
-    "markdown_table",
-    "number_text",
-    "stall_rows",
-    "text_table",
-]
-
 
 def stall_rows(
     changes: Sequence[StallChange], most: int, headings: tuple[str, str]

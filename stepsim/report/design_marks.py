@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 matplotlib = deferred("matplotlib")
 
-__all__ = ["DesignLook", "draw_marks", "scaled_ticks"]
-
 _MARKERS: Final = ("o", "s", "D", "^", "v", "P", "X", "*")
 _SMALL, _LARGE = 14.0, 90.0
 """Areas of points by their third cost, in square points."""

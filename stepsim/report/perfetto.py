@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from stepsim.results import Events, Result
 
-__all__ = ["LIMIT_BYTES", "TimelineFile", "fifos_of", "write_perfetto"]
-
 LIMIT_BYTES: Final = 45_000_000
 """Default limit of the size of a file; the page is slow to load larger ones."""
 

@@ -14,8 +14,6 @@ from stepsim.results import arrow_table, schema, write_run_tables
 if TYPE_CHECKING:
     from stepsim.results import Result
 
-__all__ = ["run_table", "write_run"]
-
 
 def run_table(record: Mapping[str, Any], parameters: Mapping[str, pa.Field]) -> pa.Table:
     """The record as one row: a column per key, with nested values as JSON text.

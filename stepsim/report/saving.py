@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 matplotlib = deferred("matplotlib")
 
-__all__ = ["check_picture", "render", "require_matplotlib", "save_picture"]
-
 # No dates and versions, so that the same picture gives the same bytes.
 _METADATA: Final[dict[str, dict[str, None]]] = {
     "png": {"Software": None},

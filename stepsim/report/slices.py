@@ -15,11 +15,6 @@ from numpy.typing import NDArray
 
 from stepsim.results import Events
 
-__all__ = [
-    "MIXED", "WORK", "Changes", "Slices", "fifo_changes", "thinned", "thinned_changes",
-    "unit_slices",
-]  # fmt: skip
-
 WORK: Final = 0
 """Kind of a slice in which a unit works; other kinds are causes of waits plus one."""
 

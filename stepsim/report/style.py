@@ -17,25 +17,6 @@ if TYPE_CHECKING:
 
 matplotlib = deferred("matplotlib")
 
-__all__ = [
-    "BLUE",
-    "COLORS",
-    "FRAMED",
-    "INK",
-    "OPEN",
-    "PALETTE",
-    "VERMILION",
-    "bars",
-    "empty",
-    "legend",
-    "legend_mark",
-    "logarithmic",
-    "open_marks",
-    "panels",
-    "published_mark",
-    "solid_mark",
-]
-
 INK: Final = "#333333"
 # Okabe and Ito's palette.
 BLUE: Final = "#0072B2"

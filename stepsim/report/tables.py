@@ -10,8 +10,6 @@ from rich.text import Text
 
 from stepsim.report.busiest import BusyUnit
 
-__all__ = ["comparison_table", "run_table", "units_table"]
-
 _STYLES = {"ok": "green"}
 
 Row = Mapping[str, Any]

@@ -14,8 +14,6 @@ from stepsim.report.style import COLORS, OPEN, empty
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TilingPoint", "draw_tilings"]
-
 _LOOK = {**OPEN, "font.size": 10, "axes.labelsize": 10, "axes.titlesize": 11, "legend.fontsize": 9}
 """Size of a figure: one pair of axes has more room than the panels of a figure."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 pb = deferred("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
-__all__ = ["Sizes", "TraceFile", "require_perfetto", "sizes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 else:
     np = deferred("numpy")
 
-__all__ = ["draw_requests", "draw_routing"]
-
 _BINS = 80
 
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from stepsim.results import COLUMNS
 
-__all__ = ["axis_unit"]
-
 _DECIMAL: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 _LEAST = 10_000

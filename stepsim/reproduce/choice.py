@@ -19,8 +19,6 @@ from stepsim.reproduce.schema import own_schema, points_schema
 from stepsim.simulation import counting_of, parameter_columns
 from stepsim.workloads import CONFIGS, parameter_problems, read_module, user_code
 
-__all__ = ["Chosen", "choose_figures"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

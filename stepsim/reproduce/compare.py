@@ -10,8 +10,6 @@ from stepsim.errors import ArgError
 from stepsim.reproduce.headline import Headline, MissingNumber, Numbers, UnknownName
 from stepsim.reproduce.published import Published
 
-__all__ = ["headline_rows", "quoted_numbers"]
-
 
 def quoted_numbers(text: str) -> list[float]:
     """The numbers of an entry: ``1.14-1.26`` is two, what is in parentheses is left out."""

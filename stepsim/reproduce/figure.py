@@ -13,8 +13,6 @@ from stepsim.reproduce.published import Published
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["Figure", "Ratio", "Row", "Rows", "countings", "values"]
-
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 

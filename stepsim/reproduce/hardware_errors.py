@@ -18,8 +18,6 @@ from stepsim.reproduce.points import Run
 from stepsim.reproduce.published import HardwareRow
 from stepsim.reproduce.runs import Outcome
 
-__all__ = ["Errors", "Model", "errors_of", "models", "noise"]
-
 _TURN: Final = "turn"
 """Kind of the models that are the hardware with the first turn at another port."""
 

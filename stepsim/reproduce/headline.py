@@ -9,18 +9,6 @@ from typing import Any
 
 from stepsim.errors import did_you_mean
 
-__all__ = [
-    "Headline",
-    "MissingNumber",
-    "Numbers",
-    "UnknownName",
-    "correlation",
-    "excess",
-    "mean_error",
-    "ratio",
-    "share",
-]
-
 _LISTED = 40
 """Names that a message lists."""
 

@@ -17,8 +17,6 @@ from stepsim.reproduce.settings import KV_TRACES
 from stepsim.trace_io import read_kv_lengths, read_routing, synthetic_kv_lengths, synthetic_routing
 from stepsim.workloads import Data, Workload
 
-__all__ = ["Inputs", "own_trace"]
-
 _SEED: Final = 0
 _SPREADS: Final = {"low": 0.5, "med": 1.0, "high": 1.25}
 _REQUESTS: Final = {t.file: t for t in KV_TRACES}

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from stepsim.errors import ArgError
 
-__all__ = ["LEVELS", "Point", "Run", "Settings"]
-
 LEVELS: Final = ("tile", "hardware")
 """What may be simulated: operators on logical tiles, or the hardware units they are made of."""
 

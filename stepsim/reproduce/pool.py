@@ -11,8 +11,6 @@ from stepsim.kernels import engine_of, run_hardware
 from stepsim.processes import Pool, pool_of
 from stepsim.simulation import ensure_compiled
 
-__all__ = ["make_ready", "workers"]
-
 
 def workers(jobs: int, *, fork: bool = False) -> AbstractContextManager[Pool]:
     """``jobs`` processes that make runs, as of `stepsim.processes.pool_of`.

@@ -16,17 +16,6 @@ from typing import Final, NamedTuple
 
 from stepsim.reproduce.points import Run
 
-__all__ = [
-    "HardwareRow",
-    "HeadlineRow",
-    "Published",
-    "PublishedRow",
-    "RunKey",
-    "published",
-    "run_key",
-    "table_rows",
-]
-
 _MODELS: Final = {
     "SimpleExample": "swiglu",
     "Mixtral8x7B": "mixtral-8x7b",

@@ -35,13 +35,6 @@ from stepsim.reproduce.runs import Outcome, machine_of, make, weight_of
 from stepsim.reproduce.schema import HEADLINES_SCHEMA, TIMES
 from stepsim.results import write_tables
 
-__all__ = [
-    "check_inputs",
-    "fetch_inputs",
-    "make_runs",
-    "reproduce",
-]
-
 Notice = Callable[[str], None]
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from stepsim.reproduce.choice import Chosen
 from stepsim.reproduce.figure import Row
 
-__all__ = ["Reproduction"]
-
 
 @dataclass(frozen=True)
 class Reproduction:

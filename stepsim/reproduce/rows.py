@@ -13,8 +13,6 @@ from stepsim.reproduce.published import Published, PublishedRow
 from stepsim.reproduce.runs import Outcome
 from stepsim.reproduce.schema import MEASURED, PARAMETERS
 
-__all__ = ["SYNTHETIC", "figure_rows", "point_rows"]
-
 SYNTHETIC: Final = "synthetic"
 
 

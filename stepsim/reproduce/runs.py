@@ -16,8 +16,6 @@ from stepsim.reproduce.points import Run
 from stepsim.simulation import Case, counting_of, usual_machine
 from stepsim.workloads import Data, Source, find_workload, resolve
 
-__all__ = ["Outcome", "machine_of", "make", "source_of", "weight_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

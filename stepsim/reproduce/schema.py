@@ -9,16 +9,6 @@ import pyarrow as pa
 
 from stepsim.results import COLUMNS, field, schema
 
-__all__ = [
-    "COMPARED",
-    "HEADLINES_SCHEMA",
-    "MEASURED",
-    "PARAMETERS",
-    "TIMES",
-    "own_schema",
-    "points_schema",
-]
-
 MEASURED: Final = (
     "cycles", "offchip_bytes", "onchip_bytes", "flops", "padded_flops",
     "allocated_flops_per_cycle", "compute_utilization", "bandwidth_utilization",

@@ -8,21 +8,6 @@ from typing import Any, Final, NamedTuple
 from stepsim.reproduce.points import Run
 from stepsim.workloads import Data, Model, Workload
 
-__all__ = [
-    "ARCHIVED_TRACES",
-    "KV_TRACES",
-    "MEDIAN_TRACE",
-    "MIXTRAL",
-    "MODELS",
-    "MODEL_NAMES",
-    "QWEN",
-    "ROUTINGS",
-    "STRATEGIES",
-    "KVTrace",
-    "published_run",
-    "published_settings",
-]
-
 MIXTRAL: Final = "mixtral-8x7b"
 QWEN: Final = "qwen3-30b-a3b"
 MODELS: Final = {MIXTRAL: "mixtral", QWEN: "qwen"}

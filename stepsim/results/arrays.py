@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["arrow_array", "arrow_table"]
-
 
 def arrow_array(column: NDArray[Any] | Sequence[Any], kind: pa.DataType) -> pa.Array:
     """One column as an Arrow array; numpy columns of the same type share their memory with it.

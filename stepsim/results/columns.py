@@ -18,23 +18,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = [
-    "BETTER",
-    "COLUMNS",
-    "COUNTED",
-    "COUNTINGS",
-    "ENERGY",
-    "ENERGY_OF_UNITS",
-    "EVERY_MEASURE",
-    "MEASURES",
-    "SCHEMA_VERSION",
-    "SPREAD",
-    "TAKEN",
-    "Direction",
-    "field",
-    "schema",
-]
-
 SCHEMA_VERSION: Final = "2"
 """Raised when the name, type or meaning of a column changes."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-__all__ = ["ENDED", "Diagnosis", "Failure", "Wait"]
-
 ENDED: Final = ("ok", "infeasible")
 """Statuses of runs that finished: their cycles are those of the entire program."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ACCESS", "BUFFERED", "WAIT", "Events", "Memory", "records_by"]
-
 WAIT: Final = np.dtype(
     [
         ("unit", np.int32),

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from stepsim.results.events import Events
 
-__all__ = ["OF_FIFOS", "OF_UNITS", "fifo_occupancy", "levels", "onchip_peak", "unit_occupancy"]
-
 OF_FIFOS: Final = (
     "mean_tokens", "peak_tokens", "mean_bytes", "peak_bytes", "full_cycles", "empty_cycles",
 )  # fmt: skip

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["INT", "LONG", "OF_PARTS", "REAL", "TEXT"]
-
 INT, LONG, REAL, TEXT = "int32", "int64", "float64", "string"
 
 OF_PARTS: Final = (

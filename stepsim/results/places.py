@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Place", "operators_of", "place_of"]
-
 _NUMBER = re.compile(r"#\d+")
 _LANE = re.compile(r"(?<=\.)\d+(?=[.)>]|$)")
 

@@ -19,8 +19,6 @@ from stepsim.results.events import Events
 if TYPE_CHECKING:
     from stepsim.results.result import Result
 
-__all__ = ["EVENTS_SCHEMA", "events_batches", "write_events"]
-
 _COLUMNS: Final = (
     "event", "name", "begin", "end", "wait_cause", "about", "seen", "requests", "nbytes",
 )  # fmt: skip

@@ -31,8 +31,6 @@ else:
     pa = deferred("pyarrow")
     writing = deferred("stepsim.results.writing")
 
-__all__ = ["Result", "utilization"]
-
 
 def utilization(status: str, amount: float | None, room: float | None) -> float | None:
     """``amount`` divided by ``room``, the most that was possible in the run.

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     UNITS_SCHEMA: pa.Schema
     """Columns of the units of a run: the stall breakdown and what they hold."""
 
-
-__all__ = [
-    "ENERGY_RUN_SCHEMA", "ENERGY_STALLS_SCHEMA", "ENERGY_UNITS_SCHEMA", "FIFOS_SCHEMA",
-    "RUN_SCHEMA", "STALLS_SCHEMA", "TIMELINE_SCHEMA", "UNITS_SCHEMA",
-]  # fmt: skip
-
 _STALLS: Final = (
     "unit", "name", "operator", "state", "firings", "final_clock", "busy", "wait_input",
     "wait_output", "wait_memory", "before", "after", "longest_wait", "longest_wait_cycles",

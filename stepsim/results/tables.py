@@ -15,8 +15,6 @@ from stepsim.results.columns import ENERGY
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Tables"]
-
 Columns = Mapping[str, Any]
 
 

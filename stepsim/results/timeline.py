@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     schemas = deferred("stepsim.results.schemas")
 
-__all__ = ["BINS", "bandwidth", "binned_mean", "binned_peak", "timeline"]
-
 BINS: Final = Range(1_000_000, "of equal length", low=1)
 
 _Amounts = NDArray[Any]

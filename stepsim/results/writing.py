@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
-__all__ = ["NEEDED", "OPTIONAL", "neighbor", "run_of", "write_run_tables", "write_tables"]
-
 NEEDED: Final = ("units", "fifos")
 """Tables that are written next to every run."""
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Bar", "Bars"]
-
 Bar: TypeAlias = Mapping[int, int]
 """No run is in time in which none of these FIFOs, by number, is deeper than this."""
 

@@ -22,8 +22,6 @@ from stepsim.sizing.deadlock_runs import DeadlockRuns, order_matters
 from stepsim.sizing.judge import Depths, SearchEnded
 from stepsim.sizing.search import Search
 
-__all__ = ["DeadlockFix", "fix_deadlock", "fix_of"]
-
 _SHARE_OF_PROOF: Final = 0.75
 """Part of the runs and the time after which depths for full speed are looked for."""
 

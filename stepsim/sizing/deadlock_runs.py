@@ -24,8 +24,6 @@ from stepsim.simulation import ImageRun, Limits, Prepared, run_depths
 from stepsim.sizing.judge import STUCK, Depths, SearchEnded, Trials, Verdict
 from stepsim.sizing.search import Problem, Search
 
-__all__ = ["DeadlockRuns", "order_matters"]
-
 _TIME_OVER: Final = "max_seconds are over"
 
 _LIMIT: Final = "not decided: a run with other depths reaches a limit; raise it"

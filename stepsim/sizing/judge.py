@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from stepsim.arguments import counted
 
-__all__ = ["STUCK", "Depths", "Judge", "SearchEnded", "Trial", "Trials", "Verdict"]
-
 Depths: TypeAlias = NDArray[np.int64]
 """Depths of the FIFOs that are sized, in their order."""
 

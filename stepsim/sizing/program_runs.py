@@ -29,8 +29,6 @@ from stepsim.sizing.search import Found, Problem, solved
 if TYPE_CHECKING:
     from stepsim.kernels import Execution
 
-__all__ = ["ProgramRuns", "checked_slowdown"]
-
 _EFFORT = 2e7
 """Firings of all runs of a search together, about; a small program takes few of them each."""
 

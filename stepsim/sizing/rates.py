@@ -33,23 +33,6 @@ from stepsim.errors import CompileError
 from stepsim.sizing.recorded import slots_needed
 from stepsim.sizing.timetable import Timetable
 
-__all__ = [
-    "Cycles",
-    "Equalization",
-    "Fifo",
-    "FifoNetwork",
-    "SteppingKernel",
-    "asap",
-    "depths_of_delays",
-    "depths_of_starts",
-    "first_token",
-    "intervals",
-    "lower_bounds",
-    "most_tokens",
-    "planned_depths",
-    "start_times",
-]
-
 Equalization = Literal["normal", "effective", "conservative"]
 """Intervals that kernels are taken to work at.
 

@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from stepsim.simulation import ImageRun
 from stepsim.sizing.timetable import Timetable, Work
 
-__all__ = ["Stamps", "delayed_depths", "peak_depths", "slots_needed", "stamps_of"]
-
-
 _ROUNDING = 1e-6
 """Times of the linear program may be this much less than what they stand for."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["SLOWDOWNS", "FifoSizes"]
-
 SLOWDOWNS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, math.inf)
 """Slowdowns of the points of a Pareto curve; the last are the least depths that run at all."""
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from stepsim.sizing.bars import Bar, Bars
 from stepsim.sizing.judge import Depths, Judge, SearchEnded, Trials
 
-__all__ = ["Found", "Problem", "Search", "solved"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:

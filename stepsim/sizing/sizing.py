@@ -24,8 +24,6 @@ from stepsim.simulation import (
 from stepsim.sizing.program_runs import ProgramRuns, checked_slowdown
 from stepsim.sizing.result import FifoSizes
 
-__all__ = ["size_fifos", "sized", "slot_bytes"]
-
 
 def size_fifos(
     program: Program | Prepared,

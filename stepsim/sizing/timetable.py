@@ -23,8 +23,6 @@ else:
     optimize = deferred("scipy.optimize")
     sparse = deferred("scipy.sparse")
 
-__all__ = ["Row", "Timetable", "Work", "minimized"]
-
 Row: TypeAlias = tuple[Sequence[int], Sequence[float], float]
 """Columns, their coefficients, and the most that the sum may be."""
 

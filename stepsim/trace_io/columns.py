@@ -26,16 +26,6 @@ else:
     pa = deferred("pyarrow")
     pc = deferred("pyarrow.compute")
 
-__all__ = [
-    "Lists",
-    "count_column",
-    "index_column",
-    "is_list",
-    "list_column",
-    "name_column",
-    "plain",
-]
-
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 _MAX_COUNT = int(np.iinfo(np.int64).max)
 

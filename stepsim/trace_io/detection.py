@@ -12,8 +12,6 @@ from stepsim.errors import StepSimError, TraceError
 from stepsim.trace_io.formats import Content, Format, format_names, trace_formats
 from stepsim.trace_io.formats.parquet import depth
 
-__all__ = ["detect_trace_format", "is_routing_table"]
-
 
 def detect_trace_format(path: Path) -> str:
     """The name of the format of a file or data set, a key of `trace_formats`.

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from stepsim.errors import TraceError
 
-__all__ = ["check_expansion", "choose_array", "damaged", "detect_format", "unreadable"]
-
 _MAGIC = {
     b"\x93NUMPY": "npy",
     b"PK\x03\x04": "npz",

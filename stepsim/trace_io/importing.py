@@ -27,15 +27,6 @@ from stepsim.trace_io.routing.summary import RoutingCounter, RoutingSummary, non
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.writer import ParquetStream
 
-__all__ = [
-    "ImportProgress",
-    "ImportSummary",
-    "import_trace",
-    "load_context_tokens",
-    "load_requests",
-    "summarize_routing",
-]
-
 
 @dataclass(frozen=True)
 class ImportProgress:

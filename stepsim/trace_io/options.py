@@ -8,8 +8,6 @@ from pathlib import Path
 from stepsim.errors import ArgError
 from stepsim.trace_io.formats import Format, trace_formats
 
-__all__ = ["TRACE_OPTIONS", "check_options"]
-
 TRACE_OPTIONS = {
     "model": "--model",
     "experts": "--experts",

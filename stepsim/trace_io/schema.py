@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = [
-    "NAME_KEY",
-    "REQUESTS_SCHEMA_VERSION",
-    "SCHEMA_VERSION",
-    "VERSION_KEY",
-    "check_version",
-    "described",
-    "requests_schema",
-    "routing_schema",
-    "schema_name",
-]
-
 SCHEMA_VERSION = 1
 """Version of the routing schema that is written, and the highest one that is read."""
 

@@ -20,8 +20,6 @@ else:
     pa = deferred("pyarrow")
     pq = deferred("pyarrow.parquet")
 
-__all__ = ["ROW_GROUP_ROWS", "ParquetStream", "RowGroups"]
-
 ROW_GROUP_ROWS = 1 << 16
 """Most rows of a row group; about 3 MB of routing rows with k = 8. Row groups are small because a
 reader that wants one layer reads the row groups that hold it."""

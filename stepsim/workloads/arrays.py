@@ -10,8 +10,6 @@ import numpy as np
 from stepsim.arguments import shown
 from stepsim.errors import ArgError
 
-__all__ = ["lengths_of", "routing_of", "rows_of"]
-
 Array = np.ndarray[Any, Any]
 
 _LONGEST = 1 << 40

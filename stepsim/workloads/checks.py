@@ -12,8 +12,6 @@ from stepsim.workloads.models import MODELS, Model
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["built_in_name", "divides", "reserved_tokens", "unlike"]
-
 _SHOWN = 3
 
 

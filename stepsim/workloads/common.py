@@ -9,19 +9,6 @@ from stepsim.dtypes import DType
 from stepsim.workloads.models import Model
 from stepsim.workloads.parameters import Param
 
-__all__ = [
-    "ActivationType",
-    "CacheType",
-    "ComputeBandwidth",
-    "FifoDepth",
-    "KvTile",
-    "LayerModel",
-    "MaxLength",
-    "Tile",
-    "TileInter",
-    "WeightType",
-]
-
 LayerModel = Annotated[Model, Param("model whose layer is built")]
 Tile = Annotated[int | Literal["dynamic"], Param("rows per tile", "rows")]
 TileInter = Annotated[int, Param("columns per tile of the inner dimension", "columns")]

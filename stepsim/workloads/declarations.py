@@ -13,8 +13,6 @@ from stepsim.workloads.values import Kind
 if TYPE_CHECKING:
     from stepsim.workloads.parameters import Field
 
-__all__ = ["check_names", "default_of"]
-
 
 def default_of(field: DataclassField[Any], kind: Kind, where: str) -> Any:
     """The default of a field as a value of the parameter.

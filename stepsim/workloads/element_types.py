@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from stepsim.dtypes import DType
 from stepsim.workloads.models import Model
 
-__all__ = ["ElementTypes"]
-
 
 @dataclass(frozen=True, slots=True)
 class ElementTypes:

@@ -15,8 +15,6 @@ from stepsim.workloads.workload import Workload
 if TYPE_CHECKING:
     from stepsim.graph import Program
 
-__all__ = ["of_function", "of_program", "returns_program"]
-
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     np = deferred("numpy")
 
-__all__ = ["ENDING", "graph_digest", "of_graph_file"]
-
 ENDING = ".pb"
 """Suffix of files of the format."""
 

@@ -24,23 +24,6 @@ else:
     np = deferred("numpy")
     arrays = deferred("stepsim.workloads.arrays")
 
-__all__ = [
-    "DEFAULT_ROWS",
-    "DYNAMIC",
-    "KV_LENGTHS",
-    "ROUTING",
-    "Built",
-    "Counted",
-    "Data",
-    "Field",
-    "Input",
-    "Param",
-    "ParameterError",
-    "check_fields",
-    "fields_of",
-    "new_name",
-]
-
 DYNAMIC = "dynamic"
 """Rows of a tile that is as tall as its data."""
 

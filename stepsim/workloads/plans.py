@@ -8,8 +8,6 @@ from pathlib import Path
 
 from stepsim.errors import WorkloadError
 
-__all__ = ["PLAN", "plan_digest", "plan_file"]
-
 PLAN = "plan.yaml"
 """The file that identifies a folder as a plan."""
 

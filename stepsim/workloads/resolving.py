@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepsim.machine import Machine
     from stepsim.workloads.workload import Workload
 
-__all__ = ["CONFIGS", "Resolved", "parameter_problems", "resolve"]
-
 W = TypeVar("W", bound="Workload", covariant=True)
 
 CONFIGS = ("published",)

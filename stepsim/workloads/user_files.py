@@ -25,8 +25,6 @@ from types import CodeType, ModuleType, TracebackType
 
 from stepsim.errors import StepSimError, UserCodeError, WorkloadError
 
-__all__ = ["read_module", "user_code"]
-
 _KEPT = sys.stdlib_module_names | {"stepsim", "__main__"}
 """Modules that are never replaced by a neighbor of the same name."""
 

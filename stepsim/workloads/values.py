@@ -13,8 +13,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 from stepsim.arguments import is_whole
 from stepsim.errors import ArgError, did_you_mean
 
-__all__ = ["Kind", "kind_of", "plain_bytes", "split_target"]
-
 _SEPARATORS = "+,"
 _LEAST, _MOST = 1, 1 << 40
 _SHOWN_BITS = 200

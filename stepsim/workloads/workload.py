@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 else:
     np = deferred("numpy")
 
-__all__ = ["Workload", "data_of", "machine_of"]
-
 
 class Workload:
     """Base of workloads: frozen dataclasses whose fields are the parameters.

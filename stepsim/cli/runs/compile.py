@@ -23,8 +23,6 @@ from stepsim.workloads import fields_of
 if TYPE_CHECKING:
     from stepsim.design import Compiled
 
-__all__ = ["compile_model"]
-
 
 def _size(help: str) -> Any:
     return typer.Option(metavar="N", help=help)

@@ -6,8 +6,6 @@ from typing import Any
 
 from stepsim.errors import ArgError
 
-__all__ = ["disturbances"]
-
 
 def disturbances(text: str | None) -> dict[str, Any] | None:
     """The arguments of an ensemble, as ``32,seed=7,fifo.depth=0:2`` gives them; None without it.

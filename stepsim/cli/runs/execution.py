@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from stepsim.simulation import Case
     from stepsim.sizing import DeadlockFix
 
-__all__ = [
-    "NO_PATH", "RunOptions", "limits_of", "nested", "record_of", "run_choice", "settings_text",
-]  # fmt: skip
-
 NO_PATH: Final = "no critical path: a limit stopped the run that was recorded; raise the limit"
 
 _FIX_SECONDS: Final = 3.0

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from stepsim.simulation import Case
     from stepsim.workloads import Data, Field
 
-__all__ = [
-    "depth_field", "depth_parameter", "machine_text", "named_depths", "taken_depths",
-    "with_depths",
-]  # fmt: skip
-
 _METAVAR = "N|auto|FILE.yaml"
 _ALSO = "auto finds the least bytes, FILE.yaml has depths by name, as `stepsim size` writes it"
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepsim.cli.runs.execution import RunOptions
     from stepsim.cli.runs.workload import Choice
 
-__all__ = ["run_groups"]
-
 
 def run_groups(run: Callable[[Choice, RunOptions], int]) -> Callable[[Choice, RunOptions], None]:
     """``run`` for what was chosen, and for each group of a plan that has several.

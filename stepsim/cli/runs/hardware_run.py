@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepsim.results import Result
     from stepsim.simulation import Case
 
-__all__ = ["run_on_hardware"]
-
 _OF_TILES = ("compute_bw", "fifo_depth", "pack_bw", "par_dispatch")
 """Parameters of workloads that say how operators on logical tiles are timed."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepsim.trace_io import RoutingTable
 
-__all__ = ["RequestSource", "Requests", "TokenSource", "Traces", "read_traces"]
-
 Batch = Annotated[
     int | None,
     typer.Option(metavar="N", help="Use only N tokens or requests, by default the first N."),

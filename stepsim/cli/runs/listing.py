@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = ["ListOptions", "list_choice"]
-
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:

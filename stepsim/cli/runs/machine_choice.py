@@ -14,8 +14,6 @@ from stepsim.errors import ArgError, MachineError
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-__all__ = ["DEFAULT_MACHINE", "MachineChoice"]
-
 DEFAULT_MACHINE = "sda-1024"
 
 

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from typer.core import TyperCommand
 
-__all__ = ["WorkloadCommand"]
-
 _PANELS: Final = {
     "Workload": ("config",),
     "Data": ("routing", "kv_lengths", "batch", "layer", "step", "window", "kv_step", "kv_window"),

@@ -11,8 +11,6 @@ import typer
 from stepsim.errors import ArgError
 from stepsim.workloads import Field, ParameterError
 
-__all__ = ["given_of", "option_name", "options_of"]
-
 _WIDEST = 18
 """Characters of a list of choices that help shows beside the option."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stepsim.results import Result
 
-__all__ = ["RecordOptions"]
-
 _BINS = 100
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 else:
     hardware_run = deferred("stepsim.cli.runs.hardware_run")
 
-__all__ = ["app"]
-
 
 def _run_at_level(choice: Choice, options: RunOptions) -> int:
     """Run what was chosen at the level that was chosen; its cycles."""

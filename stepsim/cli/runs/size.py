@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepsim.cli.runs.workload import Choice
     from stepsim.sizing import FifoSizes
 
-__all__ = ["app"]
-
 _DEEPEST = 10
 
 

@@ -24,9 +24,6 @@ from stepsim.cli.runs.workload_group import workload_app
 if TYPE_CHECKING:
     from stepsim.cli.runs.workload import Choice
 
-__all__ = ["WhyOptions", "app", "why_choice"]
-
-
 _WIDTH: Final = 80
 
 

@@ -32,8 +32,6 @@ from stepsim.workloads import (
 if TYPE_CHECKING:
     from stepsim.machine import Machine
 
-__all__ = ["Choice", "command_of"]
-
 _SOURCES: Mapping[str, type] = {ROUTING.name: TokenSource, KV_LENGTHS.name: RequestSource}
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 else:
     workload = deferred("stepsim.cli.runs.workload")
 
-__all__ = ["WorkloadGroup", "workload_app"]
-
 
 class WorkloadGroup(TyperGroup):
     """A group with a command for every workload: ready-made, of a plugin, or of a user's file.

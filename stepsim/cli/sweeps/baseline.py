@@ -17,8 +17,6 @@ from stepsim.errors import ArgError
 if TYPE_CHECKING:
     from stepsim.sweep import BaselineComparison
 
-__all__ = ["show_against_baseline"]
-
 _SHOWN = 5
 
 

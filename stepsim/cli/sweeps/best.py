@@ -14,8 +14,6 @@ from stepsim.cli.options import Cost, Json, SweepFolder, Where
 from stepsim.cli.sweeps.notes import note_missing
 from stepsim.errors import ArgError
 
-__all__ = ["best", "check_cost_used", "column_names"]
-
 
 def best(
     folder: SweepFolder,

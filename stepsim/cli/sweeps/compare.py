@@ -27,8 +27,6 @@ from stepsim.cli.sweeps.markdown import sweeps_markdown
 from stepsim.cli.sweeps.notes import failures_query, note_missing
 from stepsim.errors import ArgError
 
-__all__ = ["compare"]
-
 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="Folder of a sweep.")],

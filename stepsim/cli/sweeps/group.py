@@ -8,8 +8,6 @@ import typer
 
 from stepsim.cli.commands import CommandGroup
 
-__all__ = ["app"]
-
 
 class _SweepGroup(CommandGroup):
     places: ClassVar = {

@@ -16,8 +16,6 @@ from stepsim.results import StallChange, stall_changes, stalls_of
 if TYPE_CHECKING:
     from stepsim.sweep import BaselineComparison, Comparison
 
-__all__ = ["baseline_markdown", "sweeps_markdown"]
-
 
 def sweeps_markdown(
     found: Comparison, folders: tuple[Path, Path], regression: str, rows: int

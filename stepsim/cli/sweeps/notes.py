@@ -7,8 +7,6 @@ from pathlib import Path
 from stepsim.arguments import counted
 from stepsim.cli.console import note
 
-__all__ = ["failures_query", "note_missing"]
-
 
 def note_missing(folder: Path, missing: int) -> None:
     """Say how many runs are missing, if any are."""

@@ -21,8 +21,6 @@ from stepsim.sweep import listing
 if TYPE_CHECKING:
     from stepsim.sweep import Statistics
 
-__all__ = ["pareto"]
-
 _SHOWN_LEFT_OUT = 5
 
 

@@ -11,8 +11,6 @@ from stepsim.cli.console import print_json, show_table
 from stepsim.cli.options import Json, SweepFolder
 from stepsim.cli.sweeps.notes import note_missing
 
-__all__ = ["query"]
-
 
 def query(
     folder: SweepFolder,

@@ -21,8 +21,6 @@ from stepsim.errors import ArgError
 if TYPE_CHECKING:
     from stepsim.sweep import Plan, SweepProgress, SweepSummary
 
-__all__ = ["end_told", "run"]
-
 _SHOWN_FAILURES = 5
 
 

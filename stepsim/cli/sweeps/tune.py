@@ -18,8 +18,6 @@ from stepsim.cli.sweeps.run import end_told
 if TYPE_CHECKING:
     from stepsim.sweep import Trial, TuneProgress, Tuning
 
-__all__ = ["show_front", "tune"]
-
 _SHOWN_REASONS = 5
 
 

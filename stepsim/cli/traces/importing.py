@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = [
-    "Column",
-    "DropMissing",
-    "Experts",
-    "FormatName",
-    "Layers",
-    "Ranks",
-    "TopK",
-    "import_",
-    "progress",
-    "router_of",
-]
-
 _QUIET_SECONDS = 2.0
 _LOG_SECONDS = 5.0
 

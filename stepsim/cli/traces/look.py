@@ -23,8 +23,6 @@ from stepsim.cli.traces.show import (
     table_record,
 )
 
-__all__ = ["info", "plot"]
-
 
 @takes(TraceReading)
 def info(

@@ -28,8 +28,6 @@ from stepsim.cli.traces.importing import (
 if TYPE_CHECKING:
     from stepsim.trace_io import RequestTrace, RoutingSummary, RoutingTable
 
-__all__ = ["TraceReading"]
-
 _MAX_BYTES = 16 << 20
 _MAX_ROWS = 1 << 18
 _MAX_TABLES = 1 << 12

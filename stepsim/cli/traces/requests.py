@@ -25,8 +25,6 @@ else:
     np = deferred("numpy")
     rich = deferred("rich")
 
-__all__ = ["replay", "select"]
-
 _BLOCK_STEPS = 4096
 
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 else:
     rich = deferred("rich")
 
-__all__ = [
-    "MAX_ROWS",
-    "load_chart",
-    "load_table",
-    "request_lines",
-    "request_record",
-    "routing_lines",
-    "routing_record",
-    "show_tables",
-    "table_record",
-]
-
 MAX_ROWS = 40
 """Most rows of a table on the terminal."""
 

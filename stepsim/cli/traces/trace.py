@@ -16,8 +16,6 @@ from stepsim.cli.traces.requests import replay, select
 from stepsim.cli.traces.show import show_tables, table_record
 from stepsim.errors import ArgError
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Inspect, convert and generate traces of expert routing and of requests.")
 
 app.command(name="import")(import_)

@@ -10,8 +10,6 @@ from math import gcd, prod
 from stepsim.errors import CompileError
 from stepsim.itensor import Converter, Loop
 
-__all__ = ["BufferPlan", "Walk", "planned", "tile_of"]
-
 Walk = tuple[tuple[int, int], ...]
 """Trip count and step, in tiles of the buffer, of each loop that reads it."""
 

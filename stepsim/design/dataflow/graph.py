@@ -22,8 +22,6 @@ from stepsim.itensor import Converter, ITensor
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["DataflowGraph", "Dma", "Edge", "Kernel", "KernelLoop", "Port", "Window"]
-
 Window = tuple[tuple[int, int], ...]
 """First position and extent along every axis: the part of a tensor that a port reads."""
 

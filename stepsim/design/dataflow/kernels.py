@@ -20,8 +20,6 @@ from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError
 from stepsim.itensor import AffineMap, ITensor, converter
 
-__all__ = ["is_streamed", "kernels_of", "part_of", "parts_sent"]
-
 
 def kernels_of(graph: OperatorGraph) -> DataflowGraph:
     """Make a kernel of every operator, each a group of its own, and join them by typed edges.

@@ -20,8 +20,6 @@ from stepsim.design.operators.types import points_of, tiled_axes
 from stepsim.errors import CompileError, ITensorError
 from stepsim.itensor import AffineMap, ITensor
 
-__all__ = ["RoutedKernels", "is_routed", "untyped_edge"]
-
 
 def is_routed(kernel: Kernel) -> bool:
     """It reads a routing, or rows that one chose."""

@@ -9,8 +9,6 @@ from typing import Any, NoReturn
 from stepsim.errors import ITensorError
 from stepsim.itensor import AffineMap, Converter, ITensor
 
-__all__ = ["Untyped", "fifo_between"]
-
 
 @dataclass(frozen=True, repr=False)
 class Untyped(ITensor):

@@ -16,8 +16,6 @@ from stepsim.errors import CompileError, DTypeError, did_you_mean
 if TYPE_CHECKING:
     from stepsim.design.operators.graph import OperatorGraph
 
-__all__ = ["verify"]
-
 
 def verify(graph: OperatorGraph) -> None:
     """Refuse a graph that is not well formed.

@@ -15,12 +15,6 @@ from stepsim.errors import CompileError, did_you_mean
 from stepsim.graph import Function
 from stepsim.graph.functions import elementwise
 
-__all__ = [
-    "FUNCTIONS", "Expr", "arguments_of", "check_expression", "expression_text",
-    "flops_of_expression", "function_of", "products_of", "substituted", "times_read",
-    "value_of",
-]  # fmt: skip
-
 Expr = tuple[Any, ...]
 """``("arg", 0)``, ``("const", 1.0)`` or ``("add", left, right)``."""
 

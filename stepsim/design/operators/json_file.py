@@ -12,8 +12,6 @@ from stepsim.errors import CompileError
 if TYPE_CHECKING:
     from stepsim.design.operators.graph import OperatorGraph
 
-__all__ = ["read", "written"]
-
 _FORMAT = "stepsim operator graph 1"
 _MOST_VALUES = 1_000_000
 

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from stepsim.design.operators.graph import OperatorGraph
     from stepsim.design.operators.types import Op, Operand
 
-__all__ = [
-    "ROUTED", "RoutedRows", "bounds_of", "check_routed", "dynamic_dims", "expert_slots",
-    "routed_rows", "routing_of",
-]  # fmt: skip
-
 ROUTED: Final = ("dispatch", "choose", "combine")
 """Kinds of operators that read a routing, as operand 1."""
 

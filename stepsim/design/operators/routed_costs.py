@@ -13,8 +13,6 @@ from stepsim.design.operators.routed import bounds_of, dynamic_dims, routed_rows
 from stepsim.design.operators.routed_values import check_counts, indices_of
 from stepsim.errors import CompileError
 
-__all__ = ["RoutedCost", "routed_flops", "routed_parameters"]
-
 
 @dataclass(frozen=True)
 class RoutedCost:

@@ -17,8 +17,6 @@ from stepsim.errors import CompileError
 if TYPE_CHECKING:
     from stepsim.design.operators.types import Op
 
-__all__ = ["ROUTED_VALUES", "check_counts", "indices_of", "rows_of", "shaped"]
-
 Array: TypeAlias = NDArray[Any]
 
 

@@ -25,8 +25,6 @@ from stepsim.graph import rotary
 if TYPE_CHECKING:
     from stepsim.design.operators.types import Op
 
-__all__ = ["COMBINES", "STRUCTURED", "Structured", "concat_ends", "flops_of"]
-
 COMBINES: Final[Mapping[str, str]] = {"sum": "add", "max": "max"}
 """The function of ``st.fn`` that each way to combine is made of."""
 

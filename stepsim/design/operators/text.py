@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from stepsim.design.operators.graph import OperatorGraph
     from stepsim.design.operators.types import Op
 
-__all__ = ["text_of", "text_of_op"]
-
 
 def text_of(graph: OperatorGraph) -> str:
     """Head, tensors from off chip, operators, with the sizes of dims and tensors."""

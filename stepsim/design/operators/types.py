@@ -12,8 +12,6 @@ from stepsim.design.operators.structured import flops_of
 from stepsim.design.operators.text import text_of_op
 from stepsim.dtypes import dtype_of, packed_bytes
 
-__all__ = ["Dim", "Index", "Op", "Operand", "Role", "Tensor", "Tiling"]
-
 Role = Literal["input", "weight", "state", "intermediate", "output"]
 
 

@@ -24,8 +24,6 @@ from stepsim.errors import CompileError, did_you_mean
 if TYPE_CHECKING:
     from stepsim.design.operators.graph import OperatorGraph
 
-__all__ = ["evaluate", "folded_shape"]
-
 Array: TypeAlias = NDArray[np.floating[Any]]
 
 _REDUCED: Mapping[str, Callable[..., Array]] = {"sum": np.sum, "max": np.max}

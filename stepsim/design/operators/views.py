@@ -14,8 +14,6 @@ from math import prod
 
 from stepsim.design.operators.types import Dim, Index
 
-__all__ = ["View", "cuts_of", "mixed_radix", "substituted_index"]
-
 _NUMBERS = count()
 
 

@@ -13,8 +13,6 @@ from stepsim.design.operators.graph import Index, Op, Operand, OperatorGraph
 from stepsim.design.operators.routed import ROUTED, dynamic_dims, routed_rows
 from stepsim.design.operators.views import substituted_index
 
-__all__ = ["fold_unit_dims", "fuse_elementwise"]
-
 _NEEDED = {"concat": ("dim",), "causal_mask": ("key",)}
 """Attributes that name dims which a structured operator has whatever their size."""
 

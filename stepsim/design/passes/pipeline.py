@@ -17,8 +17,6 @@ from stepsim.design.passes.memory.dma import pack, widen
 from stepsim.design.passes.memory.fifos import fold_buffers, vectorize_fifos
 from stepsim.errors import CompileError
 
-__all__ = ["Pass", "designed", "without_tiles"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pass:

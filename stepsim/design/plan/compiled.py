@@ -16,8 +16,6 @@ from stepsim.graph import Wiring
 from stepsim.results import Result
 from stepsim.simulation import Prepared, prepare
 
-__all__ = ["Compiled"]
-
 
 class Compiled:
     """A compiled model. Made by :func:`compile`.

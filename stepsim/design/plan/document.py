@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 else:
     yaml = deferred("yaml")
 
-__all__ = ["plan_of", "plan_text", "read_plan"]
-
 FORMAT = "stepsim plan 1"
 
 _HEAD = """\

@@ -10,8 +10,6 @@ from stepsim.design.dataflow.graph import DataflowGraph
 from stepsim.design.plan.picture import COLORS, sides_text
 from stepsim.layered import Layout, Point, layered
 
-__all__ = ["to_svg"]
-
 _KERNEL_FILL, _CONVERTER_FILL, _OFF_CHIP_FILL = "#ffffff", "#ffd966", "#ececec"
 _LINE = 13.0
 """Height of a line of text, pixels; a character is about 6 wide."""

@@ -16,8 +16,6 @@ from stepsim.workloads import PLAN
 if TYPE_CHECKING:
     from stepsim.design.plan.compiled import Compiled
 
-__all__ = ["fifo_files", "graph_files", "pragmas", "write_files"]
-
 
 def write_files(compiled: Compiled, folder: Path) -> tuple[Path, ...]:
     """Write all files of a plan to a folder, which is made; all of them or none.

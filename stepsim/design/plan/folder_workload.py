@@ -17,8 +17,6 @@ from stepsim.workloads import ROUTING, Built, Data, Param, ParameterError, Workl
 if TYPE_CHECKING:
     from stepsim.design.programs.group_program import GroupProgram
 
-__all__ = ["PlanWorkload", "of_plan"]
-
 
 class PlanWorkload(Workload):
     """Base of workloads that are one plan; one with experts is fed with a routing."""

@@ -16,11 +16,6 @@ from stepsim.arguments import is_number, is_whole, shown
 from stepsim.design.plan.plan import Plan
 from stepsim.errors import ArgError
 
-__all__ = [
-    "RequestTimes", "joules_per_token", "layers_of", "model_milliseconds", "request",
-    "request_times",
-]  # fmt: skip
-
 
 def layers_of(plan: Plan) -> int:
     """Layers of the model that a plan is a block of; 1 for a graph that does not say it."""

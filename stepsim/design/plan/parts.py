@@ -12,8 +12,6 @@ from stepsim.design.operators.graph import OperatorGraph
 from stepsim.design.passes.pipeline import without_tiles
 from stepsim.machine import Machine
 
-__all__ = ["GroupPlan", "Measured", "PlanParts", "operators_digest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:

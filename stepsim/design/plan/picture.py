@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from stepsim.design.dataflow.graph import DataflowGraph, Dma, Kernel
 
-__all__ = ["COLORS", "sides_text", "to_dot"]
-
 COLORS = ("#cfe3f7", "#f9ddc4", "#d5ecd0", "#e8d7f1", "#f6f0c4", "#d3efef", "#f7d3d8", "#e2e2e2")
 """Of groups, in turn."""
 

@@ -14,11 +14,6 @@ from stepsim.design.plan.plan import Plan
 if TYPE_CHECKING:
     from stepsim.design.plan.compiled import Compiled
 
-__all__ = [
-    "converter_rows", "fifo_rows", "group_rows", "kernel_rows", "memory_rows", "order_text",
-    "tile_text", "times_text",
-]  # fmt: skip
-
 Rows = list[dict[str, Any]]
 
 

@@ -19,16 +19,6 @@ from stepsim.design.operators.graph import Op, Operand
 from stepsim.dtypes import dtype_of
 from stepsim.graph import Function, Init, fn, function, neg_infinity, zero
 
-__all__ = [
-    "body_of",
-    "folding_of",
-    "mask_of",
-    "matmul_of",
-    "relayout_of",
-    "start_of",
-    "state_body_of",
-]
-
 Array = np.ndarray[Any, Any]
 
 _COMBINED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

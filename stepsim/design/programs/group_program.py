@@ -15,8 +15,6 @@ from stepsim.design.passes.memory.layout import laid_out, put_back
 from stepsim.errors import CompileError
 from stepsim.graph import Program, Routing, Stream
 
-__all__ = ["Array", "GroupProgram"]
-
 Array = np.ndarray[Any, Any]
 
 

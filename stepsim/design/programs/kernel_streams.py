@@ -35,8 +35,6 @@ from stepsim.graph import (
     zip as zip_,
 )
 
-__all__ = ["gathered", "output_of"]
-
 
 def output_of(kernel: Kernel, inputs: Sequence[Stream]) -> Stream:
     """The stream that a kernel sends, with its parallel loops as dims.

@@ -50,8 +50,6 @@ from stepsim.graph import (
     spec,
 )
 
-__all__ = ["program_of", "programs_of"]
-
 
 def program_of(graph: DataflowGraph, values: Mapping[str, Any] | None = None) -> Program:
     """The program of a dataflow graph of one group.

@@ -30,8 +30,6 @@ from stepsim.graph import (
     unpacked_rows,
 )
 
-__all__ = ["RoutedOutputs", "routed_outputs"]
-
 
 @dataclass(frozen=True, slots=True)
 class RoutedOutputs:

@@ -33,8 +33,6 @@ from stepsim.graph import (
 )
 from stepsim.itensor import Converter
 
-__all__ = ["converted", "cut", "joined", "regrouped"]
-
 _AWAITED = function(
     "awaited", "m n, 1 1 -> m n", values=lambda x, _: x, valid=("first", 0), kind=("tile", "tile")
 )

@@ -38,8 +38,6 @@ from stepsim.sizing import sized, slot_bytes
 from stepsim.trace_io import RoutingTable
 from stepsim.workloads import fields_of, machine_of, new_name
 
-__all__ = ["compile"]
-
 
 def compile(
     model: Any,

@@ -18,8 +18,6 @@ from stepsim.itensor import Converter
 from stepsim.machine import Machine
 from stepsim.sizing import Equalization, Fifo, FifoNetwork, SteppingKernel, planned_depths
 
-__all__ = ["MOST_STEPS", "FifoPlan", "fifo_plan", "with_depths"]
-
 MOST_STEPS = 4_000_000
 """Steps of a network whose cycles are told: some ten megabytes of times."""
 

@@ -14,8 +14,6 @@ from stepsim.design.programs.group_program import GroupProgram
 from stepsim.simulation import Prepared
 from stepsim.sizing import slot_bytes
 
-__all__ = ["MOST_TRIALS", "WAYS", "excess_of", "smaller"]
-
 MOST_TRIALS = 6
 """Designs that are compiled to find one that fits."""
 

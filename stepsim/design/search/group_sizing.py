@@ -18,8 +18,6 @@ from stepsim.results import ENDED
 from stepsim.simulation import Limits, Prepared
 from stepsim.sizing import Depths, Found, ProgramRuns, slot_bytes
 
-__all__ = ["INNER", "GroupSizing", "SizedGroup"]
-
 _INTERVALS: Mapping[str, Literal["effective", "normal", "conservative"]] = {
     "lp": "effective", "normal": "normal", "conservative": "conservative",
 }  # fmt: skip

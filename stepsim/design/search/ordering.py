@@ -20,8 +20,6 @@ from stepsim.machine import Machine
 from stepsim.results import ENDED
 from stepsim.simulation import Limits, prepare
 
-__all__ = ["Ordered", "in_order"]
-
 _TRIED: tuple[Order, ...] = ("tokens_outermost", "reductions_innermost", "reductions_outermost")
 """Most often the fastest first, so that runs of the others end early."""
 

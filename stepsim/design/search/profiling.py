@@ -18,9 +18,6 @@ from stepsim.machine import Machine, load_machine
 from stepsim.results import ENDED
 from stepsim.simulation import prepare
 
-__all__ = ["measured", "profile"]
-
-
 _AT_HAND = {
     "hbm.model": "uncontended",
     "hbm.request_bytes": 1 << 20,

@@ -19,8 +19,6 @@ from stepsim.simulation import Prepared, prepare
 from stepsim.sizing import FifoSizes, sized
 from stepsim.trace_io import RoutingTable
 
-__all__ = ["Trace", "TracedSizes", "Trial", "covering_traces", "latest_trace", "size_over_traces"]
-
 Trace = NDArray[np.int64]
 """Experts of each row, ``[rows, k]``."""
 

@@ -10,8 +10,6 @@ from stepsim.design.operators.routed import ROUTED, bounds_of, routing_of
 from stepsim.errors import ArgError, CompileError
 from stepsim.trace_io import RoutingTable, routing_parts
 
-__all__ = ["routing_windows"]
-
 
 def routing_windows(
     graph: OperatorGraph, files: Iterable[str | PathLike[str]], most: int

@@ -17,8 +17,6 @@ from stepsim.machine import MOST_CHANNELS, Machine, Port, load_machine
 from stepsim.results import place_of
 from stepsim.simulation import ImageRun, Limits, Prepared, Variant
 
-__all__ = ["Change", "balanced", "deepen_text", "option_text", "relaxations", "short_list"]
-
 _FACTOR: Final = 2
 _MOST_ONCHIP: Final = 1 << 20
 """Largest on-chip bandwidth of a machine, in bytes per cycle."""

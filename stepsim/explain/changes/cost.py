@@ -10,8 +10,6 @@ from stepsim.graph import Accounting
 from stepsim.lowering import compute_bandwidths, depths_of
 from stepsim.simulation import Prepared
 
-__all__ = ["HELPS", "WASTE", "cost_of", "nearly_equal", "ranks_of", "slot_bytes"]
-
 HELPS: Final = 0.05
 """Least gain, as a fraction of a run, of a change that shows what the run is bound by."""
 

@@ -17,8 +17,6 @@ from stepsim.explain.changes.candidates import Change
 from stepsim.explain.wait_graph import WITHOUT_LIMIT, WaitGraph
 from stepsim.lowering import TimingParams
 
-__all__ = ["Work", "predicted_cycles"]
-
 
 class Work(NamedTuple):
     """Cycles that an operator works now, and would with on-chip bandwidth, compute, and both

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["WhatIf", "measured", "what_if"]
-
 _CANDIDATES: Final = 8
 """Most changes that are tried in pairs."""
 

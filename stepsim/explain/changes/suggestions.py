@@ -11,8 +11,6 @@ from stepsim.explain.changes.cost import nearly_equal
 from stepsim.explain.changes.runs import WhatIf
 from stepsim.simulation import Variant
 
-__all__ = ["Suggestion", "suggestions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from stepsim.arguments import counted
 
-__all__ = ["WIDTH", "change_lines", "cut", "percent", "what_if_text"]
-
 WIDTH: Final = 80
 
 _SHOWN: Final = 0.001

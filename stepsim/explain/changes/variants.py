@@ -10,8 +10,6 @@ from stepsim.explain.changes.candidates import Change, deepen_text, option_text,
 from stepsim.machine import Machine
 from stepsim.simulation import Variant
 
-__all__ = ["combined", "of_variant"]
-
 _TEXTS: Final = ("name", "description")
 """Values of a machine that do not affect runs."""
 

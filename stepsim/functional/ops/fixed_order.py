@@ -7,8 +7,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Token
 from stepsim.graph import Deinterleave, Interleave, StaticReassemble
 
-__all__: list[str] = []
-
 
 @evaluates(StaticReassemble)
 def _static_reassemble(op: StaticReassemble, node: Node) -> Steps:

@@ -14,8 +14,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Array, Selection, TileValue, Token
 from stepsim.graph import MAX_LENGTH, FlatMap, StreamFunction, piece_size, stop_levels
 
-__all__: list[str] = []
-
 _Rule = Callable[[dict[str, Any], Node, Token], None]
 
 

@@ -10,8 +10,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Payload, TileValue, Token
 from stepsim.graph import Accum, Map, MapAccum, Scan
 
-__all__ = ["payload_of", "spread_tiles"]
-
 
 @evaluates(Map)
 def _map(op: Map, node: Node) -> Steps:

@@ -9,8 +9,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import ACK, TileValue
 from stepsim.graph import LinearLoad, LinearStore, RandomLoad, RandomStore, Tile, stop_levels
 
-__all__: list[str] = []
-
 
 @evaluates(LinearLoad)
 def _linear_load(op: LinearLoad, node: Node) -> Steps:

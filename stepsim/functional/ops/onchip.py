@@ -11,8 +11,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import BufferValue, Token
 from stepsim.graph import Bufferize, Streamify, stop_levels
 
-__all__: list[str] = []
-
 
 @evaluates(Bufferize)
 def _bufferize(op: Bufferize, node: Node) -> Steps:

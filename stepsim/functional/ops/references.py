@@ -6,8 +6,6 @@ from stepsim.functional.network import Node, Steps
 from stepsim.functional.registry import evaluates
 from stepsim.graph import RepeatRef, TakeLast
 
-__all__: list[str] = []
-
 
 @evaluates(RepeatRef)
 def _repeat_ref(op: RepeatRef, node: Node) -> Steps:

@@ -10,8 +10,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Selection, Token
 from stepsim.graph import EagerMerge, Parallelize, Partition, Reassemble
 
-__all__: list[str] = []
-
 _RECORD = (
     "pass decisions= of a timing run (stepsim.prepare(program).decisions()), or let "
     "stepsim.run_functional do both"

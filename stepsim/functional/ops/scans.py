@@ -14,8 +14,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import BufferValue, Payload, Selection, TileValue
 from stepsim.graph import AccumBuffer, GeneralScan, RowStat, SelectorMap
 
-__all__: list[str] = []
-
 
 @evaluates(GeneralScan)
 def _scan(op: GeneralScan, node: Node) -> Steps:

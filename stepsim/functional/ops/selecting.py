@@ -7,8 +7,6 @@ from stepsim.functional.registry import evaluates
 from stepsim.functional.values import Payload, Selection, TileValue, Token
 from stepsim.graph import FilterRows, Shuffle
 
-__all__: list[str] = []
-
 
 @evaluates(FilterRows)
 def _filter_rows(op: FilterRows, node: Node) -> Steps:

@@ -20,8 +20,6 @@ from stepsim.graph import (
     stop_levels,
 )
 
-__all__: list[str] = []
-
 
 @evaluates(Flatten)
 def _flatten(op: Flatten, node: Node) -> Steps:

@@ -18,8 +18,6 @@ from stepsim.graph import (
     stop_levels,
 )
 
-__all__: list[str] = []
-
 
 @evaluates(RoutingSource)
 @evaluates(SelectorSource)

@@ -13,10 +13,6 @@ from stepsim.graph.functions.standard import family, standard
 from stepsim.graph.sizes.limits import RESERVED
 from stepsim.graph.types import DType
 
-__all__ = [
-    "append_row", "cache_write_address", "pack_cols", "pack_rows", "set_offset", "signal",
-]  # fmt: skip
-
 
 def _append(tiles: Any, x: Any, row: Any) -> Any:
     data = x.copy()

@@ -11,8 +11,6 @@ from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
 
-__all__ = ["cast", "dequantize", "quantize"]
-
 _INTEGERS = {DType.i8: (-128, 127), DType.i4: (-8, 7)}
 _LARGEST = {DType.f8e4m3: 448.0, DType.f8e5m2: 57344.0, DType.f4: 6.0}
 

@@ -9,17 +9,6 @@ from stepsim.errors import ArgError
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import PUBLISHED, SAME_AS_PUBLISHED, family, standard
 
-__all__ = [
-    "add_const",
-    "clamp",
-    "div_const",
-    "floor_div_const",
-    "full_like",
-    "mul_const",
-    "pow_",
-    "sub_const",
-]
-
 _CONST = "The scalar costs nothing. Valid rows stay."
 
 

@@ -13,8 +13,6 @@ from stepsim.graph.functions.function import Function, Rule
 from stepsim.graph.functions.polynomial import Cost, cost_of
 from stepsim.graph.functions.shape import Shape
 
-__all__ = ["function"]
-
 KINDS = ("number", "flag", "address", "tile")
 
 _VALID = {"all": 0, "first": None, "max": None, "sum": None, "value": 1, "append": 2}

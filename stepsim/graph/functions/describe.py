@@ -7,8 +7,6 @@ import inspect
 from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.polynomial import Polynomial
 
-__all__ = ["completed", "described"]
-
 _SIDES = {"m": 4, "n": 8, "k": 8, "h": 4, "a": 4, "b": 2, "c": 2}
 _OTHER = 4
 

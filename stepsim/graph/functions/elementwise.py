@@ -11,40 +11,6 @@ from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, standard
 from stepsim.graph.types import DType
 
-__all__ = [
-    "abs_",
-    "add",
-    "cos",
-    "div",
-    "eq",
-    "exp",
-    "ge",
-    "gelu",
-    "gelu_tanh",
-    "gt",
-    "le",
-    "log",
-    "lt",
-    "max_",
-    "min_",
-    "mul",
-    "ne",
-    "neg",
-    "pow2",
-    "reciprocal",
-    "relu",
-    "rsqrt",
-    "sigmoid",
-    "silu",
-    "sin",
-    "softplus",
-    "sqrt",
-    "square",
-    "sub",
-    "tanh",
-    "where",
-]
-
 Array = NDArray[np.float32]
 
 _OWN = f"{SAME_AS_PUBLISHED}: "

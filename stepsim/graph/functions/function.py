@@ -13,8 +13,6 @@ from stepsim.graph.functions.table import by_name
 from stepsim.graph.sizes.sizes import Size
 from stepsim.graph.types import DType, Tile
 
-__all__ = ["Function", "Record", "Rule", "accumulating"]
-
 Rule = tuple[Any, ...]
 """How a number of a result follows from operands, such as ``("first", (0,))``."""
 

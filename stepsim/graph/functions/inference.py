@@ -13,8 +13,6 @@ from stepsim.graph.sizes.shapes import cardinality
 from stepsim.graph.sizes.sizes import Size, product, sum_of
 from stepsim.graph.types import DType, ElementType, Tile
 
-__all__ = ["U64_TILE", "Same", "Setting", "evaluated", "operand_tiles", "result_types", "state_of"]
-
 U64_TILE = Tile(DType.u64, Dim(1), Dim(1))
 
 Same = Callable[[Dim, Dim, Callable[[], str]], None]

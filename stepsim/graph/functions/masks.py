@@ -13,8 +13,6 @@ from stepsim.graph.functions.function import Function
 from stepsim.graph.functions.standard import family, standard
 from stepsim.graph.sizes.limits import SIZE
 
-__all__ = ["causal_mask", "length_mask"]
-
 _ONE_CYCLE = "One cycle, as the public simulator of 2026 takes to mask a row."
 _KINDS = ("number", "address", "address")
 

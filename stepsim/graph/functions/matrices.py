@@ -14,11 +14,6 @@ from stepsim.graph.functions.shape import Shape
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
 from stepsim.graph.sizes.limits import SIDE, TILE_SIDE
 
-__all__ = [
-    "concat_cols", "concat_rows", "matmul", "matmul_t", "part", "rotary", "slice_cols",
-    "slice_rows", "t_matmul", "t_matmul_t", "transpose",
-]  # fmt: skip
-
 _ACCUMULATES = (
     "``st.map_accum``, or ``accum`` of a zip, adds the products up, and the sum is free. Operands "
     "have one scalar type, or the second a narrower one that is converted."

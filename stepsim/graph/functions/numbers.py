@@ -11,8 +11,6 @@ from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, family, standard
 from stepsim.graph.sizes.limits import NUMBER, TILE_SIDE
 from stepsim.graph.types import DType
 
-__all__ = ["broadcast_rows", "increment", "is_equal", "to_integer"]
-
 increment = standard(
     "increment", "1 1; a b -> 1 1", None, "The number of elements of a reduction.", cycles=1,
     kinds=("tile", "tile"), dtype=DType.u64, valid=("rows",), numbers=(("plus", 0, 1),),

@@ -12,8 +12,6 @@ from stepsim.graph.functions.polynomial import ZERO, Polynomial
 from stepsim.graph.functions.shape import side_of
 from stepsim.graph.sizes.sizes import Size, ceil_div, divided
 
-__all__ = ["PIECE_WORDS", "PieceSize", "piece_size", "size_in_words"]
-
 PIECE_WORDS = ("rows", "cols", "valid", "length")
 _LETTERS = {"m": "rows", "n": "cols"}
 _CEILING = re.compile(r"ceil\((.+)/([0-9]{1,10})\)")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     sympy = deferred("sympy")
 
-__all__ = ["ZERO", "Cost", "Polynomial", "cost_of"]
-
 Cost: TypeAlias = "int | sympy.Expr | Callable[..., Any]"
 """A polynomial as users write it: a number, an expression, or a function of the letters."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from stepsim.graph.functions.polynomial import Polynomial
 from stepsim.graph.functions.standard import SAME_AS_PUBLISHED, standard
 
-__all__ = ["col_max", "col_mean", "col_sum", "last", "row_max", "row_mean", "row_sum"]
-
 _AS_ROWS = f"{SAME_AS_PUBLISHED} for columns: as for rows."
 _MEAN = f"{SAME_AS_PUBLISHED}: the sum, and a division for each result."
 

@@ -8,19 +8,6 @@ from typing import Final
 from stepsim.arguments import Range
 from stepsim.graph.functions.describe import completed
 
-__all__ = [
-    "MOST_FLAGS",
-    "SelectorFunction",
-    "index_to_multihot",
-    "integer_to_multihot",
-    "multihot_to_integer",
-    "select_and",
-    "select_not",
-    "select_or",
-    "select_to_scalar",
-    "select_xor",
-]
-
 MOST_FLAGS: Final = 62
 """Flags that a whole number holds."""
 

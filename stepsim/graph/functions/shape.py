@@ -10,8 +10,6 @@ from stepsim.arguments import text_of
 from stepsim.errors import ArgError
 from stepsim.graph.functions.polynomial import ZERO, Polynomial
 
-__all__ = ["Shape", "Sides", "side_of"]
-
 Sides = tuple[Polynomial, Polynomial]
 """Rows and columns, in letters."""
 

@@ -17,10 +17,6 @@ from stepsim.graph.functions.table import FAMILIES, FUNCTIONS
 from stepsim.graph.sizes.limits import FLOP_WEIGHT
 from stepsim.graph.types import DType
 
-__all__ = [
-    "PUBLISHED", "SAME_AS_PUBLISHED", "family", "standard", "weighed", "weights_of",
-]  # fmt: skip
-
 PUBLISHED = "As the public simulator of 2026 counts."
 SAME_AS_PUBLISHED = "A choice of stepsim, as nothing is published"
 

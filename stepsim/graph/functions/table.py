@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["FAMILIES", "FUNCTIONS", "by_name"]
-
 FUNCTIONS: dict[str, Any] = {}
 """Functions that take no argument to be made."""
 

@@ -28,8 +28,6 @@ from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import DType, IndexSelector, MultiHot, TensorSpec, Tile
 
-__all__ = ["Building", "Settings"]
-
 
 class Settings:
     """The user's settings for an entire graph.

@@ -10,8 +10,6 @@ from stepsim.graph.graph_file.numbers import Numbers
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.types import Ack, Buffer, DType, ElementType, IndexSelector, MultiHot, Tile
 
-__all__ = ["DTYPES", "check_type", "put_type", "tile_in"]
-
 DTYPES: Final = {
     "F32": DType.f32, "F16": DType.f16, "Bf16": DType.bf16, "U64": DType.u64,
     "I64": DType.u64, "ScalarU64": DType.u64, "Bool": DType.bool_, "ScalarBool": DType.bool_,

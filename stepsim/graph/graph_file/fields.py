@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-__all__ = ["OPERATOR_FIELDS", "Field", "fields_of", "messages_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -11,9 +11,6 @@ from stepsim.graph.functions import Function
 from stepsim.graph.graph_file.messages import chosen
 from stepsim.graph.types import DType
 
-__all__ = ["put_accumulation", "put_function", "put_init", "read_accumulation", "read_function",
-           "read_init"]  # fmt: skip
-
 _ELEMENTWISE: Final = {
     "mul": "mul", "silu": "silu", "add": "add", "div": "div", "row_wise_sum": "row_sum",
     "exp": "exp", "set_offset": "set_offset", "row_wise_append": "append_row", "sub": "sub",

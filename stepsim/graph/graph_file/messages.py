@@ -13,8 +13,6 @@ from stepsim.graph.graph_file.numbers import Numbers
 
 protobuf = deferred("google.protobuf")
 
-__all__ = ["Schema", "chosen", "schema_of"]
-
 _PACKAGE: Final = "stepsim.graph_file"
 
 _UNION: Final = {

@@ -12,8 +12,6 @@ from stepsim.graph.graph_file.fields import fields_of
 from stepsim.graph.graph_file.messages import Schema, chosen
 from stepsim.graph.graph_file.roles import count_outputs, inputs_of
 
-__all__ = ["Edge", "Node", "build_order", "nodes_of"]
-
 _NEEDED: Final = ("ElementFunction", "MapAccumFunction", "AccumFunction")
 _CHOICES: Final = (*_NEEDED, "InitFunction", "DataType")
 _MERGES: Final = ("EagerMerge", "FlatReassemble")

@@ -16,8 +16,6 @@ import stepsim.documents
 from stepsim.arguments import is_whole, shown
 from stepsim.errors import GraphFileError, did_you_mean
 
-__all__ = ["GENERATIONS", "GROUPS", "UNCONFIRMED", "Numbers", "numbers_of"]
-
 UNCONFIRMED: Final = 1000
 """Numbers from here on are placeholders for numbers that no public source states."""
 

@@ -27,8 +27,6 @@ from stepsim.graph.stream import Stream
 
 protobuf = deferred("google.protobuf")
 
-__all__ = ["load_graph"]
-
 _MOST_BYTES: Final = 256 * 2**20
 _PASS_ON: Final = ("Broadcast", "Flatten", "Promote", "Parallelize", "RepeatStatic", "ExpandRef")
 """Operators whose outputs have the width of their input's selectors."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from stepsim.graph.graph_file.fields import fields_of
 
-__all__ = ["MANY", "InputField", "count_outputs", "inputs_of", "type_roles"]
-
 MANY: Final = (
     "Broadcast", "FlatPartition", "Parallelize", "EagerMerge", "Shuffle", "ReshapePadStream",
 )  # fmt: skip

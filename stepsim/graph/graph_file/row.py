@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from stepsim.graph.graph_file.writer import Writing
     from stepsim.graph.stream import Stream
 
-__all__ = ["Row"]
-
 Read = Callable[["Building", Any, Sequence["Stream"]], Sequence["Stream"]]
 Write = Callable[["Writing", Any], None]
 

@@ -13,8 +13,6 @@ from stepsim.graph.graph_file import (
 )
 from stepsim.graph.graph_file.row import Row
 
-__all__ = ["ROWS", "UNITS"]
-
 ROWS: Final[dict[str, Row]] = {
     **rows_offchip.ROWS, **rows_compute.ROWS, **rows_shape.ROWS, **rows_2026.ROWS,
     **rows_distribution.ROWS,

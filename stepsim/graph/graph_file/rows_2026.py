@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepsim.graph.graph_file.writer import Writing
     from stepsim.graph.stream import Stream
 
-__all__ = ["ROWS", "EndedCounter"]
-
 
 @dataclass(eq=False, kw_only=True)
 class EndedCounter(Counter):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
     from stepsim.graph.types import DType
 
-__all__ = ["ROWS"]
-
 
 def _read_map(b: Building, m: Any, xs: Sequence[Stream]) -> Sequence[Stream]:
     function = read_function(m.func, b.where)

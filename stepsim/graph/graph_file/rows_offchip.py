@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepsim.graph.graph_file.writer import Writing
     from stepsim.graph.stream import Stream
 
-__all__ = ["ROWS"]
-
 
 def _tensor(b: Building, m: Any, dtype: DType) -> tuple[TensorSpec, tuple[int, int]]:
     """The stored tensor and its tile."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.graph_file.writer import Writing
     from stepsim.graph.stream import Stream
 
-__all__ = ["ROWS"]
-
 Streams = Sequence["Stream"]
 
 

@@ -15,16 +15,6 @@ from stepsim.errors import ArgError, GraphFileError, LoweringError
 from stepsim.graph.operator import Bindings, Operator
 from stepsim.graph.types import TensorSpec
 
-__all__ = [
-    "Missing",
-    "MissingSelectors",
-    "MissingValues",
-    "SideArrays",
-    "as_array",
-    "flags_of",
-    "is_spec",
-]
-
 _MOST_BYTES = 2**30
 
 

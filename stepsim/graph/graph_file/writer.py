@@ -21,8 +21,6 @@ from stepsim.graph.rewrites.wiring import WiredUnit, Wiring, wire
 from stepsim.graph.sizes.dims import Dim
 from stepsim.graph.types import MultiHot, TupleType
 
-__all__ = ["Writing", "to_graph"]
-
 _NAMES_A = {
     "LinearOffChipLoad": "OffChipLoad",
     "LinearOffChipLoadRef": "DynOffChipLoad",

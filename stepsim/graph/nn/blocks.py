@@ -20,8 +20,6 @@ from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, as_spec
 
-__all__ = ["Blocks", "block_ranges", "blocks_of", "masked"]
-
 
 @dataclass(frozen=True)
 class Blocks:

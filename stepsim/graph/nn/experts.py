@@ -23,8 +23,6 @@ from stepsim.graph.ops.shape.levels import flatten
 from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
-__all__ = ["moe", "packed_rows", "summed_results", "unpacked_rows"]
-
 
 def moe(
     x: Stream,

@@ -9,8 +9,6 @@ from stepsim.graph.nn.masks import sight_of
 from stepsim.graph.nn.online import online_attention, scores_of
 from stepsim.graph.stream import Stream
 
-__all__ = ["flash_attention"]
-
 
 def flash_attention(
     q: Stream,

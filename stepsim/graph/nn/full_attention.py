@@ -12,8 +12,6 @@ from stepsim.graph.nn.online import scores_of
 from stepsim.graph.ops.sources import metadata
 from stepsim.graph.stream import Stream
 
-__all__ = ["attention"]
-
 
 def attention(
     q: Stream,

@@ -13,8 +13,6 @@ from stepsim.graph.nn.online import online_attention, scores_of
 from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 
-__all__ = ["latent_attention"]
-
 
 def latent_attention(
     q: Stream,

@@ -19,8 +19,6 @@ from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, Tile, as_spec
 
-__all__ = ["Layer", "Tensor"]
-
 Tensor = TensorSpec | np.ndarray[Any, Any]
 """A tensor off chip: a spec, or an array that also provides its values."""
 

@@ -10,8 +10,6 @@ from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec
 
-__all__ = ["gelu_ffn", "linear", "swiglu"]
-
 
 def linear(
     x: Stream,

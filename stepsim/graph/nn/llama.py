@@ -19,8 +19,6 @@ from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec
 
-__all__ = ["LlamaWeights", "llama_block"]
-
 
 @dataclass(frozen=True)
 class LlamaWeights:

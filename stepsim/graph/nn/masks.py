@@ -17,8 +17,6 @@ from stepsim.graph.sizes.limits import SIZE, TILE_SIDE
 from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 
-__all__ = ["Sight", "grid", "length_mask", "position_mask", "sight_of"]
-
 
 @dataclass(frozen=True)
 class Sight:

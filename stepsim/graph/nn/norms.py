@@ -8,8 +8,6 @@ from stepsim.graph import fn
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.stream import Stream
 
-__all__ = ["layer_norm", "rms_norm"]
-
 
 def rms_norm(
     x: Stream,

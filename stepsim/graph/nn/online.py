@@ -18,8 +18,6 @@ from stepsim.graph.ops.higher_order.maps import unzip
 from stepsim.graph.ops.shape.levels import zip_
 from stepsim.graph.stream import Stream
 
-__all__ = ["online_attention", "scores_of"]
-
 
 def scores_of(layer: Layer, q: Stream, k: Stream, scale: float | None) -> Stream:
     """``q @ k.T * scale``, by default ``1 / sqrt(columns)``; a scale of 1 is left out."""

@@ -19,8 +19,6 @@ from stepsim.graph.ops.sources import metadata
 from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
-__all__ = ["paged_attention"]
-
 
 def paged_attention(
     q: Stream,

@@ -13,8 +13,6 @@ from stepsim.graph.handle import StreamHandle
 from stepsim.graph.nn.layer import Layer, Tensor
 from stepsim.graph.stream import Stream
 
-__all__ = ["rope", "rope_tables"]
-
 
 def rope_tables(
     positions: Any, dim: int, *, base: float = 10000.0

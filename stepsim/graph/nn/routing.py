@@ -15,8 +15,6 @@ from stepsim.graph.ops.routing.partitioning import partition
 from stepsim.graph.ops.routing.routing_table import Routing, routing
 from stepsim.graph.stream import Stream
 
-__all__ = ["check_rows", "picked_scores", "router", "top_k"]
-
 
 def top_k(scores: Any, k: int) -> Routing:
     """Make the routing that sends each row to the ``k`` experts with the largest scores.

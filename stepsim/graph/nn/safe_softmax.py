@@ -14,8 +14,6 @@ from stepsim.graph.nn.layer import Layer
 from stepsim.graph.ops.higher_order.maps import unzip
 from stepsim.graph.stream import Stream
 
-__all__ = ["shift_of", "softmax"]
-
 
 def shift_of(largest: Any) -> Any:
     """The value subtracted before exp: the largest scalar, or 0 if all are minus infinity."""

@@ -12,8 +12,6 @@ from stepsim.errors import ArgError, DTypeError
 from stepsim.graph.operator import Site
 from stepsim.graph.sizes.limits import MAX_VALUE
 
-__all__ = ["IntArray", "numeric_array", "whole_numbers"]
-
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 

@@ -14,8 +14,6 @@ from stepsim.graph.sizes.shapes import format_dims
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import ElementType
 
-__all__ = ["Feedback", "FeedbackSource", "feedback"]
-
 
 @dataclass(eq=False, kw_only=True)
 class FeedbackSource(Operator):

@@ -19,19 +19,6 @@ from stepsim.graph.types import DType, IndexSelector, MultiHot, Tile
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Broadcast",
-    "Consume",
-    "MetadataSource",
-    "Print",
-    "SelectorSource",
-    "broadcast",
-    "consume",
-    "metadata",
-    "printer",
-    "selector",
-]
-
 
 @dataclass(eq=False, kw_only=True)
 class SelectorSource(Operator):

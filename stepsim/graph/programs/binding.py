@@ -20,8 +20,6 @@ from stepsim.graph.types import IndexSelector, MultiHot
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["number_of", "substitution"]
-
 
 def number_of(expr: Any, table: Mapping[Any, int]) -> int:
     """An expression as a number; ArgError for symbols that ``table`` does not hold."""

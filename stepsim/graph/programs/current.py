@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["CURRENT_PROGRAM", "current_program"]
-
 CURRENT_PROGRAM: ContextVar[Program | None] = ContextVar("stepsim_program", default=None)
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from stepsim.graph.metrics import Metrics
     from stepsim.graph.programs.program import Program
 
-__all__ = ["listing", "to_dot", "to_mermaid"]
-
 # Columns of a listing.
 TITLE_COLUMNS = 34
 MOST_INPUTS = 3

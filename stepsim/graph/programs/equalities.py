@@ -9,8 +9,6 @@ from stepsim.graph.sizes.dims import Dim, Kind
 from stepsim.graph.sizes.formula import constant_of
 from stepsim.graph.sizes.sizes import Size
 
-__all__ = ["Assumption", "Equalities"]
-
 
 @dataclass(frozen=True, slots=True)
 class Assumption:

@@ -10,8 +10,6 @@ from stepsim.graph.types import Tile
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["findings_of"]
-
 
 def findings_of(program: Program, read: Container[tuple[int, int]]) -> Iterator[str]:
     """Streams without readers, feedbacks that are not connected, and tiles without scalars.

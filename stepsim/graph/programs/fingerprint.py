@@ -16,8 +16,6 @@ from stepsim.graph.types import ElementType, TensorSpec, Tile
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["fingerprint"]
-
 
 def fingerprint(program: Program, *, fifo_depth: int | None) -> str:
     """SHA-256 over operators, parameters, shapes, types, wiring and defaults; no source lines.

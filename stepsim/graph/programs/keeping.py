@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["MOST_KEPT", "Kept"]
-
 _Made = TypeVar("_Made")
 
 MOST_KEPT = 4

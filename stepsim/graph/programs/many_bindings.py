@@ -20,8 +20,6 @@ from stepsim.graph.ops.routing.routing_table import (
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["check_many_bindings"]
-
 
 def check_many_bindings(program: Program, bindings: object) -> tuple[int, dict[Routing, IntArray]]:
     """The number of runs in these bindings, and indices ``[runs, rows, k]`` of every routing.

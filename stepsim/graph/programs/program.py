@@ -25,8 +25,6 @@ from stepsim.graph.stream import Stream
 if TYPE_CHECKING:
     from stepsim.graph.rewrites.downtile import Downtiled
 
-__all__ = ["Program", "check_program"]
-
 _Made = TypeVar("_Made")
 
 

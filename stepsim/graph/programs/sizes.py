@@ -20,8 +20,6 @@ from stepsim.graph.stream import Stream
 if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
 
-__all__ = ["ProgramSizes"]
-
 
 class ProgramSizes:
     """The part of a program that names sizes and compares them.

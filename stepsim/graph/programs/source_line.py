@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-__all__ = ["location", "source_line", "user_frame", "without_source_lines"]
-
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 
 _ours: set[str] = set()

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stepsim.graph.operator import Operator
     from stepsim.graph.programs.program import Program
 
-__all__ = ["Reader", "readers_by_output", "resolved"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reader:

@@ -22,8 +22,6 @@ from stepsim.graph.stream import Stream
 if TYPE_CHECKING:
     from stepsim.graph.operator import Bindings, Operator
 
-__all__ = ["WiredFifo", "WiredUnit", "Wiring", "wire"]
-
 
 @dataclass(frozen=True, slots=True)
 class WiredUnit:

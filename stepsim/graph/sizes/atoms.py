@@ -10,8 +10,6 @@ from stepsim.graph.sizes.formula import Formula, Number, Size, above, constant_o
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["Active", "CeilDiv", "Largest", "Opaque", "Symbol"]
-
 # The assumptions that sympy derives for Symbol(name, integer=True, nonnegative=True), in the order
 # in which it hashes them: tables can be looked up by a symbol in either form.
 _ASSUMED = (

@@ -35,8 +35,6 @@ from stepsim.graph.sizes.sizes import (
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["Dim", "DimLike", "Kind", "Namer", "fixed", "total_over"]
-
 
 class Kind(enum.IntEnum):
     """Kinds in order of strictness: an operator that accepts one accepts every smaller one."""

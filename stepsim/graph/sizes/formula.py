@@ -19,24 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import sympy
 
-__all__ = [
-    "UNIT",
-    "Factors",
-    "Formula",
-    "Number",
-    "Size",
-    "Sum",
-    "above",
-    "added",
-    "bases_of",
-    "constant_of",
-    "is_expression",
-    "light",
-    "multiplied",
-    "of_powers",
-    "scaled",
-]
-
 Number: TypeAlias = int | Fraction
 Size: TypeAlias = "int | Formula"
 """An int or a formula over non-negative integer symbols."""

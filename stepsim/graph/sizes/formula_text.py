@@ -12,8 +12,6 @@ from typing import Any
 from stepsim.graph.sizes.atoms import Active, CeilDiv, Largest, Opaque, Symbol
 from stepsim.graph.sizes.formula import UNIT, Factors, Formula, Number, Size, bases_of
 
-__all__ = ["written"]
-
 # The sort key of sympy: the class of an expression, then its arguments, exponent and number.
 _NUMBER = (1, 0, "Number")
 _ONE = (_NUMBER, (0, ()), (), 1)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 else:
     sympy = deferred("sympy")
 
-__all__ = ["fold_sum", "shorten"]
-
 _FEWEST = 3
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["stop_levels"]
-
 
 def stop_levels(dims: Sequence[int], most: int | None = None) -> list[int]:
     """Stop level of every element of a row-major walk over ``dims``.

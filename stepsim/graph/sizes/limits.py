@@ -4,32 +4,6 @@ from __future__ import annotations
 
 from stepsim.arguments import Range
 
-__all__ = [
-    "BASE",
-    "COMPUTE_BW",
-    "COUNT",
-    "CYCLES",
-    "FIFO_DEPTH",
-    "FLOP_WEIGHT",
-    "MAX_LENGTH",
-    "MAX_PIECES",
-    "MAX_VALUE",
-    "NUMBER",
-    "PAR_DISPATCH",
-    "RANK",
-    "REPEATS",
-    "RESERVED",
-    "SELECTED",
-    "SIDE",
-    "SIZE",
-    "STEPS",
-    "STREAMS",
-    "SWITCH",
-    "TAPS",
-    "TILE_SIDE",
-    "WALK",
-]
-
 MAX_LENGTH = 2**20
 """Most pieces that an integer of a stream may request along one dim; the engine's limit."""
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from stepsim.graph.sizes.dims import Dim, Kind, namer_of
 from stepsim.graph.sizes.sizes import Size, product
 
-__all__ = ["cardinality", "flatten_dims", "format_dims"]
-
 
 def cardinality(shape: Sequence[Dim]) -> Size:
     """Number of elements of a stream: total of the innermost ragged dim times the dims inside

@@ -13,18 +13,6 @@ from stepsim.graph.sizes import atoms
 from stepsim.graph.sizes.atoms import Largest, Opaque, Symbol
 from stepsim.graph.sizes.formula import Formula, Number, Size, added, bases_of, multiplied
 
-__all__ = [
-    "Active",
-    "CeilDiv",
-    "degree_of",
-    "expression_of",
-    "formula_of",
-    "replaced_in",
-    "shown",
-    "symbol",
-    "value_of",
-]
-
 
 class _Count(sympy.Function):
     """A function whose values are non-negative integers."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from stepsim.kernels.build.jit import apart
 from stepsim.kernels.layout import SLOT, Status
 
-__all__ = ["MEMORY_TAIL", "begin_run", "end_run", "note_effort"]
-
 MEMORY_TAIL = 3
 """Cycles from the end of the last memory operator to the end of the memory node."""
 

@@ -24,8 +24,6 @@ from stepsim.kernels.driver import (
 from stepsim.kernels.engines import engine_of
 from stepsim.kernels.layout import CHANNEL, INFINITY, RunState
 
-__all__ = ["BatchTotals", "execute_batch"]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchTotals:

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["BATCH", "TOTALS", "UNIT_TOTALS", "Batch"]
-
 BATCH = np.dtype(
     [
         ("runs", np.int64),  # 0: the state is a single run

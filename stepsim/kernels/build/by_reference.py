@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["by_reference"]
-
 
 def by_reference(state: Any) -> Any:
     """The state, for kernels compiled with ``apart`` that are called from the function at hand.

@@ -23,17 +23,6 @@ from typing import Final
 from stepsim.kernels.build.settings import compiler_settings, compiler_versions
 from stepsim.plugins import sources, usable
 
-__all__ = [
-    "BUILT",
-    "COMPILED_GROUPS",
-    "built_stamp",
-    "cache_directory",
-    "imported_digest",
-    "is_unchanged",
-    "loaded_digest",
-    "source_digest",
-]
-
 _HERE = Path(__file__).resolve().parents[1]
 
 COMPILED_GROUPS: Final = ("stepsim.memory_models",)

@@ -25,8 +25,6 @@ from stepsim.kernels.build.loading import SYMBOL
 from stepsim.kernels.dram import bits_types as bits_types  # and of `lowest`
 from stepsim.kernels.recording import flag_type as flag_type
 
-__all__ = ["Compiled", "compiled", "dispatcher_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

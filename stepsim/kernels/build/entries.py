@@ -28,8 +28,6 @@ from typing import Final, Literal, get_args
 
 from stepsim.atomic import replacing
 
-__all__ = ["SUFFIX", "Code", "EntryFiles", "Form", "UnusableError", "is_whole"]
-
 SUFFIX: Final = ".kernel"
 """What the names of the files end with."""
 

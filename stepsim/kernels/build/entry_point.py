@@ -35,8 +35,6 @@ from stepsim.kernels.build.loading import in_best_form, loaded
 from stepsim.kernels.build.processors import levels_that_run, processor, settings_of
 from stepsim.kernels.build.settings import compiler_settings, is_jit_disabled
 
-__all__ = ["EntryPoint", "Origin", "cached_entry"]
-
 _log = logging.getLogger("stepsim")
 
 

@@ -19,8 +19,6 @@ from numba.core.compiler import Flags
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import cpu_target
 
-__all__ = ["dispatcher_of"]
-
 types: Any = _types
 
 

@@ -12,8 +12,6 @@ from stepsim.errors import UserCodeError
 from stepsim.kernels.build.cache_key import COMPILED_GROUPS
 from stepsim.plugins import Plugin, sources, usable
 
-__all__ = ["plugin_refusal"]
-
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+)')
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _FRAMES = ("Failed in ", "During:", "- During:", "File ", "<source")

@@ -13,8 +13,6 @@ from typing import Any, cast
 
 from stepsim.kernels.build.jit import spliced_later
 
-__all__ = ["dispatcher", "written"]
-
 
 def written(title: str, write: Callable[[], tuple[str, Mapping[str, Any]]]) -> Any:
     """A kernel of generated source, part of its caller before that is compiled.

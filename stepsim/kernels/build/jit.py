@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from stepsim.kernels.build.settings import is_jit_disabled
 
-__all__ = ["Kernel", "apart", "cold", "inlined", "kernel", "spliced", "spliced_later"]
-
 _DISABLED: Final = is_jit_disabled()
 
 

@@ -34,8 +34,6 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
-__all__ = ["COMPILERS", "emitted", "whole_module"]
-
 
 class _NoEnvironment:
     """Takes the place of a code generator when the environment of a function is stored.

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 from stepsim.kernels.build.entries import Code, UnusableError
 
-__all__ = ["SYMBOL", "in_best_form", "loaded", "loaded_object"]
-
 SYMBOL: Final = "stepsim_entry"
 """Name of the one function that an object offers; it takes a pointer to its words."""
 

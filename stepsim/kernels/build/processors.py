@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LEVELS", "levels_that_run", "processor", "settings_of"]
-
 _CPUINFO = Path("/proc/cpuinfo")
 _TELLING = (
     "vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU architecture",

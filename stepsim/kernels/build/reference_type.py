@@ -25,8 +25,6 @@ from numba.extending import (
 from stepsim.kernels.build.by_reference import by_reference
 from stepsim.kernels.columns import IS_CHECKED, Column, column
 
-__all__ = ["Reference", "load_array"]
-
 
 class Reference(Type):
     """A pointer to a named tuple of arrays of one dim."""

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["compiler_settings", "compiler_versions", "is_jit_disabled"]
-
 _DEFAULTS: Final[dict[str, tuple[str, str]]] = {
     "OPT": ("NUMBA_OPT", "_OptLevel(3)"),
     "BOUNDSCHECK": ("NUMBA_BOUNDSCHECK", "None"),

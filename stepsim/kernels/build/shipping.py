@@ -23,8 +23,6 @@ from stepsim.kernels.recording.recorded import run_recorded
 from stepsim.kernels.recording.retiming import retime
 from stepsim.plugins import usable
 
-__all__ = ["ship"]
-
 
 def ship(folder: Path) -> None:
     """Compile for every level, each in a process of its own: a compiler has one processor.

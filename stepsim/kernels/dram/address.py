@@ -25,8 +25,6 @@ from stepsim.kernels.dram.table import (
     ROW_SHIFT,
 )
 
-__all__ = ["bank_of", "column_of", "locate", "row_of"]
-
 _XOR = 2  # number of the mapper
 
 

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-__all__ = ["lowest"]
-
 
 def lowest(word: int) -> int:
     """The place of the lowest bit of a word that is not 0."""

@@ -10,8 +10,6 @@ from numba.extending import lower_builtin, type_callable
 
 from stepsim.kernels.dram.bits import lowest
 
-__all__: list[str] = []
-
 
 @type_callable(lowest)  # type: ignore[untyped-decorator]
 def _type_lowest(context: Any) -> Any:

@@ -41,8 +41,6 @@ from stepsim.kernels.dram.table import (
     WRITE,
 )
 
-__all__ = ["find_activated", "find_candidate", "is_activated", "will_flip",]  # fmt: skip
-
 
 @inlined
 def will_flip(words, at, mode):

@@ -55,11 +55,6 @@ from stepsim.kernels.dram.table import (
     WRITE,
 )
 
-__all__ = [
-    "ACT", "NOTHING", "PRE", "RD", "REF", "WR", "access", "activate", "precharge", "tell",
-    "will_return",
-]  # fmt: skip
-
 NOTHING: Final = 0
 ACT: Final = 1
 PRE: Final = 2

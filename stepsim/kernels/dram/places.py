@@ -14,8 +14,6 @@ from stepsim.kernels.dram.table import (
     PSEUDO_WORDS,
 )
 
-__all__ = ["channel_at", "group_of", "pseudo_of"]
-
 
 @inlined
 def channel_at(words, channel):

@@ -28,8 +28,6 @@ from stepsim.kernels.dram.table import (
     REFRESH_INTERVAL,
 )
 
-__all__ = ["refresh",]  # fmt: skip
-
 
 @cold
 def refresh(words, at, clock):

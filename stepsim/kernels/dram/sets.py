@@ -27,8 +27,6 @@ from stepsim.kernels.dram.table import (
     WRITE,
 )
 
-__all__ = ["compact", "hits_of", "is_forwarded", "leave",]  # fmt: skip
-
 
 @inlined
 def is_forwarded(words, at, address):

@@ -17,8 +17,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAPPERS", "MOST_ENTRIES", "DramSpec", "dram_words"]
-
 MAPPERS: Final = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappers by their number."""
 

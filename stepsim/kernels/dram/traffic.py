@@ -39,8 +39,6 @@ from stepsim.kernels.dram.channel import (
 )
 from stepsim.kernels.dram.table import CHANNELS, INFINITY, ISSUED_BANK, ISSUED_ROW
 
-__all__ = ["LOG_WORDS", "PICKED", "STREAMS", "Traffic", "new_traffic", "run_traffic"]
-
 STREAMS: Final = 0
 PICKED: Final = 1
 

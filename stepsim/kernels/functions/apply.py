@@ -31,20 +31,6 @@ from stepsim.kernels.functions.tiles import (
 from stepsim.kernels.layout import INFINITY, MAX_ADDRESS, TUPLE_RD, Abort, Payload
 from stepsim.kernels.queues import abort
 
-__all__ = [
-    "apply",
-    "bind",
-    "compute_cycles",
-    "last_of_one",
-    "make_tuple",
-    "more_flops",
-    "operand_load",
-    "recurs",
-    "repeat",
-    "spread",
-    "store_cycles",
-]
-
 
 @inlined
 def bind(un, state, i, slot):

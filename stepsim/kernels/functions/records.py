@@ -17,25 +17,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = [
-    "BY_RULE",
-    "KEPT_COMPUTE",
-    "KEPT_FLOPS",
-    "KEPT_OPERANDS",
-    "KEPT_SIMPLE",
-    "KEPT_STORE",
-    "NO_OPERAND",
-    "OPERAND_WORDS",
-    "RECORD_RESULTS",
-    "RESULT_WORDS",
-    "RULE_WORDS",
-    "Adopt",
-    "Side",
-    "Valid",
-    "Value",
-    "kept_words",
-]
-
 RECORD_RESULTS: Final = 3
 """Where the firing rules begin, behind operands, states and results."""
 

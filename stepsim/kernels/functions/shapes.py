@@ -26,8 +26,6 @@ from stepsim.kernels.functions.tiles import area, ceil_div, pack, shape_key, til
 from stepsim.kernels.layout import INFINITY, MAX_TILE_SIDE, Abort, Payload
 from stepsim.kernels.queues import abort
 
-__all__ = ["measure", "polynomial"]
-
 _LIMIT = float(INFINITY)
 
 

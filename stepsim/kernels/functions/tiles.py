@@ -7,19 +7,6 @@ import numpy as np
 from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.layout import MAX_TILE_SIDE, TUPLE_RD, Payload
 
-__all__ = [
-    "area",
-    "ceil_div",
-    "fill_tile",
-    "load_cycles",
-    "pack",
-    "shape_key",
-    "tile_bytes",
-    "token_bytes",
-    "token_load",
-    "tuple_load",
-]
-
 
 @inlined
 def ceil_div(a, b):

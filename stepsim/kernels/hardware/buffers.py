@@ -16,8 +16,6 @@ from stepsim.kernels.hardware.layout import (
     reference_stop,
 )
 
-__all__ = ["buffer_words", "step_buffer"]
-
 
 def buffer_words(sets: int, frames: int, references: int) -> int:
     """Private words of a buffer."""

@@ -50,8 +50,6 @@ from stepsim.kernels.hardware.streams import (
     step_wire,
 )
 
-__all__ = ["LAYOUT", "run_hardware"]
-
 
 @kernel
 def _step(un, state):

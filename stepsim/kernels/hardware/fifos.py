@@ -10,8 +10,6 @@ from __future__ import annotations
 from stepsim.kernels.build.jit import inlined
 from stepsim.kernels.hardware.layout import EVENT_WORDS, Event
 
-__all__ = ["commit", "has", "head", "put", "record", "room", "take", "wake"]
-
 
 @inlined
 def record(state, event, place, message):

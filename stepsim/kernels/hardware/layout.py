@@ -13,13 +13,6 @@ import numpy as np
 
 from stepsim.kernels.build.jit import inlined
 
-__all__ = [
-    "ADDRESS_BITS", "EVENT_WORDS", "FIFO", "GLOBAL", "NEVER", "UNIT", "Acted", "Event", "Hardware",
-    "Kind", "Outcome", "Policy", "reference", "reference_number", "reference_release",
-    "reference_stop", "request", "request_address", "request_port", "request_slot",
-    "request_write", "with_slot", "without_slot",
-]  # fmt: skip
-
 NEVER: Final = 1 << 62
 """A cycle that never comes."""
 

@@ -24,8 +24,6 @@ from stepsim.kernels.hardware.layout import (
     without_slot,
 )
 
-__all__ = ["step_admission", "step_arbiter", "step_deal", "step_memory", "step_table"]
-
 
 @inlined
 def _may_be_served(state, port):

@@ -10,8 +10,6 @@ from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.hardware.fifos import has, head, put, room, take
 from stepsim.kernels.hardware.layout import Acted, request, request_address
 
-__all__ = ["step_printer", "step_reader", "step_writer"]
-
 
 @inlined
 def _stop_of(un, state, entry):

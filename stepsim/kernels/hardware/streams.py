@@ -17,11 +17,6 @@ from stepsim.kernels.hardware.layout import (
     reference_stop,
 )
 
-__all__ = [
-    "step_accumulator", "step_fork", "step_map", "step_promote", "step_repeat", "step_sum",
-    "step_wire",
-]  # fmt: skip
-
 _FILL: Final = 0
 _ADD: Final = 1
 _DRAIN: Final = 2

@@ -13,20 +13,6 @@ from __future__ import annotations
 from stepsim.kernels.build.jit import inlined, kernel
 from stepsim.kernels.calendar import schedule
 
-__all__ = [
-    "begin",
-    "complete",
-    "end_of_segment",
-    "enter",
-    "first_cycle",
-    "gcd",
-    "go_on",
-    "next_to_begin",
-    "one_begins",
-    "pop_port",
-    "push_port",
-]
-
 
 @inlined
 def enter(state, port, clock, requests):

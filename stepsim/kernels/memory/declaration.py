@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from stepsim.kernels.build.jit import inlined
 
-__all__ = ["MemoryModel", "MemoryTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:

@@ -17,8 +17,6 @@ from stepsim.kernels.build.generated import dispatcher
 from stepsim.kernels.memory.declaration import MemoryModel
 from stepsim.plugins import usable
 
-__all__ = ["MEMORY_MODELS", "advance", "code_of", "issue"]
-
 _log = logging.getLogger("stepsim")
 
 

@@ -72,8 +72,6 @@ from stepsim.kernels.memory.dram_table import (
     WIDTH,
 )
 
-__all__ = ["DRAM", "advance", "issue"]
-
 DRAM: Final = MemoryModel(
     "dram",
     "DRAM channels with banks, rows, queues and addresses, behind an arbiter",

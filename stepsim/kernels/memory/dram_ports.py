@@ -56,10 +56,6 @@ from stepsim.kernels.memory.dram_table import (
     WANTING,
 )
 
-__all__ = [
-    "arrive", "ask", "complete_write", "header_of", "port_at", "take_request", "update_set",
-]  # fmt: skip
-
 NEVER: Final = 1 << 62
 
 

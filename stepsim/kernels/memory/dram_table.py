@@ -20,10 +20,6 @@ from stepsim.kernels.dram.table import DramSpec, dram_words
 from stepsim.kernels.layout import INFINITY
 from stepsim.kernels.memory.declaration import MemoryTable
 
-__all__ = [
-    "ARBITERS", "DramTiming", "FrontEnd", "PortAccess", "dram_table",
-]  # fmt: skip
-
 ARBITERS: Final = ("rotating", "on-grant", "fair")
 """Arbiters by their number."""
 

@@ -35,26 +35,6 @@ from stepsim.kernels.memory.table import (
     TREE_PORTS,
 )
 
-__all__ = [
-    "ALL",
-    "BEFORE",
-    "FIRST",
-    "HELD",
-    "LENGTH",
-    "MARK",
-    "OFFSET",
-    "REQUESTS",
-    "START",
-    "TOP",
-    "change",
-    "clocks_of",
-    "least_clock",
-    "place_of",
-    "segment_of",
-    "top_before",
-    "top_of",
-]
-
 START: Final = 0
 LENGTH: Final = 1
 OFFSET: Final = 2

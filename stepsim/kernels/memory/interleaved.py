@@ -50,8 +50,6 @@ from stepsim.kernels.memory.accesses import (
 )
 from stepsim.kernels.memory.declaration import MemoryModel, MemoryTable
 
-__all__ = ["INTERLEAVED", "advance", "first_channel", "issue"]
-
 INTERLEAVED: Final = MemoryModel(
     "interleaved", "deals the requests of every operator to the channels in turn"
 )

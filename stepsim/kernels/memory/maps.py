@@ -35,8 +35,6 @@ from stepsim.kernels.memory.table import (
     WALK,
 )
 
-__all__ = ["PERIOD", "clock_of", "least_after", "map_of", "pass_cycles", "walked"]
-
 PERIOD: Final = 1
 _READY: Final = 2  # levels that are there; the period counts as the last one
 _REQUESTS: Final = 0

@@ -72,8 +72,6 @@ from stepsim.kernels.memory.table import (
     table_of,
 )
 
-__all__ = ["PUBLISHED", "advance", "issue"]
-
 PUBLISHED: Final = MemoryModel(
     "published", "deals the requests of a cycle to the channels in growing steps, as the STeP paper"
 )

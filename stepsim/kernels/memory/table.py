@@ -22,34 +22,6 @@ import numpy as np
 
 from stepsim.kernels.memory.declaration import MemoryTable
 
-__all__ = [
-    "CLOCKS",
-    "LEVELS",
-    "LOG",
-    "LOGGED",
-    "LOG_MASK",
-    "MAPS",
-    "MAP_COUNT",
-    "MAP_HEAD",
-    "MAP_WORDS",
-    "NEWEST",
-    "OLDEST",
-    "RATE",
-    "RING_MASK",
-    "SEGMENTS",
-    "SEGMENT_WORDS",
-    "SLOT",
-    "SLOT_MASK",
-    "STARTED",
-    "STARTS",
-    "STARTS_MASK",
-    "TREE",
-    "TREE_PORTS",
-    "TURNS",
-    "WALK",
-    "table_of",
-]
-
 # State of a run.
 RATE: Final = 0  # requests per cycle at present
 NEWEST: Final = 1  # segments so far

@@ -11,8 +11,6 @@ from typing import Final
 from stepsim.kernels.calendar import schedule
 from stepsim.kernels.memory.declaration import MemoryModel
 
-__all__ = ["UNCONTENDED"]
-
 UNCONTENDED: Final = MemoryModel(
     "uncontended", "gives every operator a memory of its own", shared=False
 )

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["is_recording", "journal_of"]
-
 
 def is_recording(state: Any) -> bool:
     """Whether the run is recorded."""

@@ -18,8 +18,6 @@ from stepsim.kernels.build.reference_type import Reference, load_array
 from stepsim.kernels.columns import IS_CHECKED, Column, column
 from stepsim.kernels.recording.flag import is_recording, journal_of
 
-__all__: list[str] = []
-
 _FIELD = "journal"
 _WORD = ir.IntType(64)
 

@@ -21,11 +21,6 @@ from stepsim.kernels.build.jit import cold, inlined
 from stepsim.kernels.layout import Cause
 from stepsim.kernels.recording.flag import is_recording, journal_of
 
-__all__ = [
-    "CAUSE_BITS", "FILLED", "FIRST", "FULL", "LENGTH_SHIFT", "LONGEST", "MOST_PLACES", "PACES",
-    "WORDS_OF_SLOT", "is_full", "keep_room", "note", "note_access", "note_late", "note_pace",
-]  # fmt: skip
-
 FILLED: Final = 0
 """Word that counts the words filled, this one and the next included."""
 FULL: Final = 1

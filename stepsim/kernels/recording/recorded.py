@@ -26,8 +26,6 @@ from stepsim.kernels.recording.journal import (
     WORDS_OF_SLOT,
 )
 
-__all__ = ["Journal", "run_recorded"]
-
 
 def _recorded_entry(state):  # type: ignore[no-untyped-def]
     """Run what ``state`` holds; a :class:`RunState`."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from stepsim.kernels.build.entry_point import cached_entry
 
-__all__ = ["TimedWaits", "retime"]
-
 
 class TimedWaits(NamedTuple):
     """Waits in the order of time, as columns ``[waits]``; all times are in cycles.

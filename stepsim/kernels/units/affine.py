@@ -7,9 +7,6 @@ from stepsim.kernels.layout import Abort, Payload
 from stepsim.kernels.queues import abort, await_token, emit_copy, head, room, take, work
 from stepsim.kernels.walks import walk_level, walk_place
 
-__all__ = ["STATIC_STREAMIFY"]
-
-
 STATIC_STREAMIFY, _static_streamify = declare(
     "static_streamify",
     inputs=("buffers",),

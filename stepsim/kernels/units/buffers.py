@@ -27,8 +27,6 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.walks import walk_level, walk_place
 
-__all__ = ["BUFFERIZE", "DYN_STREAMIFY", "STREAMIFY"]
-
 
 @inlined
 def _shape_block(state, block, count, rank):

@@ -11,8 +11,6 @@ from stepsim.kernels.layout import MAX_ADDRESS, Abort, Payload, Status
 from stepsim.kernels.queues import abort, await_token, emit, head, room, take
 from stepsim.kernels.walks import walk_level, walk_place
 
-__all__ = ["COUNTER", "LENGTH_COUNTER", "VIEW_ADDRESSES"]
-
 
 @inlined
 def _send_number(un, state, c, level, value, bits, rd):

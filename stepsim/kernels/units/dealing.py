@@ -21,9 +21,6 @@ from stepsim.kernels.queues import (
     take_token,
 )
 
-__all__ = ["DEINTERLEAVE", "INTERLEAVE", "STATIC_REASSEMBLE"]
-
-
 STATIC_REASSEMBLE, _static_reassemble = declare(
     "static_reassemble",
     inputs=("*data",),

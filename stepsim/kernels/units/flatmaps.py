@@ -24,15 +24,6 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = [
-    "CACHE_READ_ADDR",
-    "EXPERT_ADDR",
-    "FLAT_MAP",
-    "LAST_TILE",
-    "RETILE",
-    "SIDES",
-]
-
 
 @inlined
 def _address(y, value):

@@ -51,8 +51,6 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["BINARY_MAP", "NARY_MAP", "UNARY_MAP", "ZIP", "bind_pair", "ready_all", "ready_pair"]
-
 
 @inlined
 def ready_pair(un, state, c1, c2):

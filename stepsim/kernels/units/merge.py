@@ -32,8 +32,6 @@ from stepsim.kernels.queues import (
 from stepsim.kernels.recording.flag import is_recording
 from stepsim.kernels.recording.journal import note, note_pace
 
-__all__ = ["EAGER_MERGE"]
-
 
 @inlined
 def _node(un, k):

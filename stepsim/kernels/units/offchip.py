@@ -22,8 +22,6 @@ from stepsim.kernels.queues import (
 from stepsim.kernels.units.maps import ready_pair
 from stepsim.kernels.walks import walk_level
 
-__all__ = ["BYPASS_LOAD", "LOAD", "RANDOM_LOAD", "RANDOM_STORE", "STORE"]
-
 
 @inlined
 def _tile_requests(rows, cols, bits, request_bytes):

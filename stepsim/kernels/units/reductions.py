@@ -36,8 +36,6 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.units.maps import bind_pair, ready_pair
 
-__all__ = ["ACCUM", "MAP_ACCUM", "REDUCTION", "SCAN", "fold"]
-
 REDUCTION = (
     "function",
     "operands",

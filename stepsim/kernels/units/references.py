@@ -22,9 +22,6 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["PROMOTE_OUTER", "REPEAT_REF", "TAKE_LAST"]
-
-
 PROMOTE_OUTER, _promote_outer = declare(
     "promote_outer",
     inputs=("data",),

@@ -29,8 +29,6 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.recording.journal import note, note_pace
 
-__all__ = ["BROADCAST", "PARALLELIZE", "PARTITION", "REASSEMBLE", "read_selector"]
-
 
 @inlined
 def read_selector(un, state, c, ports):

@@ -19,9 +19,6 @@ from stepsim.kernels.queues import (
     take,
 )
 
-__all__ = ["FILTER_ROWS"]
-
-
 FILTER_ROWS, _filter_rows = declare(
     "filter_rows",
     inputs=("*data",),

@@ -32,8 +32,6 @@ from stepsim.kernels.queues import (
 from stepsim.kernels.units.maps import ready_all
 from stepsim.kernels.units.reductions import REDUCTION, fold
 
-__all__ = ["ACCUM_BUFFER", "ROW_STAT", "SCAN_FORMS"]
-
 _SECOND = (
     "second", "second_operands", "second_results", "second_tiles", "second_scratch",
 )  # fmt: skip

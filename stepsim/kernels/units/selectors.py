@@ -15,10 +15,6 @@ from stepsim.kernels.layout import Abort, Payload, Status
 from stepsim.kernels.queues import abort, emit, head, room, take, work
 from stepsim.kernels.units.maps import ready_all
 
-__all__ = [
-    "AND", "FROM_NUMBER", "MOST_FLAGS", "NOT", "OR", "SELECTOR_MAP", "TO_INDEX", "TO_NUMBER", "XOR",
-]  # fmt: skip
-
 FROM_NUMBER = 0
 """The number in a 1x1 tile counts the selectors of ``ids``."""
 TO_NUMBER = 1

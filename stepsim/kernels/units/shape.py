@@ -24,9 +24,6 @@ from stepsim.kernels.queues import (
     work,
 )
 
-__all__ = ["EXPAND_REF", "FLATTEN", "PROMOTE", "REPEAT", "RESHAPE"]
-
-
 FLATTEN, _flatten = declare(
     "flatten",
     inputs=("data",),

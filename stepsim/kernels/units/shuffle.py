@@ -24,8 +24,6 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.units.routing import read_selector
 
-__all__ = ["SHUFFLE"]
-
 
 @inlined
 def _grow_group(un, state):

@@ -31,8 +31,6 @@ from stepsim.kernels.queues import (
 )
 from stepsim.kernels.recording.journal import note_pace
 
-__all__ = ["CONSUMER", "COUNT", "JUMP", "PACED", "SOURCE", "STEP", "WORK"]
-
 WORK: Final = 0
 JUMP: Final = 1
 PACED: Final = 2

@@ -16,8 +16,6 @@ from stepsim.kernels import RECORD_RESULTS, RULE_WORDS, Adopt, Side, Valid, Valu
 if TYPE_CHECKING:
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["EncodedFunction", "encode_function", "is_int"]
-
 _KEYS: Final = (
     "name", "operands", "states", "checks", "same_bits", "adopts", "results", "flops", "cycles",
 )  # fmt: skip

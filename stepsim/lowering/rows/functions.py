@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["FUNCTION_UNITS", "reduction"]
-
 _WRITE_ADDRESS: Final = "CacheWriteAddrGen"
 _PRODUCTS: Final = ("Matmul", "DynMatmul")
 

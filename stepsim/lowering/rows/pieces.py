@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["encode_flat_map"]
-
 _PLACES: Final = {word: place for place, word in enumerate(PIECE_WORDS)}
 
 

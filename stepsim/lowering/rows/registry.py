@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["REGISTRY"]
-
 
 def _tokens(mode: int, times: Callable[[Mapping[str, Any], int], list[int]]) -> Encoder:
     def encode(builder: ImageBuilder, spec: UnitSpec) -> Parameters:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["Encoder", "Parameters", "Row", "element_bits", "tile_sides"]
-
 Parameters = Mapping[str, int | list[int]]
 Encoder = Callable[["ImageBuilder", "UnitSpec"], Parameters]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["ROWS_2026"]
-
 
 def _fail(spec: UnitSpec, what: str) -> LoweringError:
     return LoweringError(f"{spec.op} '{spec.name}': {what}")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["MEMORY_ROWS"]
-
 
 def _load(builder: ImageBuilder, spec: UnitSpec) -> Parameters:
     bypassed = _bypassed(builder, spec)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepsim.lowering.builder import ImageBuilder
     from stepsim.lowering.network import UnitSpec
 
-__all__ = ["SCAN_UNITS"]
-
 _states = reduction(ACCUMULATIONS)
 
 

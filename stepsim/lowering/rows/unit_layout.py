@@ -12,8 +12,6 @@ from stepsim.lowering.network import UnitSpec
 from stepsim.lowering.rows.registry import REGISTRY
 from stepsim.lowering.rows.row import Row
 
-__all__ = ["UnitLayout", "in_order", "layout_of"]
-
 _MAX_PARAM: Final = 1 << 53
 
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from stepsim.report.html.groups import Groups
 
-__all__ = ["activity"]
-
 _BINS = 160
 _GROUPS = 40
 

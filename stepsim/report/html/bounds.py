@@ -13,8 +13,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["bounds", "verdict"]
-
 _NEAR: Final = 0.8
 """Least share of a resource at which it is reported to bound a run."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from stepsim.layered import Point, layered
 from stepsim.report.html.groups import Groups
 
-__all__ = ["graph_document"]
-
 _BOX = (168.0, 46.0)
 """Width and height of an operator whose lanes are not shown, pixels."""
 

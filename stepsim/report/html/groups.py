@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from stepsim.results import operators_of
 
-__all__ = ["Groups"]
-
 
 @dataclass(frozen=True, slots=True)
 class Groups:

@@ -20,8 +20,6 @@ from stepsim.atomic import replacing
 from stepsim.deferred import require
 from stepsim.errors import OutputError
 
-__all__ = ["page", "require_plotly", "write_page"]
-
 _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
     "run": ("base.js", "table.js", "charts.js", "graph.js", "stalls.js", "run.js"),
     "sweep": ("base.js", "table.js", "charts.js", "sweep.js"),

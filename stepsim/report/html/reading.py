@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 from stepsim.errors import ReportError
 from stepsim.results import OPTIONAL, neighbor, run_of
 
-__all__ = ["RunTables", "read_run"]
-
 _RUNS = (b"stepsim.cli_run", b"stepsim.run")
 _JSON: Final = ("parameters", "origins", "machine_json", "model_json", "routing", "kv_lengths",
                 "diagnosis", "fix", "provenance", "busiest_units", "why")  # fmt: skip

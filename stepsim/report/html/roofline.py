@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["moved_bytes", "roofline"]
-
 _Reals = npt.NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from stepsim.report.html.reading import RunTables
 from stepsim.report.html.roofline import roofline
 from stepsim.results import Diagnosis, place_of
 
-__all__ = ["column_facts", "plain", "run_document", "table_document"]
-
 
 def run_document(tables: RunTables, stalls: Mapping[str, Any]) -> dict[str, Any]:
     """The content of the page of a run.

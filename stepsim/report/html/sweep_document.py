@@ -14,8 +14,6 @@ import pyarrow as pa
 from stepsim.errors import ReportError
 from stepsim.report.html.run_document import column_facts, plain, table_document
 
-__all__ = ["SweepTables", "sweep_document"]
-
 _MOST_RUNS: Final = 60_000
 _MOST_FAILURES: Final = 500
 

@@ -11,8 +11,6 @@ from stepsim.reproduce.figures.tilings import tiling_points
 from stepsim.reproduce.points import Point, Run
 from stepsim.reproduce.settings import ARCHIVED_TRACES, STRATEGIES
 
-__all__ = ["archived_points"]
-
 
 def archived_points() -> list[Point]:
     """Recorded settings that no figure shows: shallow FIFOs, two regions, extreme KV lengths."""

@@ -25,8 +25,6 @@ from stepsim.workloads import Attention
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["BATCHES", "GAINS", "MEANS", "attention_run", "over_coarse"]
-
 _SPREADS = {"low": "low", "med": "medium", "high": "high"}
 _BATCHES = {16: "16 requests", 64: "64 requests", 80: "64 + 16 requests"}
 

@@ -22,8 +22,6 @@ from stepsim.workloads import Decoder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["LAYERS"]
-
 _VARIANTS = ("memory-matched", "performance-matched", "dynamic")
 _COLUMNS = (
     ("ratio", 1, "speedup over memory-matched"),

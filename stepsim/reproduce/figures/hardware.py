@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["HARDWARE", "MODELS", "TILINGS", "HardwareModel", "layer_run"]
-
 
 class HardwareModel(NamedTuple):
     """One of the ways in which the layer is simulated.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["RESOURCES", "TIME", "shared_point", "utilization_gain"]
-
 _NAMES = {"static": "static tiles of 32 rows", "dynamic": "dynamic tiles"}
 
 

@@ -10,8 +10,6 @@ from stepsim.reproduce.figures.attention import over_coarse
 from stepsim.reproduce.figures.regions import utilization_gain
 from stepsim.reproduce.headline import Headline, ratio
 
-__all__ = ["HEADLINES"]
-
 
 def _setting(section: str, claim: str, machine: str, value: Callable[[Any], float]) -> Headline:
     return ratio(section, claim, lambda n: value(load_machine(machine)), unit="bytes/cycle")

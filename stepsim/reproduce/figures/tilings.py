@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-__all__ = [
-    "LARGE_BATCH",
-    "LARGE_BATCH_TRAFFIC",
-    "SMALL_BATCH",
-    "SMALL_BATCH_TRAFFIC",
-    "tiling_points",
-]
-
 _TITLES = {
     "9": "Figure 9: tilings of a mixture-of-experts layer, 64 tokens",
     "10": "Figure 10: tilings of a mixture-of-experts layer, 1024 tokens",

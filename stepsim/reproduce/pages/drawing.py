@@ -9,8 +9,6 @@ from stepsim.report import OPEN, render
 from stepsim.reproduce.choice import Chosen
 from stepsim.reproduce.figure import Rows, countings
 
-__all__ = ["draw"]
-
 
 def draw(task: tuple[Chosen, Rows]) -> dict[str, bytes]:
     """Draw a figure from the rows of its table: the contents of its ``png`` and ``svg`` files.

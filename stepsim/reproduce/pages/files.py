@@ -12,8 +12,6 @@ import pyarrow.csv
 from stepsim.atomic import replacing
 from stepsim.errors import OutputError
 
-__all__ = ["csv_of", "make_folder", "write_file"]
-
 
 def make_folder(path: Path) -> None:
     """Raises OutputError when the folder cannot be made or written."""

@@ -9,8 +9,6 @@ from stepsim._version import MODEL_VERSION, __version__
 from stepsim.reproduce.figure import Rows, countings
 from stepsim.reproduce.result import Reproduction
 
-__all__ = ["agreement", "headline_cells", "report", "signed_percent"]
-
 
 def report(result: Reproduction) -> str:
     """The text of ``report.md``; pictures are expected beside it."""

@@ -22,8 +22,6 @@ from stepsim.reproduce.reproduction import Notice, check_inputs, fetch_inputs, m
 from stepsim.reproduce.rows import figure_rows
 from stepsim.reproduce.runs import Outcome
 
-__all__ = ["recorded_points", "write_validation"]
-
 _SLACKS: Final = (0, 1, 2)
 
 _HEAD: Final = """\

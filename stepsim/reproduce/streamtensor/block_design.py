@@ -37,8 +37,6 @@ from stepsim.results import ENDED
 from stepsim.simulation import prepare
 from stepsim.workloads import machine_of
 
-__all__ = ["BlockDesign", "LaneSplit", "lanes_by_heap", "with_lanes"]
-
 
 @dataclass(frozen=True, slots=True)
 class LaneSplit:

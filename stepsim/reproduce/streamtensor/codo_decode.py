@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from stepsim.sizing import Fifo, FifoNetwork, SteppingKernel
 
-__all__ = ["PUBLISHED_INTERVAL", "PUBLISHED_LATENCY", "StageBlock", "decode_block"]
-
 PUBLISHED_LATENCY = 12_557
 """Cycles of one block, as the synthesis report estimates them."""
 

@@ -20,19 +20,6 @@ from stepsim.design import RequestTimes, model_shape, request_times
 from stepsim.reproduce.streamtensor.block_design import BlockDesign, LaneSplit
 from stepsim.reproduce.streamtensor.published_gpt2 import SYSTEM, published_gpt2
 
-__all__ = [
-    "CALIBRATION_ROW",
-    "MODEL",
-    "Calibrated",
-    "WeightBounds",
-    "calibrated",
-    "design_times",
-    "prefill_slope",
-    "ratios",
-    "uncalibrated",
-    "weight_bounds",
-]
-
 MODEL: Final = "gpt2-medium"
 
 CALIBRATION_ROW: Final = (64, 64)

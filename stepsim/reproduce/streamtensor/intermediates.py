@@ -21,8 +21,6 @@ from stepsim.design import (
 )
 from stepsim.dtypes import packed_bytes
 
-__all__ = ["PROMPT", "Intermediates", "intermediates", "intermediates_of_block"]
-
 PROMPT = 128
 """Tokens of the prompt: the longest of figure 9. The paper does not say which figure 10a has."""
 

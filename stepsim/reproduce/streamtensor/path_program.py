@@ -16,8 +16,6 @@ from stepsim.errors import CompileError
 from stepsim.sizing import FifoNetwork
 from stepsim.sizing.timetable import Row, minimized
 
-__all__ = ["Delays", "path_delays"]
-
 _MOST_PATHS = 100_000
 """Paths of a graph that the explicit program may have."""
 

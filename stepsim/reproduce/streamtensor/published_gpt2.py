@@ -10,8 +10,6 @@ from importlib.resources import files
 
 from stepsim.design import RequestTimes
 
-__all__ = ["PREFILL_SLOPE_MS", "SYSTEM", "PublishedTimes", "published_gpt2"]
-
 SYSTEM = "StreamTensor"
 """The system of the paper among those of the tables."""
 

@@ -39,10 +39,6 @@ from stepsim.sizing import (
     planned_depths,
 )
 
-__all__ = [
-    "METHODS", "SizingRow", "Task", "fifo_table", "greedy_depths", "method_table", "network_task",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class SizingRow:

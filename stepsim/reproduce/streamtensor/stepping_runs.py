@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from stepsim.errors import CompileError
 from stepsim.sizing import STUCK, Depths, FifoNetwork, Found, Problem, Verdict, solved
 
-__all__ = ["NetworkRun", "blamed", "network_problem", "run_network", "solved_network"]
-
 
 def network_problem(
     network: FifoNetwork, *, slowdown: float = 0.0, weights: Sequence[int] | None = None

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from stepsim.errors import CompileError
 from stepsim.sizing import Cycles, most_tokens
 
-__all__ = ["Link", "LinkTrace"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkTrace:

@@ -43,8 +43,6 @@ from stepsim.reproduce.streamtensor.validation_replays import replays
 from stepsim.results import geometric_mean
 from stepsim.sizing import planned_depths
 
-__all__ = ["validation_page", "write_streamtensor_validation"]
-
 _HEAD = """\
 # Validation of the StreamTensor system
 

@@ -52,8 +52,6 @@ from stepsim.sizing import (
     planned_depths,
 )
 
-__all__ = ["replays"]
-
 Row: TypeAlias = tuple[str, str, str, str, str]
 """Criterion, figure, ours, target, tests that decide it."""
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["provenance_changes", "settings_changes"]
-
 
 def settings_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """``hbm.channels 32 -> 16`` for each value of nested settings that differs."""

@@ -10,10 +10,6 @@ from typing import Any, Final, Literal
 
 from stepsim.results.columns import Direction
 
-__all__ = [
-    "OF_CYCLES", "Tolerance", "geometric_mean", "ratio", "within_spread", "worsening",
-]  # fmt: skip
-
 OF_CYCLES: Final = ("cycles", "cycles_median")
 """Metrics that the spread of an ensemble is about."""
 

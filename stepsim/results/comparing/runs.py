@@ -12,8 +12,6 @@ from stepsim.results.comparing.numbers import within_spread
 from stepsim.results.comparing.stalls import StallChange, Stalls, stall_changes
 from stepsim.results.diagnosis import ENDED
 
-__all__ = ["Pair", "RunComparison", "compare_runs"]
-
 _NOT_COMPARED: Final = ("peak_bandwidth", "engine_steps")
 """The first is of the machine, the second of the simulator."""
 

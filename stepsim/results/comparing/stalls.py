@@ -13,8 +13,6 @@ from stepsim.results.stalls import stall_tree
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LANES", "StallChange", "Stalls", "stall_changes", "stalls_of"]
-
 Stalls = Mapping[str, Mapping[str, int]]
 """Operator -> `LANES`, the number of active units, and cycles by cause, summed over these units."""
 

@@ -42,8 +42,6 @@ from stepsim.workloads import (
     resolve,
 )
 
-__all__ = ["Case", "make_case", "usual_machine"]
-
 _DECIDED = frozenset(("regions_built",))
 """Columns beside the parameters that building may fill in."""
 

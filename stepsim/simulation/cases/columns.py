@@ -16,8 +16,6 @@ from stepsim.workloads import Data, Field, Model, Resolved, Source, Workload, fi
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["counting_of", "describe", "parameter_columns", "routing_load"]
-
 _SHARED = ("model", "batch")
 """Columns that a parameter may fill in."""
 

@@ -17,8 +17,6 @@ from stepsim.machine import Addresses, Port, load_machine
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["DISTURBANCES"]
-
 Changes = tuple[int, ...]
 
 

@@ -26,8 +26,6 @@ from stepsim.simulation.running.limits import Limits, check_limits
 if TYPE_CHECKING:
     from stepsim.graph import Bindings
 
-__all__ = ["ensemble", "ensemble_of"]
-
 _OTHER_LEVEL: Final = "the hardware level is st.hardware.ensemble(program, machine)"
 
 

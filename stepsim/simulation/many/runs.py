@@ -38,8 +38,6 @@ from stepsim.threads import thread_count
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["simulate_many"]
-
 _Indices = Mapping[Routing, NDArray[np.int64]]
 
 

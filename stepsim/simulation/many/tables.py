@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["BYTES_PER_UNIT", "Place", "run_units", "runs_table", "units_table"]
-
 _EXACT = 1 << 53
 """Below it floats hold every int, so that their quotient is that of the ints."""
 

@@ -20,8 +20,6 @@ from stepsim.simulation.running.limits import Limits
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["Variant", "checked_variants", "variant_runs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:

@@ -8,8 +8,6 @@ from typing import Final
 from stepsim.graph import Function
 from stepsim.kernels import MAX_TILE_SIDE, Abort, Payload
 
-__all__ = ["abort_reason"]
-
 _PAYLOADS: Final = {payload.value: payload.name.lower() for payload in Payload}
 
 

@@ -10,8 +10,6 @@ from stepsim.functional import Sizes, Symbols, Token, broken_assumption, sizes_o
 from stepsim.graph import Bindings, Dim, Program, Stream, Wiring
 from stepsim.kernels import Execution
 
-__all__ = ["AssumptionCheck"]
-
 
 class AssumptionCheck:
     """Tells whether the assumptions of a program hold in a run.

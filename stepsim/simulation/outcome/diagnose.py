@@ -14,8 +14,6 @@ from stepsim.results import Diagnosis, Failure, Wait
 from stepsim.simulation.outcome.abort_reasons import abort_reason
 from stepsim.simulation.outcome.open_waits import awaited_inputs
 
-__all__ = ["diagnose"]
-
 
 class _State:
     """The engine's records, read by name."""

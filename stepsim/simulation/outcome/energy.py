@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from stepsim.machine import Energy, Machine
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["EnergyAccount", "EnergyTotals", "UnitEnergy"]
-
 _PICO = 1e-12
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph import Bindings
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["Excess", "Fit", "checked_regions"]
-
 _NAMED = 3
 """Largest contributors that a message names."""
 

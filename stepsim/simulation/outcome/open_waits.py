@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from stepsim.kernels import EAGER_MERGE, INFINITY, KINDS, REASSEMBLE, Cause, Status
 
-__all__ = ["OpenWaits", "awaited_inputs", "book_open_waits", "open_cycles", "open_waits"]
-
 _CAUSES: Final = {
     Status.WAIT_INPUT: Cause.TOKEN,
     Status.WAIT_OUTPUT: Cause.SLOT,

@@ -13,8 +13,6 @@ from stepsim.kernels import Payload
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
 
-__all__ = ["largest_tokens", "token_sizes"]
-
 _REFERENCES = (Payload.BUFFER, Payload.TUPLE)
 
 

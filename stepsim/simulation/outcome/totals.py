@@ -14,8 +14,6 @@ from stepsim.simulation.outcome.tables import run_length
 if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
 
-__all__ = ["Totals", "added", "ending_of", "peak_bandwidth", "peak_bytes", "totals_of"]
-
 _LIMITS = {
     RunState.CYCLE_LIMIT: "max_cycles",
     RunState.STEP_LIMIT: "max_steps",

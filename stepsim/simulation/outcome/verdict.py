@@ -27,8 +27,6 @@ else:
     energy = deferred("stepsim.simulation.outcome.energy")
     fit = deferred("stepsim.simulation.outcome.fit")
 
-__all__ = ["energy_account", "excess_of", "fit_of", "kept_fifos", "verdict", "with_accounts"]
-
 
 def verdict(
     image: Image,

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from stepsim.graph import Accounting, Buffer, ElementType, Formula, Size, Tile, Wiring, number_of
 
-__all__ = ["working_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class _AsRun(Accounting):

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 else:
     fit = deferred("stepsim.simulation.outcome.fit")
 
-__all__ = [
-    "changes_of", "checked_depths", "depth_of", "scaled_compute", "with_depth", "with_depths",
-    "with_image", "with_machine", "with_named_depths", "with_regions", "with_widths",
-]  # fmt: skip
-
 
 def changes_of(prepared: Prepared) -> dict[str, Any]:
     """What was changed by name, for provenance; the rest stands there already."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     yaml = deferred("yaml")
 
-__all__ = ["SizedFor", "depths_text", "machine_hash", "read_depths", "write_depths"]
-
 _WHAT = "FIFO depths"
 
 _KEYS = frozenset(

@@ -85,8 +85,6 @@ else:
     decisions = deferred("stepsim.simulation.recording.decisions")
     events = deferred("stepsim.simulation.recording.events")
 
-__all__ = ["SEED", "FifoDepth", "Prepared"]
-
 SEED: Final = Range(2**128 - 1, "that inputs were made from", low=0)
 
 FifoDepth: TypeAlias = int | Mapping[str, int | None] | str | PathLike[str] | None

@@ -12,8 +12,6 @@ from stepsim.graph import Bindings
 from stepsim.lowering import software
 from stepsim.machine import Machine
 
-__all__ = ["index_digests", "provenance_of"]
-
 
 def provenance_of(
     image_hash: str, machine: Machine | None, program: Mapping[str, Any]

@@ -10,8 +10,6 @@ from stepsim.graph import Bindings
 if TYPE_CHECKING:
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["Rerun"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rerun:

@@ -23,8 +23,6 @@ from stepsim.simulation.running.image_run import run_image
 from stepsim.simulation.running.limits import Limits
 from stepsim.simulation.running.progress import Progress, heartbeat
 
-__all__ = ["as_prepared", "kept_prepared", "prepare", "simulate", "simulate_network"]
-
 _OTHER_LEVEL: Final = "the hardware level is st.hardware.simulate(program, machine)"
 
 

@@ -10,8 +10,6 @@ from stepsim.graph import DType, Program
 from stepsim.machine import Machine
 from stepsim.simulation.programs.simulate import prepare
 
-__all__ = ["run_functional"]
-
 
 def run_functional(
     program: Program,

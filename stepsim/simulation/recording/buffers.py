@@ -15,8 +15,6 @@ from stepsim.results import BUFFERED
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
 
-__all__ = ["buffers_of", "payload_bytes"]
-
 
 def payload_bytes(tokens: NDArray[np.void], slots: NDArray[np.void]) -> NDArray[np.int64]:
     """What tokens carry themselves; the header of a tuple has the sum of its members."""

@@ -13,8 +13,6 @@ from stepsim.graph import EagerMerge, Reassemble, Wiring
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
 
-__all__ = ["decisions_of"]
-
 
 def decisions_of(wiring: Wiring, run: ImageRun, program_hash: str) -> Decisions:
     """Decisions of a run that kept all tokens."""

@@ -20,8 +20,6 @@ from stepsim.simulation.recording.record import ISSUED, WAITS
 if TYPE_CHECKING:
     from stepsim.simulation.running.image_run import ImageRun
 
-__all__ = ["events_of"]
-
 _CAUSES = tuple(cause.name.lower() for cause in WAITS)
 """Of waits, by number."""
 

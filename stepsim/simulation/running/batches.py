@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepsim.simulation.outcome.energy import EnergyTotals, UnitEnergy
     from stepsim.simulation.programs.prepared import Prepared
 
-__all__ = ["Ending", "ManyRuns", "Outcomes", "run_all"]
-
 _SLICES = 4
 """Slices of work for each thread, so that all end at about the same time."""
 

@@ -19,8 +19,6 @@ from stepsim.lowering import Image
 from stepsim.simulation.outcome.totals import ending_of
 from stepsim.simulation.running.limits import Limits
 
-__all__ = ["DepthRuns", "run_depths"]
-
 
 @dataclass(frozen=True, slots=True)
 class DepthRuns:

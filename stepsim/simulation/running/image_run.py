@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     record = deferred("stepsim.simulation.recording.record")
 
-__all__ = ["ImageRun", "Recording", "run_image"]
-
 Recording = bool | Literal["paces"]
 """Whether a run is recorded; with "paces" so is the pace of its units."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from stepsim.arguments import is_number, is_whole, shown
 from stepsim.errors import ArgError
 
-__all__ = ["Limits", "check_limits"]
-
 _SECONDS = "max_wall_seconds"
 
 

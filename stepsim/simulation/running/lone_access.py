@@ -8,8 +8,6 @@ from typing import NamedTuple
 from stepsim.kernels import MAX_TILE_SIDE, PortAccess, execute
 from stepsim.lowering import ChannelSpec, Network, TimingParams, UnitSpec, build_image
 
-__all__ = ["AccessParts", "access_parts", "lone_access"]
-
 
 class AccessParts(NamedTuple):
     """What an access took, in cycles: the parts add up to its length, in the order of time."""

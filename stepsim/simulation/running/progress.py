@@ -9,8 +9,6 @@ from typing import Any
 from stepsim.errors import StepSimError
 from stepsim.graph import Program
 
-__all__ = ["Progress", "expected_traffic", "heartbeat"]
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

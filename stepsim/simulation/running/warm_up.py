@@ -6,8 +6,6 @@ import stepsim.kernels
 from stepsim.kernels import Origin, execute, is_jit_disabled, run
 from stepsim.lowering import ChannelSpec, Network, UnitSpec, build_image
 
-__all__ = ["engine_in_use", "ensure_compiled", "warm_up", "warm_up_recorded"]
-
 
 def engine_in_use() -> Origin:
     """Where the next run has its code from, without loading or compiling it.

@@ -16,8 +16,6 @@ from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.filter_types import Kind
 from stepsim.sweep.spec.filters import find_name, parse_condition
 
-__all__ = ["AgainstBaseline", "BaselineComparison", "compare_baseline", "parse_assignments"]
-
 
 @dataclass(frozen=True, slots=True)
 class AgainstBaseline:

@@ -13,8 +13,6 @@ from stepsim.sweep.analysis.frame import Frame, read_frame
 from stepsim.sweep.analysis.objectives import Objective, parse_objective
 from stepsim.sweep.analysis.statistics import Statistics
 
-__all__ = ["Best", "BestOfGroup", "best"]
-
 
 @dataclass(frozen=True, slots=True)
 class BestOfGroup:

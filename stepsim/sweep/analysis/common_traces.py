@@ -12,15 +12,6 @@ import pyarrow.compute as pc
 
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 
-__all__ = [
-    "CONTENT_COLUMNS",
-    "Numbers",
-    "TraceCosts",
-    "comparable",
-    "compared_traces",
-    "trace_numbers",
-]
-
 CONTENT_COLUMNS: Final = ("trace_id", "lengths_id")
 """Columns of the runs that tell traces of one name apart."""
 

@@ -32,8 +32,6 @@ from stepsim.sweep.analysis.tables import read_failures
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = ["Change", "Comparison", "NewFailure", "compare"]
-
 _CODE = "workload_digest"
 _RANGE = ("cycles_p5", "cycles_p95")
 

@@ -11,8 +11,6 @@ from stepsim.sweep.analysis.objectives import COST, parse_objective, run_costs, 
 from stepsim.sweep.spec.filter_types import Kinds, kinds_of
 from stepsim.sweep.spec.filters import Condition, parse_condition
 
-__all__ = ["Constraints", "statistics_by_name"]
-
 
 class Constraints:
     """Conditions on the values of designs and on the statistics of their metrics.

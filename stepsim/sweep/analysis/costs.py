@@ -29,8 +29,6 @@ from stepsim.sweep.analysis.statistics import Statistics, statistics
 from stepsim.sweep.spec.problems import listing
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = ["DesignCost", "DesignCosts", "LeftOut", "design_costs"]
-
 
 @dataclass(frozen=True, slots=True)
 class DesignCost:

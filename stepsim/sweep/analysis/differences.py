@@ -14,8 +14,6 @@ from stepsim.sweep.analysis.labels import flat, nested
 from stepsim.sweep.analysis.tables import read_failures, read_runs
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = ["key_differences"]
-
 _PLACES = ("layer", "step", "window", "lengths_step", "lengths_window")
 _CONTENTS = {"trace_id": "trace", "lengths_id": "lengths"}
 _COLUMNS = ["workload", "parameters", "machine_json", *_PLACES]

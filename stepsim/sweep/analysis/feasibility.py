@@ -10,8 +10,6 @@ from stepsim.sweep.analysis.frame import Frame
 from stepsim.sweep.analysis.labels import TRACE_COLUMNS
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = ["search_constraints", "violated_constraints"]
-
 
 def search_constraints(folder: str | Path) -> tuple[str, ...]:
     """The constraints of a search as they were written; none of a sweep."""

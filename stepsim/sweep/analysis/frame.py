@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     measured = deferred("stepsim.sweep.analysis.measured")
 
-__all__ = ["Failed", "Frame", "read_failed", "read_frame"]
-
 _CONTENT = ("trace_id", "lengths_id")
 TraceKey = tuple[Any, ...]
 

@@ -11,16 +11,6 @@ from typing import Any, TypeVar
 from stepsim.documents import parse_json
 from stepsim.errors import SweepError
 
-__all__ = [
-    "POINT_COLUMNS",
-    "TRACE_COLUMNS",
-    "flat",
-    "label_points",
-    "label_runs",
-    "nested",
-    "point_values",
-]
-
 POINT_COLUMNS = (
     "run", "design", "point", "workload", "model", "parameters", "machine", "machine_json",
 )  # fmt: skip

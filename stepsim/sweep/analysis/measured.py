@@ -17,15 +17,6 @@ from stepsim.sweep.analysis.labels import POINT_COLUMNS, label_points
 from stepsim.sweep.analysis.tables import read_designs, read_failures, read_runs
 from stepsim.sweep.storage.manifest import read_manifest
 
-__all__ = [
-    "count_missing",
-    "read_measured",
-    "read_succeeded",
-    "titled",
-    "why_none_succeeded",
-    "with_metrics",
-]
-
 
 def titled(metric: str, countings: Sequence[str]) -> str:
     """``onchip_bytes (executed)``: a metric with how it is counted, where that matters."""

@@ -10,19 +10,6 @@ from stepsim.results import EVERY_MEASURE
 from stepsim.sweep.analysis.statistics import STATISTICS, Statistic, statistics
 from stepsim.sweep.spec.filters import find_name
 
-__all__ = [
-    "COST",
-    "PRICES",
-    "Objective",
-    "is_cost",
-    "parse_objective",
-    "parse_weights",
-    "priced_weights",
-    "run_costs",
-    "statistic_names",
-    "weighted_cost",
-]
-
 _SHORT: Final = {"energy": "energy_joules"}
 """Other names of metrics."""
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from stepsim.errors import ArgError
 
-__all__ = ["dominates", "frontier", "pareto_improvement_distance"]
-
 Costs = Sequence[float]
 
 

@@ -9,8 +9,6 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["STATISTICS", "Statistic", "Statistics", "statistics"]
-
 Statistic = Literal["mean", "p50", "p95", "p99"]
 
 STATISTICS: Final[tuple[Statistic, ...]] = get_args(Statistic)

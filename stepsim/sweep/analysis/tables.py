@@ -23,14 +23,6 @@ else:
     ds = deferred("pyarrow.dataset")
     fs = deferred("pyarrow.fs")
 
-__all__ = [
-    "open_table",
-    "query",
-    "read_designs",
-    "read_failures",
-    "read_runs",
-]
-
 _DESIGN = pa.field(
     "design", pa.string(), nullable=False, metadata={"definition": "label of the design point"}
 )

@@ -8,8 +8,6 @@ from typing import Any, Protocol
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
 
-__all__ = ["Backend", "Work", "WorkerLost", "WorkerNotStarted"]
-
 Work = Callable[[Chunk], ChunkRows]
 
 

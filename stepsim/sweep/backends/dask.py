@@ -17,8 +17,6 @@ from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
-__all__ = ["DaskBackend"]
-
 _Answer = TypeVar("_Answer")
 
 

@@ -16,8 +16,6 @@ from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.signals import signals_held
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
-__all__ = ["LocalBackend"]
-
 _log = logging.getLogger("stepsim")
 
 _STARTS = 4

@@ -20,8 +20,6 @@ from stepsim.sweep.backends.base import Work, WorkerLost
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows, execute_chunk
 
-__all__ = ["RayBackend"]
-
 _STORE_BYTES = 128 * 2**20
 """Shared memory that ray takes for rows on their way; it would take a third of all there is."""
 

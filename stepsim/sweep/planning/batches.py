@@ -25,8 +25,6 @@ from stepsim.trace_io import (
     synthetic_routing,
 )
 
-__all__ = ["Batch", "Experts", "Group", "layer_steps", "lengths_of", "refuse"]
-
 Experts = tuple[int, int] | tuple[None, None]
 """Experts of the model and of a token; None where the workload does not say."""
 

@@ -28,8 +28,6 @@ from stepsim.workloads import (
     resolve,
 )
 
-__all__ = ["Design", "read_designs", "resolve_points"]
-
 _LABEL_LENGTH = 80
 _MACHINE = "machine."
 _FILES = ("machine", "model")

@@ -13,8 +13,6 @@ import pyarrow as pa
 from stepsim.results import COLUMNS, ENERGY, SPREAD
 from stepsim.sweep.spec.specification import SweepSpec
 
-__all__ = ["measure_columns", "measure_problems", "optional_measures"]
-
 _TABLE = "machine.energy."
 
 

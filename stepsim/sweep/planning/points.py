@@ -12,8 +12,6 @@ from stepsim.simulation import Case
 from stepsim.sweep.planning.traces import Trace
 from stepsim.workloads import Resolved, Source, Workload
 
-__all__ = ["Fit", "Point", "fit", "is_checked_by_building"]
-
 
 @dataclass(frozen=True, slots=True)
 class Point:

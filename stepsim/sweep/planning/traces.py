@@ -16,8 +16,6 @@ import numpy as np
 from stepsim.errors import TraceError
 from stepsim.workloads import KV_LENGTHS, Data, Input, Workload
 
-__all__ = ["NO_TRACE", "Source", "Trace", "of_traces", "read_sources"]
-
 KEPT_BYTES = 64 << 20
 """Bytes of traces that a plan keeps in memory."""
 

@@ -16,8 +16,6 @@ from stepsim.sweep.backends import Backend, WorkerLost, WorkerNotStarted
 from stepsim.sweep.planning.plan import Chunk
 from stepsim.sweep.running.work import ChunkRows
 
-__all__ = ["dispatch"]
-
 _LIVES = 2
 """Times a chunk may lose its worker while it runs alone."""
 

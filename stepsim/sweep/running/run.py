@@ -24,20 +24,6 @@ from stepsim.sweep.spec.specification import SweepSpec, read_spec
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 
-__all__ = [
-    "SweepProgress",
-    "SweepSummary",
-    "check_backend",
-    "check_jobs",
-    "close_backend",
-    "estimate_seconds",
-    "plan_sweep",
-    "run_sweep",
-    "runs_left",
-    "start_backend",
-    "sum_up",
-]
-
 _PROBES = 3
 _OF_THIS_START = ("damaged", "computed", "seconds")
 

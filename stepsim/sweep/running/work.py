@@ -33,8 +33,6 @@ from stepsim.sweep.planning.traces import Trace
 from stepsim.sweep.storage.schema import UNIT_ROWS_SCHEMA
 from stepsim.workloads import Data
 
-__all__ = ["ChunkRows", "execute_chunk"]
-
 _KEPT_PROGRAMS = 2
 """Prepared programs that a worker keeps; chunks come in the order of the design points."""
 

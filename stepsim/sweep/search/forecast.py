@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from stepsim.sweep.search.space import Place, Space
 
-__all__ = ["Outcome", "promising"]
-
 _NOISE = 1e-3
 _PAIRS = 0.25
 """Weight of pairs of axes beside single ones."""

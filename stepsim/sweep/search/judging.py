@@ -21,8 +21,6 @@ from stepsim.sweep.spec.filters import find_name
 if TYPE_CHECKING:
     from stepsim.sweep.search.trials import TrialPlanner, Trials
 
-__all__ = ["Judge", "Judgment", "is_violation"]
-
 _LEAST = 1e-12
 """What a cost of 0 counts as: costs are compared by their ratios."""
 

@@ -19,8 +19,6 @@ from stepsim.sweep.analysis.pareto import frontier
 from stepsim.sweep.search.forecast import Outcome, promising
 from stepsim.sweep.search.space import Place, Space
 
-__all__ = ["Proposals", "Sampler", "make_proposals"]
-
 Sampler = Literal["nsga2", "tpe", "random", "grid"]
 
 _ASKED: Final = {"nsga2": 20, "tpe": 2}

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Place", "Space"]
-
 Place = tuple[int, ...]
 """A point: the position of its value on every axis."""
 

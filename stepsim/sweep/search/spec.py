@@ -15,8 +15,6 @@ from stepsim.sweep.spec.section import Section
 from stepsim.sweep.spec.specification import SweepSpec
 from stepsim.wording import STATED
 
-__all__ = ["SearchOptions", "TuneSpec"]
-
 _MOST_TRIALS = 100_000
 _MOST_BATCH = 1000
 _MOST_OBJECTIVES = 4

@@ -30,8 +30,6 @@ from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 from stepsim.workloads import Source, find_workload
 
-__all__ = ["Refused", "SearchPlan", "TrialPlanner", "Trials"]
-
 _OF_ROWS = (
     "parameters", "model", "machine", "traces", "lengths", "pairs", "metrics", "counting", "units",
     "limits", "chunk",

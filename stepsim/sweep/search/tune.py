@@ -37,8 +37,6 @@ from stepsim.sweep.storage.manifest import load_manifest
 from stepsim.sweep.storage.saving import Saving
 from stepsim.sweep.storage.store import Store
 
-__all__ = ["Trial", "TuneProgress", "Tuning", "tune"]
-
 
 @dataclass(frozen=True, slots=True)
 class TuneProgress:

@@ -8,19 +8,6 @@ from typing import Any, Literal
 
 from stepsim.errors import ArgError
 
-__all__ = [
-    "EQUALITY",
-    "MEMBERSHIP",
-    "Kind",
-    "Kinds",
-    "Types",
-    "dotted",
-    "is_none",
-    "kind_of",
-    "kinds_of",
-    "part_of",
-]
-
 Kind = Literal["number", "text", "boolean", "list"]
 Kinds = frozenset[Kind]
 """What the values of a column are; empty where nothing is known of them."""

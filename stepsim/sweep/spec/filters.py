@@ -29,8 +29,6 @@ from stepsim.sweep.spec.filter_types import (
     part_of,
 )
 
-__all__ = ["Condition", "find_name", "names_ending_with", "parse_condition"]
-
 _MOST_CHARACTERS = 2000
 _MOST_DEPTH = 50
 _NAMES_TOLD = 12

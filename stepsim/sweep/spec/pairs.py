@@ -11,8 +11,6 @@ from stepsim.errors import SweepError
 from stepsim.sweep.planning.traces import NO_TRACE, Trace
 from stepsim.sweep.spec.sizes import MOST_TRACES, check_size
 
-__all__ = ["pair_traces", "without_routing"]
-
 Pair = tuple[Trace, Trace]
 
 

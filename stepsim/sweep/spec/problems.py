@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from stepsim.errors import MachineError, SweepError, TraceError, WorkloadError
 
-__all__ = ["Problems", "SeveralProblems", "listing", "refusal"]
-
 _LISTED = 10
 _LISTED_OF_SPEC = 30
 _PATH = re.compile(r"[\w.\[\]-]+(?=: )")

@@ -10,8 +10,6 @@ from pydantic_core import PydanticCustomError
 
 from stepsim.wording import STATED
 
-__all__ = ["listed_range"]
-
 _KEYS: Final = {"from", "to", "step", "factor"}
 _MOST = 10_000
 _SLACK = 1e-9

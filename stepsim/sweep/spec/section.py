@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from stepsim.sweep.spec.sizes import MOST_VALUES, TooMany
 
-__all__ = ["Section"]
-
 
 class Section(BaseModel):
     """Keys that are known, with values as YAML has them."""

@@ -16,8 +16,6 @@ from stepsim.sweep.spec.sizes import MOST_TRACES, check_size
 from stepsim.sweep.spec.specification import TraceSelection
 from stepsim.trace_io import check_window
 
-__all__ = ["kv_traces", "routing_traces"]
-
 _SHOWN = 10
 
 

@@ -6,16 +6,6 @@ from typing import Final
 
 from stepsim.errors import SweepError
 
-__all__ = [
-    "MOST_DRAWN",
-    "MOST_POINTS",
-    "MOST_RUNS",
-    "MOST_TRACES",
-    "MOST_VALUES",
-    "TooMany",
-    "check_size",
-]
-
 MOST_POINTS: Final = 100_000
 MOST_TRACES: Final = 1_000_000
 MOST_RUNS: Final = 10_000_000

@@ -34,16 +34,6 @@ from stepsim.sweep.spec.sizes import MOST_POINTS, check_size
 from stepsim.wording import STATED, describe_problems
 from stepsim.workloads import plan_file, split_target
 
-__all__ = [
-    "Draft",
-    "SweepLimits",
-    "SweepSpec",
-    "SyntheticTraces",
-    "TraceSelection",
-    "load_spec",
-    "read_spec",
-]
-
 _MOST = 1 << 40
 _Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
 _Index = Annotated[int, Field(strict=True, ge=0, le=_MOST)]

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 else:
     pq = deferred("pyarrow.parquet")
 
-__all__ = [
-    "MANIFEST", "DamagedError", "Digest", "Digests", "digest_of", "digest_of_json", "missing",
-]  # fmt: skip
-
 MANIFEST = "sweep.json"
 """What is run, in the folder of a sweep; its digest is the first."""
 

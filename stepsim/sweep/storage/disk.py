@@ -12,8 +12,6 @@ from typing import Any
 from stepsim.atomic import renamed
 from stepsim.errors import OutputError, SweepError
 
-__all__ = ["flush", "flush_names", "lock", "reading", "replacing", "writing"]
-
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 """What systems say of a lock that another process has."""
 

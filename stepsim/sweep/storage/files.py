@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from stepsim.sweep.storage.disk import reading
 
-__all__ = ["SUMMARY", "TableFiles", "parquet_files", "table_files"]
-
 SUMMARY = "summary.json"
 """Written last: a folder that has it has all files of its tables."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from stepsim.sweep.storage.disk import reading, writing
 
-__all__ = ["append_line", "drop_half_line", "whole_lines"]
-
 
 def append_line(path: Path, record: Mapping[str, Any], *, flushed: bool = False) -> None:
     """Append a record as one line, whole or not at all unless the process is killed.

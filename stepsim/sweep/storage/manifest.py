@@ -14,8 +14,6 @@ from stepsim.paths import exists
 from stepsim.results import field
 from stepsim.sweep.storage.digests import MANIFEST, Digests
 
-__all__ = ["Manifest", "load_manifest", "read_manifest"]
-
 _MOST_BYTES = 256 * 1024 * 1024
 _MOST_VALUES = 10_000_000
 """Of a million design points with a few values each."""

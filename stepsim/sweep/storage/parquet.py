@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 from stepsim.sweep.storage.digests import Digest, Digests, digest_of
 from stepsim.sweep.storage.disk import flush, replacing, writing
 
-__all__ = ["write_tables"]
-
 
 def write_tables(tables: Mapping[Path, pa.Table], digests: Digests) -> None:
     """Write files, each whole or not at all, in the given order.

@@ -7,8 +7,6 @@ from stepsim.sweep.planning.plan import Chunk, Plan, versions
 from stepsim.sweep.running.work import ChunkRows
 from stepsim.sweep.storage.store import Store
 
-__all__ = ["Saving"]
-
 
 class Saving:
     """Saves chunks as they come and joins those of design points that are complete.

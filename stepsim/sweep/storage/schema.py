@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from stepsim.results import COLUMNS, MEASURES, SCHEMA_VERSION, STALLS_SCHEMA, schema
 
-__all__ = ["FAILURES_SCHEMA", "SWEEP_SCHEMA_VERSION", "TABLES", "UNIT_ROWS_SCHEMA", "runs_schema"]
-
 SWEEP_SCHEMA_VERSION: Final = SCHEMA_VERSION
 
 TABLES: Final = ("failures", "units", "runs")

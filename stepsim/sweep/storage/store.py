@@ -44,8 +44,6 @@ from stepsim.sweep.storage.manifest import load_manifest
 from stepsim.sweep.storage.parquet import write_tables
 from stepsim.sweep.storage.schema import FAILURES_SCHEMA, TABLES, UNIT_ROWS_SCHEMA, runs_schema
 
-__all__ = ["Store", "table_schemas"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 
-__all__ = ["Arrivals"]
-
 
 class Arrivals:
     """Turns ticks into seconds after the first request, and refuses times that go back.

@@ -23,8 +23,6 @@ from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.requests.trace import RequestTrace
 from stepsim.trace_io.sources.text import Lines, first_fields, read_lines
 
-__all__ = ["FORMAT"]
-
 _COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _NANOSECONDS = 1_000_000_000
 _ZONE = r"(?:Z|\+00:00)?"

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from stepsim.errors import TraceError
 from stepsim.trace_io.formats.job import ImportJob
 
-__all__ = ["shaped_ids"]
-
 _CHANCE = 1e-12
 """Probability below which a pattern is not taken for a coincidence."""
 

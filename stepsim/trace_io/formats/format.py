@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["IMPORT_OPTIONS", "Content", "Format"]
-
 IMPORT_OPTIONS = ("column", "layers", "drop_missing", "ranks")
 """Fields of `ImportJob` that a format uses only if it declares them."""
 

@@ -14,8 +14,6 @@ from stepsim.errors import ArgError, TraceError
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Known, Place
 
-__all__ = ["CHUNK_BYTES", "MAX_EXPERTS", "MAX_GIVEN_EXPERTS", "ImportJob", "id_too_high"]
-
 CHUNK_BYTES = 32 << 20
 """Bytes of input read at a time; this bounds the memory of an import."""
 

@@ -22,8 +22,6 @@ from stepsim.trace_io.routing.validate import check_integer_dtype
 from stepsim.trace_io.sources.numpy import Array, archive_names, open_array
 from stepsim.trace_io.sources.text import first_fields, read_lines
 
-__all__ = ["FORMAT", "check_lengths", "no_columns", "open_lengths"]
-
 _MAX_LENGTH = int(np.iinfo(np.int64).max)
 
 

@@ -31,8 +31,6 @@ from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Place
 from stepsim.trace_io.sources.text import first_fields, read_lines
 
-__all__ = ["FORMAT"]
-
 _HEADER = ["layer", "expert"]
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 

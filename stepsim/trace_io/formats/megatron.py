@@ -30,8 +30,6 @@ from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Place
 from stepsim.trace_io.sources.json_lines import integer, json_records
 
-__all__ = ["FORMAT"]
-
 _NAME = re.compile(r"router_trace_rank(\d+)\.jsonl")
 _DECODER = "decoder"
 

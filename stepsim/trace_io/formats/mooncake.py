@@ -24,8 +24,6 @@ from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.requests.trace import RequestTrace
 from stepsim.trace_io.sources.json_lines import integer, json_records
 
-__all__ = ["FORMAT"]
-
 _BATCH = 1 << 12
 _MILLISECONDS = 1000
 _MOST_TOKENS = int(np.iinfo(np.int64).max)

@@ -16,8 +16,6 @@ from stepsim.trace_io.formats.sequences import Sequence
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.sources.numpy import open_routing
 
-__all__ = ["FORMAT"]
-
 
 def _read(job: ImportJob) -> Iterator[RoutingTable]:
     """The whole file as step 0."""

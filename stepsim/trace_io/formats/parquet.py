@@ -43,8 +43,6 @@ else:
     pa = deferred("pyarrow")
     pc = deferred("pyarrow.compute")
 
-__all__ = ["FORMAT", "depth"]
-
 _KNOWN_COLUMNS = (
     "experts",
     "selected_experts",

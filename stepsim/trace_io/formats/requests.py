@@ -8,8 +8,6 @@ from stepsim.trace_io.formats.format import Content, Format
 from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.requests.trace import OWN_REQUESTS, RequestTrace, read_requests
 
-__all__ = ["FORMAT"]
-
 
 def _read(job: ImportJob) -> Iterator[RequestTrace]:
     yield read_requests(job.path)

@@ -13,8 +13,6 @@ from stepsim.trace_io.formats.job import ImportJob
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.routing.validate import Place, check_integer_dtype
 
-__all__ = ["Sequence", "check_shape", "nested_ids"]
-
 
 def nested_ids(value: object, source: str, field: str) -> npt.NDArray[Any]:
     """A nested list of expert ids as an array.

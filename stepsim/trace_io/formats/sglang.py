@@ -35,8 +35,6 @@ from stepsim.trace_io.formats.sequences import Sequence
 from stepsim.trace_io.routing.table import RoutingTable
 from stepsim.trace_io.sources.json_lines import json_records
 
-__all__ = ["FORMAT", "first_payload", "is_flat"]
-
 _FIELD = "routed_experts"
 _START = "routed_experts_start_len"
 _NPY_IN_BASE64 = "k05VTVBZ"

@@ -34,8 +34,6 @@ from stepsim.trace_io.routing.validate import check_integer_dtype
 from stepsim.trace_io.sources.json_lines import json_records
 from stepsim.trace_io.sources.numpy import archive_names, array_of_bytes, open_array
 
-__all__ = ["FORMAT"]
-
 _FIELD = "routed_experts"
 _PROMPT_FIELD = "prompt_routed_experts"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["DECODE_STEPS", "DecodeStepFile", "refuse_decode_steps"]
-
 DECODE_STEPS = "decode-steps"
 """Name of the schema, in the metadata of a file."""
 

@@ -26,8 +26,6 @@ from stepsim.trace_io.requests.decode_steps import DecodeStepFile
 from stepsim.trace_io.routing.parts import Span, check_window
 from stepsim.trace_io.sources.arrow import open_pieces
 
-__all__ = ["KvFile", "open_kv_lengths", "read_kv_lengths"]
-
 Lengths = npt.NDArray[np.int64]
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["REPLAY_SCHEMA_VERSION", "DecodeStep", "replay", "replay_rows", "replay_schema"]
-
 REPLAY_SCHEMA_VERSION = 1
 """Version written to the schema metadata."""
 

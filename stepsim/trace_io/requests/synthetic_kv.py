@@ -23,8 +23,6 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError
 
-__all__ = ["synthetic_kv_lengths"]
-
 
 def synthetic_kv_lengths(
     requests: int, *, seed: int, mean: int = 1100, spread: float = 1.0, maximum: int | None = None

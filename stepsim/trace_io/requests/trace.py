@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = [
-    "OWN_REQUESTS",
-    "RequestTrace",
-    "join_requests",
-    "read_requests",
-]
-
 OWN_REQUESTS = "requests"
 """Name of the format of our own schema."""
 

@@ -29,16 +29,6 @@ import numpy.typing as npt
 
 from stepsim.errors import ArgError
 
-__all__ = [
-    "Window",
-    "WindowClass",
-    "disjoint",
-    "nearest_windows",
-    "select_windows",
-    "window_at",
-    "window_stdevs",
-]
-
 WindowClass = Literal["low", "med", "high"]
 """The classes by deviation."""
 

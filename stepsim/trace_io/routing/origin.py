@@ -18,8 +18,6 @@ else:
     pa = deferred("pyarrow")
     pq = deferred("pyarrow.parquet")
 
-__all__ = ["ORIGIN_KEY", "read_origin", "with_origin"]
-
 ORIGIN_KEY: Final = b"origin"
 
 

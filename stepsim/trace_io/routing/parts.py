@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["ArrowParts", "Labels", "RoutingPart", "Span", "array_parts", "check_window"]
-
 _KEPT_ROWS = 1 << 19
 """Rows of decoded pieces that are kept, about 40 MB with k = 8; but always two pieces."""
 

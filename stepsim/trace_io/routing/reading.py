@@ -35,8 +35,6 @@ from stepsim.trace_io.sources.arrow import (
 )
 from stepsim.trace_io.sources.numpy import Array, open_routing
 
-__all__ = ["read_routing", "read_routing_batches", "routing_parts"]
-
 _SHOWN = 6
 _COUNT = Range(2**62, "tokens or experts")
 _LABEL = Range(2**31 - 1, "layers, steps and windows are counted from 0", low=0)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["LABELS", "Key", "TokenRows", "Tokens", "grouped", "token_columns"]
-
 LABELS: Mapping[str, type] = {"model": str, "layer": int, "step": int, "token": int}
 """The columns that identify the part of a row, and the types of their values."""
 

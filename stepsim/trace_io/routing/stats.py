@@ -11,8 +11,6 @@ import numpy.typing as npt
 from stepsim.errors import ArgError
 from stepsim.trace_io.routing.table import RoutingTable
 
-__all__ = ["LayerLoad", "routing_statistics"]
-
 
 @dataclass(frozen=True, eq=False)
 class LayerLoad:

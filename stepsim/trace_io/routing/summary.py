@@ -14,8 +14,6 @@ from stepsim.trace_io.formats.job import MAX_EXPERTS, MAX_GIVEN_EXPERTS, id_too_
 from stepsim.trace_io.routing.stats import LayerLoad
 from stepsim.trace_io.routing.table import RoutingTable
 
-__all__ = ["RoutingCounter", "RoutingSummary", "none_of"]
-
 
 @dataclass(frozen=True)
 class RoutingSummary:

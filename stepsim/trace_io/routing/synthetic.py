@@ -33,8 +33,6 @@ from stepsim.arguments import is_number, is_whole, label_of, shown
 from stepsim.errors import ArgError
 from stepsim.trace_io.routing.table import RoutingTable
 
-__all__ = ["MOST_ENTRIES", "synthetic_routing"]
-
 _UNIT = 1 << 32
 _MAX_EXPERTS = 1 << 16  # keeps the sum of the weights far below 2^63
 MOST_ENTRIES = 1 << 28

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 else:
     pa = deferred("pyarrow")
 
-__all__ = ["RoutingTable", "write_routing"]
-
 _MAX_INDEX = int(np.iinfo(np.int32).max)
 
 

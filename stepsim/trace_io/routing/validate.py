@@ -13,15 +13,6 @@ import numpy.typing as npt
 
 from stepsim.errors import TraceError
 
-__all__ = [
-    "Known",
-    "Place",
-    "check_experts",
-    "check_integer_dtype",
-    "check_weights",
-    "check_weights_shape",
-]
-
 _MAX_ID = int(np.iinfo(np.int32).max)
 _SHOWN_IDS = 64
 

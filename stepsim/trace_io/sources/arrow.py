@@ -26,19 +26,6 @@ else:
     pa = deferred("pyarrow")
     pq = deferred("pyarrow.parquet")
 
-__all__ = [
-    "ARROW_KINDS",
-    "Piece",
-    "Pieces",
-    "arrow_table",
-    "check_single",
-    "empty_table",
-    "open_pieces",
-    "read_batches",
-    "read_schema",
-    "table_pieces",
-]
-
 ARROW_KINDS = ("parquet", "ipc file", "ipc stream")
 """The kinds of files that are read here, as `detect_format` calls them."""
 

@@ -17,8 +17,6 @@ from typing import BinaryIO, NamedTuple
 
 from stepsim.trace_io.files import check_expansion
 
-__all__ = ["check_ipc_sizes"]
-
 _CONTINUATION = b"\xff\xff\xff\xff"
 _END = struct.Struct("<i6s")
 """The end of a file, after the footer: the length of the footer, and ARROW1."""

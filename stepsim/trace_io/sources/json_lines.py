@@ -11,8 +11,6 @@ from typing import Any
 
 from stepsim.errors import TraceError
 
-__all__ = ["first_records", "integer", "json_records"]
-
 _SHOWN = 40
 _KEYS = 20
 

@@ -25,8 +25,6 @@ from stepsim.errors import TraceError
 from stepsim.trace_io.files import check_expansion, choose_array, damaged
 from stepsim.trace_io.routing.validate import check_integer_dtype, check_weights_shape
 
-__all__ = ["Array", "archive_names", "array_of_bytes", "open_array", "open_routing"]
-
 _WINDOW_BYTES = 8 << 20
 """Bytes of a file that are mapped at a time when rows are copied out of it."""
 

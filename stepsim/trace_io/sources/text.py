@@ -25,8 +25,6 @@ else:
     pa_csv = deferred("pyarrow.csv")
     pc = deferred("pyarrow.compute")
 
-__all__ = ["Lines", "first_fields", "read_lines"]
-
 _BLOCK_BYTES = 1 << 18
 """Bytes of text read at a time, which is also the longest possible line."""
 

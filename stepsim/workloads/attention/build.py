@@ -22,8 +22,6 @@ from stepsim.workloads.parameters import Built, Counted, Data
 if TYPE_CHECKING:
     from stepsim.workloads.attention.parameters import Attention
 
-__all__ = ["BuiltAttention", "build_attention", "cache_padding_flops", "reserved"]
-
 
 class BuiltAttention(Built):
     """A built attention program.

@@ -34,8 +34,6 @@ from stepsim.graph import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape
 
-__all__ = ["AttentionGraph", "Lengths", "RegionResult", "Work", "tiles_of"]
-
 STORE_DEPTH = 4
 """Tiles that the store of a cache holds; this affects metrics only."""
 

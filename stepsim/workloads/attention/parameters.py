@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     build = deferred("stepsim.workloads.attention.build")
 
-__all__ = ["Attention"]
-
 _BLOCK = 16
 
 _PUBLISHED = "qwen3-30b-a3b"

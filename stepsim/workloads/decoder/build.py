@@ -44,8 +44,6 @@ from stepsim.workloads.parameters import DYNAMIC, Built, Counted, Data
 if TYPE_CHECKING:
     from stepsim.workloads.decoder.parameters import Decoder
 
-__all__ = ["BuiltDecoder", "build_decoder"]
-
 
 class BuiltDecoder(Built):
     """A built layer.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 else:
     build = deferred("stepsim.workloads.decoder.build")
 
-__all__ = ["VARIANTS", "Decoder"]
-
 _REQUIRED = "required without a variant"
 
 VARIANTS = ("memory-matched", "performance-matched", "dynamic")

@@ -31,8 +31,6 @@ from stepsim.graph import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import AttentionShape, LatentHeads
 
-__all__ = ["Generation", "Rows"]
-
 Rows = tuple[Stream, Stream, Stream]
 """Queries, keys and values ``[tasks of the region]``."""
 

@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 
-__all__ = ["MODELS"]
-
 _DEEPSEEK_V3 = Model(
     "deepseek-v3", 7168, Experts(256, 8, 2048, 2048), LatentHeads(128, 512, 128, 64, 128, 1536),
     dense=Dense(18432, 3), layers=61, vocabulary=129280,

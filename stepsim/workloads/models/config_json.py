@@ -14,8 +14,6 @@ from stepsim.workloads.models.keys import Keys, latent_heads, shown
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 from stepsim.workloads.models.quantization import quantized
 
-__all__ = ["KEYS", "read_config"]
-
 _NESTED = ("text_config", "llm_config", "language_config")
 _HIDDEN = ("hidden_size", "n_embd", "d_model")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers")

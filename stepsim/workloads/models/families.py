@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["FAMILIES", "USUAL", "Family"]
-
 
 @dataclass(frozen=True, slots=True)
 class Family:

@@ -10,8 +10,6 @@ from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import ArgError, DTypeError
 from stepsim.workloads.models.model import LatentHeads
 
-__all__ = ["LARGEST", "Keys", "latent_heads", "shown"]
-
 LARGEST = 1 << 20
 """Largest size of a model: no side of a tile can be longer."""
 

@@ -11,8 +11,6 @@ from stepsim.dtypes import DType
 from stepsim.errors import ArgError
 from stepsim.workloads.models.shapes import AttentionShape, MoEShape, whole_fields
 
-__all__ = ["Dense", "Experts", "GroupedHeads", "LatentHeads", "Model"]
-
 
 @dataclass(frozen=True, slots=True)
 class Experts:

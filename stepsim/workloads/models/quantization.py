@@ -5,8 +5,6 @@ from __future__ import annotations
 from stepsim.dtypes import DType
 from stepsim.workloads.models.keys import Keys, shown
 
-__all__ = ["METHODS", "quantized"]
-
 METHODS = (
     "fp8", "fbgemm_fp8", "mxfp4", "awq", "gptq", "auto-round", "bitsandbytes", "compressed-tensors",
     "modelopt",

@@ -13,8 +13,6 @@ from stepsim.workloads.models.model import Model
 from stepsim.workloads.models.shapes import AttentionShape, MoEShape
 from stepsim.workloads.models.yaml_file import model_of, read_yaml
 
-__all__ = ["read_model"]
-
 _CONFIG = "config.json"
 _YAML = (".yaml", ".yml")
 

@@ -8,9 +8,6 @@ from typing import Any
 from stepsim.arguments import Range, shown, text_of
 from stepsim.errors import ArgError
 
-__all__ = ["AttentionShape", "MoEShape", "whole_fields"]
-
-
 _MOST = 2**40
 
 

@@ -12,8 +12,6 @@ from stepsim.errors import ArgError, did_you_mean
 from stepsim.workloads.models.keys import Keys, latent_heads, shown
 from stepsim.workloads.models.model import Dense, Experts, GroupedHeads, LatentHeads, Model
 
-__all__ = ["model_of", "read_yaml"]
-
 _TOP = (
     "name", "model_dim", "layers", "vocabulary", "attention", "experts", "dense", "weight_dtype",
     "activation_dtype", "kv_dtype",

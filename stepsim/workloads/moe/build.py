@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 else:
     sharing = deferred("stepsim.workloads.moe.regions")
 
-__all__ = ["BuiltMoe", "build_moe", "combine", "dispatch", "padding_flops", "routed_experts"]
-
 Table = np.ndarray[Any, Any]
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     build = deferred("stepsim.workloads.moe.build")
 
-__all__ = ["Moe", "check_experts"]
-
 _PUBLISHED = ("mixtral-8x7b", "qwen3-30b-a3b")
 _PUBLISHED_SHARED = ("qwen3-30b-a3b",)
 

@@ -21,8 +21,6 @@ from stepsim.graph import (
 from stepsim.workloads.element_types import ElementTypes
 from stepsim.workloads.models import MoEShape
 
-__all__ = ["shared_experts"]
-
 
 def shared_experts(
     blocks: Sequence[Stream],

@@ -10,8 +10,6 @@ from stepsim.workloads.parameters import Built, Counted, Data
 if TYPE_CHECKING:
     from stepsim.workloads.swiglu.parameters import Swiglu
 
-__all__ = ["BuiltSwiglu", "build_swiglu"]
-
 
 class BuiltSwiglu(Built):
     """A built layer; none of its sizes depends on data, and tiles divide them."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     build = deferred("stepsim.workloads.swiglu.build")
 
-__all__ = ["Swiglu"]
-
 _REQUIRED = "required without published settings"
 
 

@@ -11,8 +11,6 @@ from stepsim.design.operators.building.shaping import Shaping
 from stepsim.design.operators.expressions import Expr, check_expression
 from stepsim.errors import CompileError
 
-__all__ = ["Arithmetic"]
-
 _PRODUCT: Expr = ("mul", ("arg", 0), ("arg", 1))
 
 

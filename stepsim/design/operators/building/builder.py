@@ -10,8 +10,6 @@ from stepsim.design.operators.building.recorder import Labels, Ref
 from stepsim.design.operators.building.routed_builder import RoutedBuilder
 from stepsim.design.operators.expressions import Expr
 
-__all__ = ["GraphBuilder"]
-
 
 class GraphBuilder(RoutedBuilder):
     """Records a model, an operator at a time; :meth:`graph` gives the verified graph.

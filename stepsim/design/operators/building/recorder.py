@@ -19,8 +19,6 @@ from stepsim.dtypes import DType, dtype_of
 from stepsim.errors import CompileError
 from stepsim.graph import user_frame
 
-__all__ = ["Labels", "Recorder", "Ref"]
-
 Labels = Sequence[str | None]
 """The dim that each axis of an operand moves along; None for an axis of size 1 that repeats."""
 

@@ -8,8 +8,6 @@ from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.arithmetic import Arithmetic
 from stepsim.design.operators.building.recorder import Labels, Ref
 
-__all__ = ["RoutedBuilder"]
-
 
 class RoutedBuilder(Arithmetic):
     """Dispatch, choice and combination, see :mod:`stepsim.design.operators.routed`."""

@@ -9,8 +9,6 @@ from math import prod
 from stepsim.arguments import is_whole, shown
 from stepsim.design.operators.building.recorder import Recorder, Ref
 
-__all__ = ["Shaping"]
-
 
 class Shaping(Recorder):
     """Reshaping, transposing and slicing."""

@@ -9,8 +9,6 @@ from math import prod
 from stepsim.design.operators.graph import Dim, Index, Role
 from stepsim.design.operators.views import mixed_radix, substituted_index
 
-__all__ = ["StoredAxes", "merged"]
-
 
 @dataclass(slots=True)
 class StoredAxes:

@@ -7,8 +7,6 @@ import numpy as np
 from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.values import Place, Value
 
-__all__ = ["added_mask", "both", "either", "negated", "seen_rows", "with_causal"]
-
 _HIDDEN = -1e30
 """Added to scores that a mask hides: nothing is left of them beside a score that is seen, and a row
 of them alone has a softmax, which with minus infinity is no number."""

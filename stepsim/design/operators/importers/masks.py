@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["MINUS_INFINITY", "Causal", "causal", "hidden_by"]
-
 MINUS_INFINITY = -6e4
 """Scores from here down have no part in a softmax: models write the lowest number of their type
 for minus infinity, and f16 ends at -65504. Elsewhere such a number is a number."""

@@ -14,8 +14,6 @@ from stepsim.design.operators.importers.torch_graph import from_torch
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 
-__all__ = ["graph_of", "is_model"]
-
 
 def _is_of(framework: str, kind: str, made: Any) -> bool:
     """Whether something is of a class of a framework, which was imported to make it."""

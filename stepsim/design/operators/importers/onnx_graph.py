@@ -23,8 +23,6 @@ from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 
-__all__ = ["from_onnx"]
-
 _FLOATS = {"float32": "f32", "float16": "f16", "float64": "f32", "bfloat16": "bf16"}
 _DOMAINS = ("", "ai.onnx", "com.microsoft")
 _OTHER_OF_MICROSOFT = ("Attention", "RotaryEmbedding")

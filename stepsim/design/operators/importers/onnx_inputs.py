@@ -9,11 +9,6 @@ import numpy as np
 
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
-__all__ = [
-    "Attributes", "Inputs", "Writer", "first_input", "given_inputs", "input_at", "type_of",
-    "whole_numbers",
-]  # fmt: skip
-
 Inputs: TypeAlias = Sequence[Value | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Writer: TypeAlias = Callable[[Inputs, Attributes, Place], "Value | tuple[Value, ...]"]

@@ -22,8 +22,6 @@ from stepsim.design.operators.importers.onnx_inputs import (
 )
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
-__all__ = ["OPS"]
-
 
 def _elementwise(function: str) -> Writer:
     def write(inputs: Inputs, attributes: Attributes, at: Place) -> Value:

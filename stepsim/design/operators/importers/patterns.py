@@ -23,8 +23,6 @@ from stepsim.design.operators.importers.values import (
 )
 from stepsim.errors import CompileError
 
-__all__ = ["rewritten"]
-
 _ERF = ("aten.erf.default", "Erf")
 """The error function, which there is only inside of GELU."""
 

@@ -16,8 +16,6 @@ from stepsim.design.operators.importers.values import WHOLE_TYPES, Value, values
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.graph import without_source_lines
 
-__all__ = ["Costs", "recorded"]
-
 Costs: TypeAlias = Mapping[str, float]
 """FLOPs for each element of the result of an operator that is not known, by its name."""
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from stepsim.design.operators.importers.values import Value, made, same
 
-__all__ = ["interleaved", "rotated_half", "two_halves"]
-
 
 def _products(value: Value, function: str) -> Iterator[tuple[Value, Value, Value, Value]]:
     """``a, b, c, d`` of ``a * b + c * d`` (or ``-``), in all orders that mean the same."""

@@ -14,8 +14,6 @@ from stepsim.design.operators.importers.torch_reading import Reading, place_of, 
 from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 
-__all__ = ["from_torch"]
-
 _DEEPEST = 4
 """How often the parts of an operator are taken apart."""
 

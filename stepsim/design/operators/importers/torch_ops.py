@@ -11,9 +11,6 @@ import numpy as np
 from stepsim.design.operators.importers import logic, torch_rows as rows, values as of
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
-__all__ = ["OPS", "Writer"]
-
-
 Writer: TypeAlias = Callable[..., "Value | tuple[Value, ...]"]
 """Called with arguments as the operator has them, tensors as values, and the place by name."""
 

@@ -14,8 +14,6 @@ from stepsim.design.operators.importers.torch_ops import OPS
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 from stepsim.errors import CompileError
 
-__all__ = ["Reading", "place_of", "unknown_targets"]
-
 _FLOATS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _OF_PYTORCH = re.compile(r"/torch/(nn/|_|utils/|fx/|export/)")

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from stepsim.design.operators.importers import values as of
 from stepsim.design.operators.importers.values import Place, Unsupported, Value
 
-__all__ = [
-    "ends", "index", "index_copy", "index_put", "index_select", "select_scatter", "slice_scatter",
-]  # fmt: skip
-
 
 def ends(x: Value, axis: int, start: int | None, stop: int | None) -> tuple[int, int]:
     """Where a slice begins and ends, as whole numbers from 0."""

@@ -17,14 +17,6 @@ import numpy as np
 
 from stepsim.errors import CompileError
 
-__all__ = [
-    "WHOLE_TYPES", "Place", "Unsupported", "Value", "concat", "constant", "elementwise",
-    "embedding", "expand", "layer_norm", "linear", "made", "matmul", "permute", "reduce",
-    "replaced_rows", "reshape", "rms_norm", "same", "select", "slice_of", "transpose", "unknown",
-    "unsqueeze", "values_before",
-]  # fmt: skip
-
-
 WHOLE_TYPES: Mapping[str, str] = {
     "bool": "bool", "int8": "i8", "int32": "i32", "int64": "i64", "uint32": "u32", "uint64": "u64",
 }  # fmt: skip

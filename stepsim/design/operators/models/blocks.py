@@ -15,8 +15,6 @@ from stepsim.dtypes import DType
 from stepsim.errors import CompileError
 from stepsim.graph import without_source_lines
 
-__all__ = ["RepeatedBlock", "block", "moe_block", "whole_model"]
-
 Phase = Literal["prefill", "decode"]
 
 

@@ -9,8 +9,6 @@ from typing import Literal
 
 from stepsim.errors import CompileError, did_you_mean
 
-__all__ = ["MODELS", "MOE_MODELS", "ModelShape", "model_shape"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:

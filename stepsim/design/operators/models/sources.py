@@ -14,8 +14,6 @@ from stepsim.design.operators.models.shapes import model_shape
 from stepsim.errors import ArgError, CompileError, did_you_mean
 from stepsim.machine import Machine
 
-__all__ = ["operator_graph"]
-
 
 def operator_graph(
     model: Any,

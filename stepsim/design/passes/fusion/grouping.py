@@ -22,8 +22,6 @@ from stepsim.design.passes.fusion.methods import (
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import ITensor, NormalForm, converter
 
-__all__ = ["REUSE_BYTES", "border_dmas", "fuse_kernels", "fusion_graph", "share_converters"]
-
 REUSE_BYTES = 1 << 18
 """Bytes of a buffer up to which a load keeps what is read again instead of loading it again."""
 

@@ -13,11 +13,6 @@ from typing import Literal
 
 from stepsim.errors import CompileError
 
-__all__ = [
-    "Counting", "FusionEdge", "FusionGraph", "FusionStep", "Groups", "Labels", "between",
-    "converter_of", "is_acyclic", "renumbered", "traffic",
-]  # fmt: skip
-
 Counting = Literal["edges", "tensors"]
 """How bytes through external memory are counted.
 

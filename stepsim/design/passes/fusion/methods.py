@@ -23,8 +23,6 @@ from stepsim.design.passes.fusion.groups import (
 )
 from stepsim.errors import CompileError
 
-__all__ = ["MOST_EXHAUSTIVE", "BestGroups", "best_groups", "greedy_groups", "merged_groups"]
-
 MOST_EXHAUSTIVE = 10
 """Kernels of a graph of which every partition is tried: 115 975 of them."""
 

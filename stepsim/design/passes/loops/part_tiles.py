@@ -14,10 +14,6 @@ from typing import NamedTuple, TypeAlias
 from stepsim.design.operators.graph import Op, Operand, OperatorGraph
 from stepsim.design.operators.structured import concat_ends
 
-__all__ = [
-    "PartTile", "Parts", "common_divisor", "fits_parts", "part_tiles", "parts_read",
-]  # fmt: skip
-
 Parts: TypeAlias = tuple[tuple[int, int], ...]
 """First position and length of every part of a dim that is read alone."""
 

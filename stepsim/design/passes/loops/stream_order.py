@@ -15,8 +15,6 @@ from typing import Literal, TypeAlias
 from stepsim.design.operators.graph import Op, OperatorGraph
 from stepsim.errors import CompileError
 
-__all__ = ["Heads", "passes_tokens", "stream_orders", "streamed_dims"]
-
 Heads: TypeAlias = Literal["inside", "outside"]
 
 

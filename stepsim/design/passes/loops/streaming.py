@@ -16,8 +16,6 @@ from stepsim.design.passes.loops.stream_order import (
 from stepsim.design.passes.loops.tiling import permute, tile
 from stepsim.errors import CompileError
 
-__all__ = ["stream_tokens"]
-
 
 def stream_tokens(
     graph: OperatorGraph, size: int = 64, rows: int = 8, heads: Heads = "inside"

@@ -24,15 +24,6 @@ from stepsim.design.passes.loops.stream_order import stream_orders
 from stepsim.design.passes.loops.unrolling import Unrollable, exact, heap_skip, heap_stop
 from stepsim.errors import CompileError, did_you_mean
 
-__all__ = [
-    "ORDERS",
-    "permute",
-    "single_dims",
-    "thin_tiles",
-    "tile",
-    "unroll",
-]
-
 _BY_ROW = ("choose", "combine")
 """Kinds of operators that work on a row and an expert of it at a time."""
 

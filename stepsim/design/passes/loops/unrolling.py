@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from stepsim.errors import CompileError
 
-__all__ = ["Unrollable", "Unrolling", "exact", "heap_skip", "heap_stop"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unrollable:

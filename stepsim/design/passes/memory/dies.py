@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 else:
     optimize = deferred("scipy.optimize")
 
-__all__ = ["Partition", "Stream", "Task", "crossings", "imbalance", "partition"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -14,8 +14,6 @@ from stepsim.design.dataflow.untyped import Untyped
 from stepsim.dtypes import dtype_of, packed_bytes
 from stepsim.errors import CompileError
 
-__all__ = ["BURST_BYTES", "PORT_BITS", "pack", "widen"]
-
 BURST_BYTES = 4096
 """Bytes that a load of a packed tensor asks for at a time: the longest burst of AXI4."""
 

@@ -10,8 +10,6 @@ from stepsim.design.dataflow.graph import DataflowGraph, Kernel
 from stepsim.design.dataflow.untyped import Untyped
 from stepsim.errors import CompileError, did_you_mean
 
-__all__ = ["fold_buffers", "vectorize_fifos"]
-
 Vector = tuple[int, int]
 
 HOPS = 8

@@ -18,8 +18,6 @@ from stepsim.dtypes import dtype_of
 from stepsim.graph import Function, function
 from stepsim.itensor import ITensor
 
-__all__ = ["laid_out", "put_back", "relaid", "stored_shape", "stored_tile", "tile_walk"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 else:
     optimize = deferred("scipy.optimize")
 
-__all__ = [
-    "Allocation",
-    "Buffer",
-    "MemoryKind",
-    "allocate",
-    "blocks_needed",
-    "kinds_of",
-    "pack",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryKind:

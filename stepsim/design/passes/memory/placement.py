@@ -13,8 +13,6 @@ from stepsim.errors import CompileError
 if TYPE_CHECKING:
     from stepsim.machine import Device
 
-__all__ = ["buffers_of", "place_in_memory", "place_on_dies"]
-
 
 def buffers_of(graph: DataflowGraph, group: int) -> tuple[Buffer, ...]:
     """The memories of a group: FIFOs and converters, buffers of loads and stores, kept results.

@@ -14,8 +14,6 @@ from stepsim.design.dataflow.graph import DataflowGraph, Dma, Edge
 from stepsim.errors import CompileError, did_you_mean
 from stepsim.itensor import Converter
 
-__all__ = ["single_buffers"]
-
 Owner = TypeVar("Owner", Edge, Dma)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from stepsim.graph.ops.flat_map.flat_maps import StreamFunction
 
-__all__ = ["emit", "unpack_cols", "unpack_rows"]
-
 
 def unpack_rows(drop_padding: bool = False, chunk: int | None = None) -> StreamFunction:
     """Split tiles into rows, top to bottom.

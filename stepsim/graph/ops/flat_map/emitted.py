@@ -20,8 +20,6 @@ from stepsim.graph.types import Tile
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["EMIT_UNIT", "takes_lengths"]
-
 
 def takes_lengths(dims: Sequence[int | str]) -> bool:
     """Whether a second stream gives the number of pieces."""

@@ -18,15 +18,6 @@ from stepsim.graph.ops.flat_map.stream_rules import STREAM_UNITS
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "FlatMap",
-    "StreamFunction",
-    "cache_read_addresses",
-    "expert_addresses",
-    "flat_map",
-    "last_tile_filter",
-]
-
 
 @dataclass(frozen=True)
 class StreamFunction:

@@ -17,8 +17,6 @@ from stepsim.graph.types import IndexSelector, MultiHot, Tile
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["NUMBER_UNITS"]
-
 _Rule = Callable[[Site, "Sequence[Stream]", dict[str, Any]], Output]
 _Checks = dict[str, tuple[str, Callable[[str, object], Any]]]
 

@@ -15,8 +15,6 @@ from stepsim.graph.sizes.limits import COUNT
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["Counter", "count_up", "counter", "view_addresses"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Counter(Operator):

@@ -15,8 +15,6 @@ from stepsim.graph.types import Tile
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["float_tile", "in_chunks", "split_count"]
-
 
 def float_tile(site: Site, x: Stream) -> Tile:
     """The type of a stream of tiles to compute with."""

@@ -22,8 +22,6 @@ from stepsim.graph.types import MultiHot, Tile
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["STREAM_UNITS", "Params", "StreamUnit"]
-
 Params: TypeAlias = dict[str, Any]
 """Parameters of a unit, checked, by name."""
 

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Compute",
-    "check_function",
-    "fifo_bytes",
-    "flops_over",
-    "infer",
-    "matmul_buffers",
-    "members",
-    "setting_of",
-]
-
 MATMUL_ROWS = 16
 """Rows of the activation buffer of one matmul array (STeP paper, section 4.1)."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["AccumBuffer", "RowStat", "accum_buffer", "row_stat"]
-
 
 def _sums(weight: int) -> Function:
     shape = Shape.parse("row_stat", "m 1; m n -> m 1")

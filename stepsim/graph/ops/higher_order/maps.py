@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["Map", "map", "map_", "unzip"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Map(Compute):

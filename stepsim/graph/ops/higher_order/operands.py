@@ -14,8 +14,6 @@ from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["element_of", "no_buffers", "padding_of", "spread"]
-
 
 def no_buffers(site: Site, *streams: Stream) -> None:
     """Refuse streams of buffers, with DTypeError."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["Accum", "Found", "Made", "MapAccum", "Reduction", "accum", "map_accum", "reduced"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Reduction(Compute):

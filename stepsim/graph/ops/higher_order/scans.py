@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["GeneralScan", "Scan", "scan", "sized_states"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Scan(Accum):

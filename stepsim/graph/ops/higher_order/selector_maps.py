@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["SelectorMap", "map_selectors"]
-
 
 @dataclass(eq=False, kw_only=True)
 class SelectorMap(Operator):

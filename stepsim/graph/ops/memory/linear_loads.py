@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["LinearLoad", "linear_load"]
-
 
 @dataclass(eq=False, kw_only=True)
 class LinearLoad(TileMover):

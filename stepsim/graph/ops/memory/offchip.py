@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "LinearStore",
-    "Tensor",
-    "TileMover",
-    "dispatch_of",
-    "linear_store",
-    "rows_cols",
-    "spec_of",
-    "static_tile",
-    "tiling",
-]
-
 Tensor = TensorSpec | np.ndarray[Any, Any]
 
 

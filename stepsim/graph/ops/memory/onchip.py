@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["Bufferize", "Streamify", "bufferize", "streamify"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Bufferize(Operator):

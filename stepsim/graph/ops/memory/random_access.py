@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["RandomLoad", "RandomStore", "random_load", "random_store"]
-
 
 def _attributes(op: RandomLoad | RandomStore, found: dict[str, Any]) -> dict[str, Any]:
     """``block`` is included only if set, which keeps existing fingerprints."""

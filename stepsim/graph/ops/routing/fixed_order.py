@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Deinterleave",
-    "Interleave",
-    "StaticReassemble",
-    "deinterleave",
-    "interleave",
-    "static_reassemble",
-]
-
 
 class _Lanes(Operator):
     """One FIFO for every stream that it reads or writes, if FIFOs are counted."""

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "EagerMerge",
-    "Reassemble",
-    "eager_merge",
-    "merged_inputs",
-    "reassemble",
-]
-
 
 @dataclass(eq=False, kw_only=True)
 class Reassemble(Router):

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Parallelize",
-    "Partition",
-    "Router",
-    "Switch",
-    "parallelize",
-    "partition",
-    "selector_type",
-    "switch_costs",
-]
-
 Switch = int | Sequence[int]
 """Cycles of a change of stream: one number for all ports or one for each."""
 

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from stepsim.graph.programs.program import Program
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Routing", "RoutingSource", "as_index_array", "check_bindings", "check_indices", "routing",
-]  # fmt: skip
-
-
 _MOST_ENTRIES = 2**28
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["FilterRows", "Shuffle", "filter_rows", "shuffle"]
-
 
 @dataclass(eq=False, kw_only=True)
 class FilterRows(Operator):

@@ -21,8 +21,6 @@ from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = ["joined_dims", "joined_type", "share_of_dim", "share_of_type"]
-
 
 def share_of_dim(site: Site, size: Dim, index: int, known: Sequence[Dim] = ()) -> Dim:
     """A dim of output ``index``; ``known`` are the dims of the merged input that it restores."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["MaskedReshape", "Reshape", "ShapeOperator", "reshape"]
-
 
 class ShapeOperator(Operator):
     """Only two tiles of FIFO."""

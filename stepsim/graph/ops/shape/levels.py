@@ -18,18 +18,6 @@ from stepsim.graph.types import Buffer, TupleType
 if TYPE_CHECKING:
     from stepsim.graph.stream import Stream
 
-__all__ = [
-    "Flatten",
-    "Promote",
-    "Unsqueeze",
-    "Zip",
-    "flatten",
-    "promote",
-    "unsqueeze",
-    "zip",
-    "zip_",
-]
-
 
 @dataclass(eq=False, kw_only=True)
 class Flatten(ShapeOperator):

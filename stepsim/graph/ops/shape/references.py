@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["RepeatRef", "TakeLast", "repeat_ref", "take_last"]
-
 
 @dataclass(eq=False, kw_only=True)
 class RepeatRef(Operator):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stepsim.graph.accounting import Accounting
     from stepsim.graph.stream import Stream
 
-__all__ = ["ExpandRef", "Repeat", "expand", "repeat"]
-
 
 class _Copies(Operator):
     """Holds the element that it repeats."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from stepsim.graph.sizes.dims import Dim, fixed
 from stepsim.graph.types import Buffer, ElementType, Tile, TupleType
 
-__all__ = ["Block", "Refusal", "Sides"]
-
 
 class Refusal(Exception):
     """Why an operator cannot be downtiled, as the end of a sentence that begins with its name."""

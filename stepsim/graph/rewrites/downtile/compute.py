@@ -25,8 +25,6 @@ from stepsim.graph.rewrites.downtile.site import Rewrite, buffer_of, rule
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Tile
 
-__all__ = ["ELEMENTWISE"]
-
 ELEMENTWISE: Final = frozenset(
     {
         "abs", "add", "add_const", "cast", "clamp", "cos", "dequantize", "div", "div_const", "eq",

@@ -15,8 +15,6 @@ from stepsim.graph.rewrites.downtile.blocks import Refusal
 from stepsim.graph.rewrites.downtile.site import Rewrite
 from stepsim.graph.stream import Stream
 
-__all__ = ["is_product", "product", "summed_product"]
-
 
 def is_product(fn: Function) -> bool:
     """Whether a function is a product of two matrices."""

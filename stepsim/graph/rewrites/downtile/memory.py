@@ -18,8 +18,6 @@ from stepsim.graph.rewrites.downtile.site import Rewrite, buffer_of, rule
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import TensorSpec, Tile
 
-__all__: list[str] = []
-
 
 def _grid_columns(tensor: TensorSpec, tile: Tile) -> int:
     """Tiles across in the grid of a tensor."""

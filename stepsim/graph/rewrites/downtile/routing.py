@@ -7,8 +7,6 @@ from stepsim.graph.ops.routing.merging import EagerMerge, Reassemble
 from stepsim.graph.ops.routing.partitioning import Parallelize, Partition
 from stepsim.graph.rewrites.downtile.site import Rewrite, rule
 
-__all__: list[str] = []
-
 
 @rule(Partition, Parallelize, Reassemble, EagerMerge, StaticReassemble)
 def route(work: Rewrite, op: Partition) -> None:

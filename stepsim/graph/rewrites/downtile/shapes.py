@@ -16,8 +16,6 @@ from stepsim.graph.rewrites.downtile.site import Rewrite, rule
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Tile
 
-__all__: list[str] = []
-
 
 @rule(Consume, Print, Broadcast, Promote, Zip)
 def same(work: Rewrite, op: Consume) -> None:

@@ -15,8 +15,6 @@ from stepsim.graph.rewrites.downtile.blocks import Block, Refusal, Sides
 from stepsim.graph.stream import Stream
 from stepsim.graph.types import Buffer, Tile
 
-__all__ = ["RULES", "Rewrite", "rule"]
-
 _Rule = Callable[["Rewrite", Any], None]
 RULES: dict[type[Operator], _Rule] = {}
 """The rewrite rule for an operator, by its class."""

@@ -23,8 +23,6 @@ from stepsim.graph.rewrites.downtile.site import RULES, Rewrite
 from stepsim.graph.sizes.limits import TILE_SIDE
 from stepsim.graph.stream import Stream
 
-__all__ = ["Downtiled", "downtile"]
-
 
 @dataclass(frozen=True)
 class Downtiled:
