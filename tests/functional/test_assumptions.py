@@ -101,10 +101,10 @@ def test_sums_and_totals():
     """Expressions over symbols, and the total of a ragged dim."""
     with st.Program() as p:
         left, right = split([0, 1, 1])
-        p.assume_equal(st.graph.Dim(left.shape[0].expr + 2 * right.shape[0].expr), 5)
+        p.assume_equal(st.Dim(left.shape[0].expr + 2 * right.shape[0].expr), 5)
         length = st.metadata([1, 3])
         reads = st.metadata([0, 0]).flat_map(fn.cache_read_addresses(1), length)
-        p.assume_equal(st.graph.Dim(reads.shape[1].total), 4)
+        p.assume_equal(st.Dim(reads.shape[1].total), 4)
         for x in (left, right, reads):
             x.consume()
     assert evaluate(p).undecided == ()
@@ -139,7 +139,7 @@ def test_every_operator_of_the_graph_has_an_evaluator():
         own = {kind} if kind.name != "?" and not kind.__name__.startswith("_") else set()
         return own.union(*(concrete(k) for k in kind.__subclasses__()))
 
-    graph = {k for k in concrete(st.graph.Operator) if k.__module__.startswith("stepsim.")}
+    graph = {k for k in concrete(st.Operator) if k.__module__.startswith("stepsim.")}
     placeholders = {k for k in graph if k.__name__ == "FeedbackSource"}
     # A kind of an operator is evaluated like it.
     assert {k for k in graph if not known_operators() & {*k.__mro__}} == placeholders
@@ -147,7 +147,7 @@ def test_every_operator_of_the_graph_has_an_evaluator():
 
 
 def test_an_operator_without_evaluator_says_so():
-    class Odd(st.graph.Operator):
+    class Odd(st.Operator):
         name = "odd"
 
     odd = Odd()

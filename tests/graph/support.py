@@ -26,7 +26,7 @@ def tiles(*dims, rows=1, cols=64, dtype="bf16") -> st.Stream:
 
 def flags(*dims, width=2, hot=None) -> st.Stream:
     """A stream of selectors with arbitrary dims."""
-    return st.feedback(st.graph.MultiHot(width, hot), dims)
+    return st.feedback(st.MultiHot(width, hot), dims)
 
 
 def numbers(*dims) -> st.Stream:

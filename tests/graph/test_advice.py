@@ -58,7 +58,7 @@ def test_ranks_to_choose(make: Callable[[], st.Stream], advice: str) -> None:
     ],
 )
 def test_states_are_distinguished_from_elements(
-    shape: str, init: list[st.graph.Init], message: str
+    shape: str, init: list[st.Init], message: str
 ) -> None:
     f = st.function("f", shape, 1)
     with pytest.raises(StepError) as error:

@@ -125,7 +125,7 @@ def test_chunks_of_rows_and_columns(program):
     with pytest.raises(ArgError, match="unpack_cols: chunk must be an int from 1"):
         fn.unpack_cols(chunk=0)
     with pytest.raises(ArgError, match="padding can be dropped from rows"):
-        st.graph.StreamFunction(
+        st.StreamFunction(
             "f", "RetileStreamify", (("split_row", False), ("filter", True), ("chunk", 2))
         )
 

@@ -22,7 +22,7 @@ def merged(*heights: int) -> st.Stream:
     return st.eager_merge([tiles(2, rows=rows, cols=4) for rows in heights])[0]
 
 
-def padded(size: st.graph.Dim) -> st.Stream:
+def padded(size: st.Dim) -> st.Stream:
     """Tiles of four rows, of which ``size`` rows are valid."""
     return tiles(size).reshape(4, pad=0).accum(fn.pack_rows, 1)
 

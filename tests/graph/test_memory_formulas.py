@@ -131,9 +131,9 @@ def test_elements_of_every_type(program, counting):
     assert account.type_bytes(narrow) == (60 if wide else 8)
     assert account.load_bytes(narrow) == 8
     assert account.type_bytes(st.Tile.of("u32", 3, 5)) == 60
-    assert account.type_bytes(st.graph.MultiHot(7)) == 7
-    assert account.type_bytes(st.graph.IndexSelector(7, 3)) == 6
-    assert account.type_bytes(st.graph.Ack()) == 1
+    assert account.type_bytes(st.MultiHot(7)) == 7
+    assert account.type_bytes(st.IndexSelector(7, 3)) == 6
+    assert account.type_bytes(st.Ack()) == 1
     assert account.type_bytes(tiles(2, 3).bufferize(1).type) == 3 * 64 * (4 if wide else 2)
     assert account.buffering == (1 if counting == "published" else 2)
 

@@ -127,14 +127,14 @@ def test_write_back_of_reassemble_charges_the_stream_as_published(program):
 
 def test_element_bytes():
     published, paper = Accounting("published", False), Accounting("paper", False)
-    assert published.type_bytes(st.graph.MultiHot(7)) == 7
-    assert published.type_bytes(st.graph.IndexSelector(7, 3)) == 6
-    assert published.type_bytes(st.graph.Ack()) == 1
+    assert published.type_bytes(st.MultiHot(7)) == 7
+    assert published.type_bytes(st.IndexSelector(7, 3)) == 6
+    assert published.type_bytes(st.Ack()) == 1
     assert published.type_bytes(st.Tile.of("u64", 1, 1)) == 8
     assert published.type_bytes(st.Tile.of("f32", 2, 2)) == 16
     assert published.type_bytes(st.Tile.of("f16", 2, 2)) == 16
     assert paper.type_bytes(st.Tile.of("f16", 2, 2)) == 8
-    pair = st.graph.TupleType((st.Tile.of("bf16", 1, 2), st.graph.MultiHot(3)))
+    pair = st.TupleType((st.Tile.of("bf16", 1, 2), st.MultiHot(3)))
     assert paper.type_bytes(pair) == 7
 
 

@@ -79,7 +79,7 @@ def test_dynamic_tiling_is_a_change_of_one_line():
 
 def test_the_example_can_be_wired():
     p, route, _ = build()
-    wiring = st.graph.wire(p, {route: [[0]] * 6 + [[1]] * 4})
+    wiring = st.wire(p, {route: [[0]] * 6 + [[1]] * 4})
     kinds = [u.kind for u in wiring.units]
     assert kinds[:3] == ["OffChipLoad", "SelectGen", "Partition"]
     assert kinds.count("Broadcast") == 3  # the selectors and the two blocks

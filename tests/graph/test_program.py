@@ -357,4 +357,4 @@ def test_a_feedback_cannot_stand_for_itself():
         with pytest.raises(GraphError, match=r"feedback#1 'far' is connected to itself"):
             far.connect(loop)
         far.connect(st.map(fn.silu, loop, compute_bw=1))
-    assert len(st.graph.wire(p).units) == 1
+    assert len(st.wire(p).units) == 1

@@ -35,7 +35,7 @@ def test_flatten_absorbs_ragged_dims(program):
     assert inner.shape[1].is_ragged
     assert inner.shape[1] != ragged
     assert inner.elements() == x.elements() == ragged.total
-    assert x.flatten(0, 2).shape == (st.graph.Dim(ragged.total),)
+    assert x.flatten(0, 2).shape == (st.Dim(ragged.total),)
 
 
 @pytest.mark.parametrize(("lo", "hi"), [(0, 0), (1, 0), (-1, 1), (0, 3)])

@@ -26,14 +26,14 @@ def test_a_source_enters_just_before_its_first_reader():
         first = early.map(fn.silu, label="first")
         second = st.map(fn.add, first, late, label="second")
         st.linear_store(second, label="out")
-    assert names(st.graph.wire(p)) == ["early#1", "first#2", "late#0", "second#3", "out#4"]
+    assert names(st.wire(p)) == ["early#1", "first#2", "late#0", "second#3", "out#4"]
 
 
 def test_sources_of_one_reader_enter_in_input_order():
     with st.Program("order", compute_bw=1) as p:
         b, a = load("b"), load("a")
         st.map(fn.add, a, b, label="sum").consume(label="end")
-    assert names(st.graph.wire(p)) == ["a#1", "b#0", "sum#2", "end#3"]
+    assert names(st.wire(p)) == ["a#1", "b#0", "sum#2", "end#3"]
 
 
 def test_loads_with_a_reference_keep_their_place():
@@ -42,7 +42,7 @@ def test_loads_with_a_reference_keep_their_place():
         w = load("w", ref=x)
         x.consume(label="c")
         w.consume(label="d")
-    assert names(st.graph.wire(p)) == ["x#0", "w#1", "c#2", "d#3", "broadcast(x#0)"]
+    assert names(st.wire(p)) == ["x#0", "w#1", "c#2", "d#3", "broadcast(x#0)"]
 
 
 def test_one_broadcast_for_each_shared_output_in_reader_order():
@@ -51,7 +51,7 @@ def test_one_broadcast_for_each_shared_output_in_reader_order():
         a = x.map(fn.silu, label="a")
         st.map(fn.add, x, x, label="twice").consume()
         a.consume()
-    wiring = st.graph.wire(p)
+    wiring = st.wire(p)
     copy = wiring.units[-1]
     assert (copy.kind, copy.name, copy.operator) == ("Broadcast", "broadcast(x#0)", None)
     assert "test_wiring.py" in copy.source
@@ -72,7 +72,7 @@ def test_every_output_port_is_counted_by_itself():
         left.consume()
         left.map(fn.silu).consume()
         right.consume()
-    wiring = st.graph.wire(p)
+    wiring = st.wire(p)
     assert [u.name for u in wiring.units if u.kind == "Broadcast"] == ["broadcast(split#2.0)"]
 
 
@@ -80,7 +80,7 @@ def test_explicit_broadcasts_stay():
     with st.Program("explicit", compute_bw=1) as p:
         for x in st.broadcast(load("x"), 2, label="copy"):
             x.consume()
-    kinds = [u.kind for u in st.graph.wire(p).units]
+    kinds = [u.kind for u in st.wire(p).units]
     assert kinds.count("Broadcast") == 1
     assert kinds[-1] == "Consumer"
 
@@ -88,12 +88,12 @@ def test_explicit_broadcasts_stay():
 def test_an_explicit_broadcast_stands_in_for_an_inferred_one():
     """The same units, kinds and FIFOs; only the place of the copy differs."""
 
-    def copied(explicit: bool) -> st.graph.Wiring:
+    def copied(explicit: bool) -> st.Wiring:
         with st.Program("copied", compute_bw=1) as p:
             x = load("x")
             left, right = st.broadcast(x, 2) if explicit else (x, x)
             st.map(fn.add, left, right).consume()
-        return st.graph.wire(p)
+        return st.wire(p)
 
     given, inferred = copied(True), copied(False)
     assert sorted(u.kind for u in given.units) == sorted(u.kind for u in inferred.units)
@@ -108,13 +108,13 @@ def test_an_output_of_a_broadcast_that_is_read_twice_is_copied_once_more():
         left.consume()
         right.map(fn.silu).consume()
         right.consume()
-    copies = [u for u in st.graph.wire(p).units if u.kind == "Broadcast"]
+    copies = [u for u in st.wire(p).units if u.kind == "Broadcast"]
     assert [(u.name, len(u.outputs)) for u in copies] == [("copy#1", 2), ("broadcast(copy#1.1)", 2)]
 
 
 def test_every_channel_has_one_writer_and_one_reader():
     p, _ = cyclic()
-    wiring = st.graph.wire(p)
+    wiring = st.wire(p)
     reads = sorted(c for u in wiring.units for c in u.inputs)
     writes = sorted(c for u in wiring.units for c in u.outputs)
     assert reads == writes == list(range(len(wiring.fifos)))
@@ -141,7 +141,7 @@ def cyclic():
 
 def test_feedback_disappears_and_closes_the_cycle():
     p, free = cyclic()
-    wiring = st.graph.wire(p)
+    wiring = st.wire(p)
     units = {u.name.split("#")[0]: u for u in wiring.units}
     assert not any(u.kind == "?" for u in wiring.units)
     signals = [u for u in wiring.units if u.kind == "Accum"]
@@ -154,19 +154,19 @@ def test_bound_indices_become_selectors():
         route = st.routing(st.spec(4, 1), experts=2)
         route.multihot(label="route").consume()
     table = [[0], [1], [1], [0]]
-    assert st.graph.wire(p, {route: table}).units[0].params["selectors"] == table
+    assert st.wire(p, {route: table}).units[0].params["selectors"] == table
 
 
 def test_open_programs_cannot_be_wired():
     program = st.Program("open")
     with pytest.raises(LoweringError, match="'open' is still open"):
-        st.graph.wire(program)
+        st.wire(program)
 
 
 def test_units_know_their_operator_and_source():
     with st.Program("origin", compute_bw=1) as p:
         x = load("x")
         x.consume()
-    unit = st.graph.wire(p).units[0]
+    unit = st.wire(p).units[0]
     assert unit.operator is x.producer
     assert "test_wiring.py:15" in unit.source  # the line inside load()

@@ -350,7 +350,7 @@ def _own_accumulation(g: Grower) -> None:
     else:
         shape = f"m 1, m n; m n{', m n' * pairs} -> m 1, m n"
         own = st.function("two", shape, cost, g.integer(0, 2), lambda a, b, *xs: (a, b))
-    init = [_zeros(x.type.rows, st.graph.Dim(1)), _zeros(x.type.rows, x.type.cols)][-own.results :]
+    init = [_zeros(x.type.rows, st.Dim(1)), _zeros(x.type.rows, x.type.cols)][-own.results :]
     write_back = g.flag()
     if not pairs:
         made = (
@@ -363,7 +363,7 @@ def _own_accumulation(g: Grower) -> None:
     g.add(*(st.unzip(made) if own.results > 1 else [made]))
 
 
-def _zeros(*sides: st.graph.Dim) -> st.graph.Init:
+def _zeros(*sides: st.Dim) -> st.Init:
     """A state, whose dynamic sides are those of the first element."""
     rows, cols = (int(side) if side.is_static else 0 for side in sides)
     return fn.zero((rows, cols)) if rows and cols else fn.empty((rows, cols))
@@ -528,9 +528,7 @@ _SIZES: dict[Any, Callable[[int, int, int, int], int]] = {
 }
 
 
-def _own_pieces(
-    dims: Sequence[Any], sides: Sequence[Any], cycles: int = 0
-) -> st.graph.StreamFunction:
+def _own_pieces(dims: Sequence[Any], sides: Sequence[Any], cycles: int = 0) -> st.StreamFunction:
     """Pieces of ones, as many and as large as formulas say."""
 
     def kernel(tile: Any, valid: int, length: int = 0) -> Any:

@@ -83,7 +83,7 @@ def test_start_up_of_every_request() -> None:
 def stamps(program: st.Program) -> dict[str, list[int]]:
     """When the tokens of every stream were sent, by the label of the operator that takes them."""
     run = prepare(program).execute({}, keep_tokens=True)
-    wiring = st.graph.wire(program)
+    wiring = st.wire(program)
     takes = {n: unit.name.split("#")[0] for unit in wiring.units for n in unit.inputs}
     return {takes[n]: run.tokens(n)["stamp"].tolist() for n in range(len(wiring.fifos))}
 

@@ -31,7 +31,7 @@ def names(wiring, kind: str) -> list[str]:
 
 def test_a_request_takes_the_tiles_of_its_tokens_and_the_new_one():
     built = build("interleaved")
-    wiring = st.graph.wire(built.program)
+    wiring = st.wire(built.program)
     (tiles,) = (u for u in wiring.units if u.name.startswith("tiles#") and "values" in u.params)
     assert tiles.params["values"] == [1, 1, 2, 1, 2, 2, 3, 1]
     assert built.parameters["max_length"] == 96
@@ -98,7 +98,7 @@ def test_interleaved_deals_round_robin():
 
 
 def test_memory_ports_of_the_coarse_graph():
-    wiring = st.graph.wire(build("coarse", batch([1] * 32)).program)
+    wiring = st.wire(build("coarse", batch([1] * 32)).program)
     assert names(wiring, "OffChipLoad") == [f"{w}.{r}" for w in ("query", "key", "value")
                                             for r in (0, 1)]  # fmt: skip
     assert names(wiring, "RandomOffChipLoad") == [
@@ -111,7 +111,7 @@ def test_memory_ports_of_the_coarse_graph():
 
 @pytest.mark.parametrize("strategy", ["interleaved", "dynamic"])
 def test_memory_ports_of_the_shared_loads(strategy):
-    wiring = st.graph.wire(build(strategy, regions=2).program)
+    wiring = st.wire(build(strategy, regions=2).program)
     assert names(wiring, "OffChipLoad") == ["query", "key", "value"]
     assert names(wiring, "RandomOffChipLoad") == [
         "load_key.0", "load_value.0", "load_key.1", "load_value.1",
@@ -119,7 +119,7 @@ def test_memory_ports_of_the_shared_loads(strategy):
 
 
 def test_units_of_one_region():
-    wiring = st.graph.wire(build("coarse", batch(LENGTHS[:4])).program)
+    wiring = st.wire(build("coarse", batch(LENGTHS[:4])).program)
     kinds = [u.kind for u in wiring.units]
     expected = {
         "CacheReadAddrGen": 2, "FilterLastTile": 2, "RandomOffChipLoad": 2, "Partition": 2,

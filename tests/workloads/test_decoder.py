@@ -31,7 +31,7 @@ def layer(**changes):
 
 def parameters_of_units(**changes):
     built = layer(**changes).build(BATCH)
-    wiring = st.graph.wire(built.program, built.bindings(BATCH))
+    wiring = st.wire(built.program, built.bindings(BATCH))
     return {u.name.split("#")[0]: u.params for u in wiring.units}
 
 

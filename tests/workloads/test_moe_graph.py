@@ -19,7 +19,7 @@ BATCH = Data.of(routing=TABLE)
 
 def wired(tile):
     built = Moe(model=TINY, tile=tile, compute_bw=100, pack_bw=10).build(BATCH)
-    return built, st.graph.wire(built.program, built.bindings(BATCH))
+    return built, st.wire(built.program, built.bindings(BATCH))
 
 
 def kinds_per_step(wiring) -> list[str]:

@@ -33,7 +33,7 @@ def test_it_reads_activations_and_its_own_weights(tile, passes, regions):
 
 def test_its_ports_come_last():
     built = Moe(model=SHARED, tile=8).build(BATCH)
-    wiring = st.graph.wire(built.program, built.bindings(BATCH))
+    wiring = st.wire(built.program, built.bindings(BATCH))
     loads = [u.name.split("#")[0] for u in wiring.units if u.kind.endswith("OffChipLoad")]
     assert loads[-5:] == [
         "router_scales", "shared_activations", "load_up.shared", "load_gate.shared",

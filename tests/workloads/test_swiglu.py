@@ -34,7 +34,7 @@ def test_flops_and_compute():
 
 
 def test_order_and_write_back():
-    wiring = st.graph.wire(published(16, 64).program)
+    wiring = st.wire(published(16, 64).program)
     loads = [u.name.split("#")[0] for u in wiring.units if u.kind == "OffChipLoad"]
     assert loads == ["activations", "gate", "up", "down"]
     params = {u.name.split("#")[0]: u.params for u in wiring.units}

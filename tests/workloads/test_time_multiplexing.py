@@ -67,7 +67,7 @@ def kinds_per_step(wiring) -> list[str]:
 
 def test_regions_are_built_step_by_step():
     built = Moe(model=TINY, tile=2, regions=2).build(BATCH)
-    wiring = st.graph.wire(built.program, built.bindings(BATCH))
+    wiring = st.wire(built.program, built.bindings(BATCH))
     kinds = kinds_per_step(wiring)
     start = kinds.index("EagerMerge")
     assert kinds[start : start + 16] == [

@@ -51,7 +51,7 @@ def compared(
     """
     prepared = prepare(p, machine="sda-1024")
     run = prepared.execute(bindings, keep_tokens=True)
-    decisions = decisions_of(st.graph.wire(p, bindings), run, prepared.program_hash)
+    decisions = decisions_of(st.wire(p, bindings), run, prepared.program_hash)
     result = evaluate(p, bindings=bindings, decisions=decisions)
     assert result.contradictions() == []
     tiles = [token.payload.data for token in result.stream(y)]
