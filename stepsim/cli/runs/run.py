@@ -19,9 +19,7 @@ else:
 def _run_at_level(choice: Choice, options: RunOptions) -> int:
     """Run what was chosen at the level that was chosen; its cycles."""
     if options.level == "hardware":
-        from stepsim.cli.runs.hardware_run import run_on_hardware
-
-        return run_on_hardware(choice, options)
+        return hardware_run.run_on_hardware(choice, options)
     return run_choice(choice, options)
 
 

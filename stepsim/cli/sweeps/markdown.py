@@ -10,11 +10,16 @@ import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.gate import absent_designs, absent_from_b
 from stepsim.cli.stalls import HEADINGS, stalls_markdown
+from stepsim.deferred import deferred
 from stepsim.report import change_text, markdown_table, number_text
 from stepsim.results import StallChange, stall_changes, stalls_of
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
     from stepsim.sweep import BaselineComparison, Comparison
+else:
+    ds = deferred("pyarrow.dataset")
 
 
 def sweeps_markdown(
@@ -79,8 +84,6 @@ def _verdict(title: str, regression: str) -> str:
 
 def _sweep_stalls(folders: tuple[Path, Path], run: str) -> list[StallChange]:
     """The stalls of one run of both sweeps; none where the units were not kept."""
-    import pyarrow.dataset as ds
-
     units = [
         stepsim.sweep.open_table(folder, "units").to_table(filter=ds.field("run") == run)
         for folder in folders
