@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 import stepsim.report
+import stepsim.results
 import stepsim.sweep
 from stepsim.arguments import counted
 from stepsim.cli.console import note
 from stepsim.cli.exit_codes import REGRESSED
 from stepsim.errors import ArgError, did_you_mean
-from stepsim.results import BETTER, OF_CYCLES, Tolerance
 
 if TYPE_CHECKING:
     from stepsim.results import RunComparison
@@ -50,10 +50,10 @@ class Gate:
     ) -> None:
         self.metric = metric
         self.ensemble = ensemble
-        if ensemble and metric not in OF_CYCLES:
+        if ensemble and metric not in stepsim.results.OF_CYCLES:
             raise ArgError(
                 "--ensemble is about the spread of cycles; choose --metric among "
-                f"{', '.join(OF_CYCLES)}"
+                f"{', '.join(stepsim.results.OF_CYCLES)}"
             )
         judged = stepsim.sweep.parse_objective(metric).metric if grouped else metric
         self.above = above
@@ -64,13 +64,14 @@ class Gate:
             return
         if _PERCENTAGE.fullmatch(above) is None:
             raise ArgError(f"--fail-above: expected a percentage such as 1%, found '{above}'")
-        self.better = BETTER.get(judged, "smaller")
-        if judged not in (*BETTER, stepsim.sweep.COST):
+        known = stepsim.results.BETTER
+        self.better = known.get(judged, "smaller")
+        if judged not in (*known, stepsim.sweep.COST):
             raise ArgError(
                 f"--fail-above: it is not known which values of {metric} are better"
-                f"{did_you_mean(metric, BETTER)} Choose --metric among {', '.join(BETTER)}"
+                f"{did_you_mean(metric, known)} Choose --metric among {', '.join(known)}"
             )
-        self.most = Tolerance(float(Fraction(above[:-1]) / 100))
+        self.most = stepsim.results.Tolerance(float(Fraction(above[:-1]) / 100))
 
     def exceeded(self, before: float | None, after: float | None) -> bool:
         """Whether the metric became worse by more than is allowed, or only one of both has it."""
