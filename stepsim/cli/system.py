@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import stepsim
+import stepsim.plugins
 import stepsim.simulation
 from stepsim._version import MODEL_VERSION, __version__
 from stepsim.cli.console import note, print_json, show
