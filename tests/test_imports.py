@@ -240,6 +240,7 @@ IN_FUNCTIONS = {
     "design/operators/models/sources.py": "importers ask for the models that are built in",
     "design/plan/compiled.py": "what writes a design is not needed to make it",
     "graph/nn/__init__.py": "functions of a graph are built of layers too",
+    "pytest_plugin/plugin.py": "pytest looks at every name of a plugin, which would import it",
     "sweep/storage/disk.py": "Windows has no fcntl",
 }
 """Room or file whose functions import something -> why that is neither at the top nor deferred."""

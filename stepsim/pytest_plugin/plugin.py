@@ -16,14 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepsim.deferred import deferred
 from stepsim.pytest_plugin.places import baseline_file, relative_to
 
 if TYPE_CHECKING:
-    from stepsim.pytest_plugin import guard as guarding, updating
-else:
-    guarding = deferred("stepsim.pytest_plugin.guard")
-    updating = deferred("stepsim.pytest_plugin.updating")
+    from stepsim.pytest_plugin.guard import Cycles
 
 _GUARD = "_stepsim_guard"
 _PASSED = "_stepsim_passed"
@@ -49,13 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def cycles(request: pytest.FixtureRequest) -> guarding.Cycles:
+def cycles(request: pytest.FixtureRequest) -> Cycles:
     """Checks simulated cycles, traffic and memory against the baseline beside the test file.
 
     ``cycles.check(program)`` simulates the program and fails if it has become slower, faster or
     larger than ``test_x.cycles.json`` says; ``pytest --update-cycles`` writes that file.
     """
-    made = guarding.Cycles(
+    from stepsim.pytest_plugin.guard import Cycles
+
+    made = Cycles(
         request.path,
         _name(request.node),
         root=request.config.rootpath,
@@ -79,7 +77,7 @@ def pytest_runtest_makereport(
     # Fixtures may check too, until the last of them is torn down.
     if call.when != "teardown":
         return
-    guard: guarding.Cycles | None = getattr(item, _GUARD, None)
+    guard: Cycles | None = getattr(item, _GUARD, None)
     setattr(item, _GUARD, None)
     path: Path | None = getattr(item, "path", None)
     if path is None or (guard is None and not _has_baselines(path)):
@@ -127,6 +125,7 @@ class _Collector:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self._told:
             return
+        from stepsim.pytest_plugin import updating
 
         told = list(self._told.values())
         if self._config.getoption("update_cycles"):

@@ -49,19 +49,19 @@ LINES = [
     "trace select requests.csv --size 2 --out picked",
     "trace replay requests.csv --batch 2 --step-seconds 0.05 --out steps.parquet",
     "trace synth --out made.parquet --experts 4 --k 2 --tokens 8",
-    "sweep sweep.yaml --dry-run",
-    "sweep sweep.yaml --out swept",
-    "sweep sweep.yaml --out done --resume",
-    "pareto done",
-    "compare done done",
-    "compare done done --by layer --fail-above 1%",
+    "sweep run sweep.yaml --dry-run",
+    "sweep run sweep.yaml --out swept",
+    "sweep run sweep.yaml --out done --resume",
+    "sweep pareto done",
+    "sweep compare done done",
+    "sweep compare done done --by layer --fail-above 1%",
     "compare run.parquet run.parquet",
-    "best done --per layer",
-    "tune tune.yaml --out tuned",
+    "sweep best done --per layer",
+    "sweep tune tune.yaml --out tuned",
     f"why {_SWIGLU} {_LIMIT}",
     f"size {_SWIGLU}",
     "report done --out report.html",
-    "query done 'SELECT cycles FROM runs'",
+    "sweep query done 'SELECT cycles FROM runs'",
     "machines",
     "machines --show sda-1024",
     "env",
@@ -71,10 +71,10 @@ LINES = [
 ]
 """Command lines that work, or fail in the way they should, and fast."""
 
-DRAWING = ["trace plot routing.npy --out plot.png", "pareto done --plot front.png"]
+DRAWING = ["trace plot routing.npy --out plot.png", "sweep pareto done --plot front.png"]
 """Those that take longer; drawn less often."""
 
-LONG = ["demo --out text.txt", "reproduce 99 --out report", "validate --out missing/page.md"]
+LONG = ["demo --out text.txt", "reproduce 99 --out report", "reproduce validate --out text.txt"]
 """Those that would run for minutes if they worked: only what leaves them wrong is changed."""
 
 _WORDS = [

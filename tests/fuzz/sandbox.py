@@ -100,7 +100,7 @@ def _original() -> Path:
         made = call([*swiglu.split(), "--json", "--out", "run.parquet"])
         (folder / "run.json").write_text(made.out, encoding="utf-8")
         for line in (
-            "sweep sweep.yaml --out done",
+            "sweep run sweep.yaml --out done",
             "trace synth --out synth.parquet --experts 4 --k 2 --tokens 8",
         ):
             ended = call(line.split())

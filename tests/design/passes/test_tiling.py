@@ -7,7 +7,8 @@ from math import prod
 import pytest
 
 from stepsim.design import GraphBuilder, OperatorGraph, block, kernels_of, permute, tile, unroll
-from stepsim.design.passes.loops.tiling import thin_tiles, tiled_axes
+from stepsim.design.operators.types import tiled_axes
+from stepsim.design.passes.loops.tiling import thin_tiles
 from stepsim.errors import CompileError
 from tests.design.operators.test_models import SMALL
 
