@@ -1,4 +1,4 @@
-"""Depths of FIFOs: the least that keep the speed, and the least that end a deadlock."""
+"""FIFO sizing: the least depths that keep the speed, and the least that resolve a deadlock."""
 
 from stepsim.deferred import door
 

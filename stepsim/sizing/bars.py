@@ -1,8 +1,8 @@
-"""Conditions that depths of FIFOs have to meet, and the least depths that meet them all.
+"""Constraints on FIFO depths ("bars"), and the cheapest depths that satisfy them all.
 
-Every bar has to be passed: one of its FIFOs has to be deeper than the bar says. Bars that share no
-FIFO are met independently of each other, so that each group of bars has a best-first search of its
-own; a program of many regions, each with choices of its own, does not multiply them.
+Every bar must be passed: one of its FIFOs must be deeper than the bar says. Bars that share no
+FIFO are independent, so each connected group of bars gets its own best-first search, and the
+choices of a program's many regions do not multiply.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Bar: TypeAlias = Mapping[int, int]
-"""No run is in time in which none of these FIFOs, by number, is deeper than this."""
+"""For a run to be in time, one of these FIFOs, by number, must be deeper than given here."""
 
 _Deeper: TypeAlias = tuple[tuple[int, int], ...]
-"""Depths of the FIFOs that are deeper than their least, by number, in the order of the numbers."""
+"""Depths of the FIFOs that are deeper than their minimum, by number, sorted by number."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """Bars that are joined by the FIFOs they share, and the search for the least to pass them.
+    """Bars connected by shared FIFOs, and the search for the cheapest depths that pass them.
 
-    No depths pass all bars that cost less than the first in the queue.
+    No depths cheaper than the first in the queue pass all bars.
     """
 
     bars: list[Bar]
@@ -37,8 +37,8 @@ class Bars:
     Parameters
     ----------
     floors : least depths of all FIFOs.
-    weights : what a slot of each costs.
-    tick : called again and again during a search; it may raise to end it.
+    weights : cost of a slot of each FIFO.
+    tick : called repeatedly during a search; it may raise to end it.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Bars:
         self._groups: list[_Group] = []
 
     def add(self, bar: Bar) -> None:
-        """Take a further bar into account."""
+        """Add a bar."""
         joined = [
             one for one in self._groups if any(not bar.keys().isdisjoint(b) for b in one.bars)
         ]
@@ -59,7 +59,7 @@ class Bars:
         self._groups.append(_Group([*(b for one in joined for b in one.bars), bar]))
 
     def least(self) -> dict[int, int]:
-        """Depths, of FIFOs that are to be deeper, that pass all bars at the least cost."""
+        """The cheapest depths that pass all bars, of the FIFOs that must be deeper."""
         return dict(deeper for group in self._groups for deeper in self._least_of(group))
 
     def _least_of(self, group: _Group) -> _Deeper:

@@ -1,4 +1,4 @@
-"""``fix_deadlock``: the least depth of FIFOs with which a deadlocked program runs to its end."""
+"""``fix_deadlock``: the least FIFO depths with which a deadlocked program runs to completion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepsim.sizing.judge import Depths, SearchEnded
 from stepsim.sizing.search import Search
 
 _SHARE_OF_PROOF: Final = 0.75
-"""Part of the runs and the time after which depths for full speed are looked for."""
+"""Share of the runs and the time after which the search turns to depths for full speed."""
 
 _MOST_TOLD: Final = 6
 _MOST_RUNS: Final = 4000
@@ -33,21 +33,21 @@ _RUNS: Final = Range(2**31 - 1, "that a search may make")
 
 @dataclass(frozen=True, slots=True)
 class DeadlockFix:
-    """What ends a deadlock. Made by :func:`fix_deadlock`.
+    """The least change of FIFO depths that resolves a deadlock. Made by :func:`fix_deadlock`.
 
     Attributes
     ----------
     program : name of the program.
     status : "no deadlock", "fixed", "no depth helps", or "not found" where the search ended early.
-    diagnosis : why the run got stuck; None for a run that does not.
-    depths : depths of the FIFOs that are to be deeper, by name; empty unless fixed.
-    added : tokens that they hold more than now, in all.
-    is_least : no smaller number of added tokens ends the deadlock. False where that is not proved.
-    cycles : length of the run with these depths; None where none helps.
-    full_speed : depths of all FIFOs that are to be deeper for the run to be as fast as with
+    diagnosis : why the run got stuck; None for a run that does not get stuck.
+    depths : depths of the FIFOs that must be deeper, by name; empty unless fixed.
+    added : total number of tokens that these FIFOs hold more than now.
+    is_least : whether it is proved that no smaller number of added tokens resolves the deadlock.
+    cycles : length of the run with these depths; None where no depths help.
+    full_speed : depths of all FIFOs that must be deeper for the run to be as fast as with
         unbounded FIFOs, by name; empty where the search ended before that.
     full_speed_is_minimal : with any one of these FIFOs one token less deep, and the others as they
-        are, the run takes longer. False where the search ended before that was known of all.
+        are, the run takes longer. False where the search ended before that was shown for all.
     unbounded_cycles : length of the run with all FIFOs unbounded; None where it is not ok.
     reason : why no depth helps, or why the search ended early; else empty.
     runs : how many runs the search took.
@@ -67,7 +67,7 @@ class DeadlockFix:
     runs: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the diagnosis, as plain values for JSON."""
+        """All fields except the diagnosis, as plain values for JSON."""
         return {
             "status": self.status,
             "depths": dict(self.depths),
@@ -87,7 +87,7 @@ class DeadlockFix:
         if self.status == "no deadlock":
             return (f"{self.program} does not deadlock",)
         if self.status == "no depth helps":
-            return (f"no depth of FIFOs ends this deadlock: {self.reason}",)
+            return (f"no FIFO depth resolves this deadlock: {self.reason}",)
         if self.status == "not found":
             return (f"no fix found in {counted(self.runs, 'run')}: {self.reason}",)
         least = "least fix" if self.is_least else f"fix, not proved to be the least ({self.reason})"
@@ -97,11 +97,11 @@ class DeadlockFix:
         ]
         unbounded = f"{self.unbounded_cycles:,} cycles, as with all FIFOs unbounded"
         if not self.full_speed:
-            lines.append(f"full speed: {unbounded}; `stepsim size` finds depths for that")
+            lines.append(f"full speed: {unbounded}; run `stepsim size` to find depths for it")
         elif self.full_speed == self.depths:
             lines.append("this is full speed: deeper FIFOs make it no faster")
         else:
-            more = "" if self.full_speed_is_minimal else "; less may do, the search ended early"
+            more = "" if self.full_speed_is_minimal else "; smaller depths may do"
             lines.append(f"full speed: {unbounded}, with {_told(self.full_speed)}{more}")
         return tuple(lines)
 
@@ -120,27 +120,27 @@ def fix_deadlock(
     max_runs: int = _MOST_RUNS,
     max_seconds: float | None = _MOST_SECONDS,
 ) -> DeadlockFix:
-    """Find the fewest tokens by which FIFOs have to be deeper for a program to run to its end.
+    """Find the fewest added FIFO slots with which a deadlocked program runs to completion.
 
-    Depths are found by running the program, and those that come out have been run. A FIFO takes a
-    number of runs that grows with the logarithm of its depth. FIFOs in a row with one-to-one
-    operators between them count as one, the first; others that can take each other's place take up
-    to one search for each token.
+    Depths are found by running the program, and every returned depth has been run. The number of
+    runs for a FIFO grows with the logarithm of its depth. FIFOs in a row with one-to-one
+    operators between them count as one, the first; other FIFOs that can substitute for each other
+    take up to one search per token.
 
     Parameters
     ----------
     program : a finished program, or a prepared one, which has its machine and depths already.
     machine, bindings, fifo_depth, limits : as in :func:`~stepsim.simulate`; the limits
-        are those of every run.
-    max_runs, max_seconds : of the whole search; None is no bound on its time. What it has found by
-        then is returned, with ``is_least`` or ``full_speed_is_minimal`` False, or the status
-        "not found".
+        apply to every run.
+    max_runs, max_seconds : limits of the whole search; None leaves its time unbounded. At a limit
+        the result so far is returned, with ``is_least`` or ``full_speed_is_minimal`` False, or the
+        status "not found".
 
     Raises
     ------
     ArgError
-        The run ends with a failure or at a limit instead, an argument is wrong, or a machine or
-        depth is given with a prepared program.
+        The run ends with a failure or at a limit instead of a deadlock, an argument is wrong, or
+        a machine or depth is given with a prepared program.
     LoweringError, MachineError
         As :func:`~stepsim.simulate`.
 
@@ -180,7 +180,7 @@ def fix_of(
     max_runs: int = _MOST_RUNS,
     max_seconds: float | None = _MOST_SECONDS,
 ) -> DeadlockFix:
-    """As `fix_deadlock`, of a ``first`` run that ended with a deadlock."""
+    """As `fix_deadlock`, for a ``first`` run that ended in a deadlock."""
     indices = check_bindings(prepared.program, bindings)
     runs = DeadlockRuns(prepared, indices, limits, max_runs, max_seconds)
     runs.made = 1
@@ -218,12 +218,12 @@ def _found(runs: DeadlockRuns, name: str, first: ImageRun, by_arrival: bool) -> 
 
 
 def _is_least_of_all(search: Search, runs: DeadlockRuns) -> bool:
-    """Try all choices of fewer tokens than the best; what is done depends on what arrives first."""
+    """Try all choices with fewer tokens than the best; results depend on the order of arrival."""
     floors = search.problem.floors
     assert floors is not None
     fewer = search.problem.cost(search.best - floors) - 1
     if comb(len(floors) + fewer, fewer) > runs.left:
-        raise SearchEnded("what is done depends on which token arrives first")
+        raise SearchEnded("the result depends on which token arrives first")
     for tokens in range(1, fewer + 1):
         for fifos in combinations_with_replacement(range(len(floors)), tokens):
             depths = floors + np.bincount(fifos, minlength=len(floors))
@@ -238,9 +238,10 @@ def _full_speed(
 ) -> tuple[dict[str, int], bool]:
     """Depths with which the run is as fast as with unbounded FIFOs, and whether all are needed.
 
-    From unbounded FIFOs, as many as possible go back to ``depths`` or to what they are, and the
-    others as low as they can, the last ones first: a token may be worth several further down. Then
-    each is made less deep, until none can be. There are none where the search ended before that.
+    Starting from unbounded FIFOs, as many as possible return to ``depths`` or to their present
+    depth, and the others go as low as they can, the last ones first: a token may be worth several
+    further down. Then each is reduced until none can be reduced further. The result is empty where
+    the search ended before that.
     """
     names = list(runs.depths)
     search = runs.search(names, free, free.totals.cycles)
@@ -259,13 +260,13 @@ def _full_speed(
 
 
 def _deeper(runs: DeadlockRuns, names: Sequence[str], depths: Depths) -> dict[str, int]:
-    """Those of the FIFOs that are deeper than the program has them."""
+    """The FIFOs that are deeper than in the program."""
     pairs = zip(names, depths.tolist(), strict=True)
     return {name: depth for name, depth in pairs if depth > runs.depths[name]}
 
 
 def _hopeless(free: ImageRun) -> str:
-    """Why a run is not ok although its FIFOs are unbounded."""
+    """Why a run with unbounded FIFOs is not ok."""
     told = free.diagnosis
     assert told is not None  # every run that is not ok has one
     if told.failures:
@@ -277,7 +278,7 @@ def _hopeless(free: ImageRun) -> str:
         several = "a circular wait for tokens"
         who = several if len(told.circular_wait) > 1 else "an operator waits for its own token"
         return f"with all FIFOs unbounded, {who}: {waits}"
-    return f"with all FIFOs unbounded, a token is awaited that is never sent: {told.waits[0]}"
+    return f"with all FIFOs unbounded, a unit waits for a token that is never sent: {told.waits[0]}"
 
 
 def _told(depths: Mapping[str, int]) -> str:

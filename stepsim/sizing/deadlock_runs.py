@@ -1,12 +1,12 @@
-"""Runs of a deadlocked program with other depths: what the search for its least fix asks.
+"""Runs of a deadlocked program with other depths, for the search for its least fix.
 
-FIFOs in a row can take each other's place, so that each split of the tokens among them would need a
-bar of its own. Where a unit between two FIFOs only hands on, at least one token for each that it
-takes, a token of depth does at least as much before it as behind it: with depths ``a`` and ``b``,
-token ``k`` enters the first once token ``k - a`` has left it, for which what the tokens before that
-one became, ``S(k - a - 1)`` tokens, must have entered the second, all but ``b`` of which must have
-left it. ``S(k - a - 2) + 1`` is at most ``S(k - a - 1)``, so that ``a + 1`` and ``b - 1`` ask for
-no more. Hence only the first FIFO of a row is looked at, and the others stay as they are.
+FIFOs in a row can substitute for each other, so each split of the tokens among them would need its
+own bar. Where a unit between two FIFOs only forwards tokens, and sends at least one for each that
+it takes, a slot before the unit is worth at least as much as a slot behind it: with depths ``a``
+and ``b``, token ``k`` enters the first FIFO once token ``k - a`` has left it. By then the tokens
+before that one have become ``S(k - a - 1)`` tokens that entered the second FIFO, and all but ``b``
+of these must have left it. ``S(k - a - 2) + 1`` is at most ``S(k - a - 1)``, so ``a + 1`` and
+``b - 1`` require no more. Hence only the first FIFO of a row is varied.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from stepsim.simulation import ImageRun, Limits, Prepared, run_depths
 from stepsim.sizing.judge import STUCK, Depths, SearchEnded, Trials, Verdict
 from stepsim.sizing.search import Problem, Search
 
-_TIME_OVER: Final = "max_seconds are over"
+_TIME_OVER: Final = "max_seconds are used up"
 
-_LIMIT: Final = "not decided: a run with other depths reaches a limit; raise it"
+_LIMIT: Final = "undecided: a run with other depths reached a limit; raise it"
 
 _HANDING_ON: Final = frozenset({"UnaryMap", "Flatten", "Promote", "RepeatStatic"})
-"""Kinds of units that read one FIFO and write one, at least one token for each that they take."""
+"""Units that read one FIFO and write one, and send at least one token for each they take."""
 
 
 def order_matters(prepared: Prepared) -> bool:
-    """Whether what a run does may depend on which token arrives first."""
+    """Whether the result of a run may depend on which token arrives first."""
     return any(_by_arrival(unit.operator) for unit in prepared.wiring.units)
 
 
@@ -49,10 +49,9 @@ class DeadlockRuns:
 
     Attributes
     ----------
-    depths : of the FIFOs that are bounded, by name.
-    rows : the FIFO that is deepened instead of another, by the name of that; itself for the first
-        of a row.
-    made : how many runs there were.
+    depths : of the bounded FIFOs, by name.
+    rows : the first FIFO of the row that each FIFO is in, which is deepened in its place.
+    made : number of runs so far.
 
     Parameters
     ----------
@@ -85,11 +84,11 @@ class DeadlockRuns:
         return self._max_runs - self.made
 
     def spend(self, share: float) -> None:
-        """Let the search go on until this part of all runs and of the time is used up."""
+        """Let the search continue until this share of the runs and of the time is used up."""
         self._share = share
 
     def check(self) -> None:
-        """SearchEnded when nothing is left for a further run."""
+        """Raise SearchEnded when no runs or time are left."""
         if self.made >= self._share * self._max_runs:
             raise SearchEnded(f"max_runs, {counted(self._max_runs, 'run')}, are used up")
         left = self._seconds_left()
@@ -97,7 +96,7 @@ class DeadlockRuns:
             raise SearchEnded(_TIME_OVER)
 
     def executed(self, depths: Mapping[str, int | None]) -> ImageRun:
-        """A run that can tell where it got stuck; SearchEnded when nothing is left for it."""
+        """A run that reports where it got stuck; SearchEnded when no runs or time are left."""
         limits = self._begin()
         changed = self._prepared.changed(fifo_depths=depths) if depths else self._prepared
         done = changed.execute(self._indices, limits=limits)
@@ -105,19 +104,19 @@ class DeadlockRuns:
         return done
 
     def cycles(self, depths: Mapping[str, int]) -> int:
-        """Length of the run with depths that were found, by running the changed program."""
+        """Length of the run with the depths found, by running the changed program."""
         self.made += 1
         done = self._prepared.changed(fifo_depths=depths)
         return done.execute(self._indices, limits=self._limits).totals.cycles
 
     def search(self, names: Sequence[str], free: ImageRun, max_cycles: int | None = None) -> Search:
-        """The search for the fewest tokens by which FIFOs have to be deeper.
+        """The search for the fewest added slots.
 
         Parameters
         ----------
         names : of the FIFOs; the others stay as they are.
         free : the run with all FIFOs unbounded.
-        max_cycles : that a run may take; None is any.
+        max_cycles : length of a run at most; None is unbounded.
         """
         numbers = np.array([self._prepared.fifo_numbers[name] for name in names])
         own = np.array([self.depths[name] for name in names], np.int64)
@@ -144,7 +143,7 @@ class DeadlockRuns:
         return Search(problem, Trials((judge,), self.check))
 
     def _held(self, names: Sequence[str], depths: Depths) -> NDArray[np.int64]:
-        """First FIFOs of rows with a full one in the circular wait, else that holds up a unit."""
+        """First FIFOs of rows with a full FIFO in the circular wait, or else holding up a unit."""
         done = self.executed(dict(zip(names, depths.tolist(), strict=True)))
         assert done.diagnosis is not None  # every run that is not ok has one
         slots = [wait.fifo for wait in done.diagnosis.waits if wait.reason == "slot"]
@@ -174,7 +173,7 @@ class DeadlockRuns:
 
 
 def _rows(prepared: Prepared, bounded: Mapping[str, int]) -> dict[str, str]:
-    """The first FIFO of the row that each bounded one is in; see the head of this module.
+    """The first FIFO of the row of each bounded FIFO; see the docstring of this module.
 
     In a program where the order of arrival matters every FIFO is a row of its own.
     """

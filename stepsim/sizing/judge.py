@@ -1,4 +1,4 @@
-"""Runs that tell whether FIFO depths are enough, and for which FIFOs they are late or stuck."""
+"""Runs that decide whether FIFO depths are enough, and which FIFOs make them late or stuck."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 from stepsim.arguments import counted
 
 Depths: TypeAlias = NDArray[np.int64]
-"""Depths of the FIFOs that are sized, in their order."""
+"""Depths of the sized FIFOs, in their order."""
 
 STUCK = int(np.iinfo(np.int64).max)
-"""Stands for the cycles for which a producer is held up that waits for a slot for ever."""
+"""Replaces the cycles of a producer that waits for a slot forever."""
 
 
 class SearchEnded(Exception):
-    """The runs or the time of a search are used up, or a run reached a limit, as the text says."""
+    """The runs or the time of a search are used up, or a run reached a limit; see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one run with some depths came to.
+    """The outcome of one run with given depths.
 
     Attributes
     ----------
-    in_time : it is ok, and no longer than it may be.
-    cycles : how long it is, where it is in time.
-    blame : tells `Trial.held` of a run that is not in time.
+    in_time : the run is ok, and no longer than allowed.
+    cycles : its length, where it is in time.
+    blame : computes `Trial.held` of a run that is not in time.
     """
 
     in_time: bool
@@ -41,17 +41,17 @@ class Verdict:
 
 
 Judge: TypeAlias = Callable[[Depths], Verdict]
-"""Makes a run: of a program with some bindings, or of a model of one."""
+"""Makes a run of a program with given bindings, or of a model of one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What some depths came to.
+    """The outcome of all runs with given depths.
 
     Attributes
     ----------
     cycles : of the runs; empty unless all of them were made and are in time.
-    late : a run that is not.
+    late : a run that is not in time.
     """
 
     cycles: tuple[int, ...]
@@ -64,17 +64,17 @@ class Trial:
 
     @cached_property
     def held(self) -> NDArray[np.int64]:
-        """Cycles that each FIFO, for want of a slot, held its producer up, or `STUCK`.
+        """Cycles that each FIFO, when full, held its producer up, or `STUCK`.
 
-        It is 0 of those that need not be deeper for the run to be in time. One of the others has to
-        be.
+        The value is 0 for FIFOs that need not be deeper for the run to be in time. At least one of
+        the others must be deeper.
         """
         assert self.late is not None  # what is enough has nothing to blame
         return self.late.blame()
 
 
 class Trials:
-    """Asks the judges, counts the runs and remembers what came of them.
+    """Calls the judges, counts the runs and remembers their outcomes.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ class Trials:
         self.simulations = 0
 
     def allow(self, simulations: int) -> None:
-        """Make no further runs when so many are made in all."""
+        """Stop after this total number of runs."""
         self._last = simulations
 
     def check(self) -> None:
-        """SearchEnded when no run may be made."""
+        """Raise SearchEnded when no further run is allowed."""
         if self.simulations >= self._last:
             raise SearchEnded(f"{counted(self.simulations, 'run')} are used up")
         self._check()

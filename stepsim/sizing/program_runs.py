@@ -1,4 +1,4 @@
-"""FIFOs of programs: what unbounded runs say of them, and runs with other depths as judges."""
+"""FIFOs of programs: measurements of unbounded runs, and runs with other depths as judges."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
     from stepsim.kernels import Execution
 
 _EFFORT = 2e7
-"""Firings of all runs of a search together, about; a small program takes few of them each."""
+"""Approximate firings of all runs of a search together; a run of a small program takes few."""
 
 _FEWEST, _MOST = 80, 6000
-"""Runs of a search, whatever the program. With 80 runs the FIFOs of the published decoders take 2
+"""Most runs of a search of any program. With 80 runs the FIFOs of the published decoders take 2
 to 12 % more bytes than with 400, with 40 runs 4 to 17 %, and with 160 runs up to 7 %."""
 
 
 @dataclass(eq=False)
 class ProgramRuns:
-    """Runs of one program, the unbounded ones of which are made at once.
+    """Runs of one program; the unbounded runs are made on construction.
 
     Attributes
     ----------
     name : of the program, for messages.
     images : of all runs, with the sized FIFOs unbounded.
-    timing : what they were laid out for.
+    timing : the timing that they were laid out for.
     sized : numbers of the FIFOs to be sized.
-    alike : sized FIFOs that do the same in different places have the same number.
-    bounds : bytes of a token of every FIFO, where its type tells; else 0.
+    alike : class of every sized FIFO; FIFOs with the same role in different places share one.
+    bounds : bytes of a token of every FIFO, where its type states them; else 0.
     keep : FIFOs whose tokens runs keep, for ``checks``.
-    checks : what may object to a run that is ok, by run.
+    checks : further checks of a run that is ok, by run.
     limits : of every run.
     cycles : of the unbounded runs.
     token_bytes : size of a token of every FIFO, at least 1.
-    peaks : depths of the sized FIFOs with which the unbounded runs are the same.
+    peaks : depths of the sized FIFOs that reproduce the unbounded runs exactly.
     most : depths that are as good as unbounded.
 
     Raises
@@ -100,7 +100,7 @@ class ProgramRuns:
         return [int(min(each * (1 + slowdown) + 1e-9, 2.0**61)) for each in self.cycles]
 
     def problem(self, slowdown: float) -> Problem:
-        """The FIFOs that are sized, and what says whether their depths are enough."""
+        """The sized FIFOs, and the judges of whether their depths are enough."""
         return Problem(
             judges=[
                 self._judge(number, target) for number, target in enumerate(self.targets(slowdown))
@@ -112,7 +112,7 @@ class ProgramRuns:
         )
 
     def planned(self, slowdown: float) -> Depths:
-        """What the timetables of all runs need."""
+        """The depths that the timetables of all runs require."""
         fixed = self.images[0].channels["cap"].copy()
         fixed[self.sized] = 0
         planned = [
@@ -129,13 +129,13 @@ class ProgramRuns:
         budget: int | None = None,
         planned: Depths | None = None,
     ) -> Found:
-        """The least depths with which no run takes longer than it may.
+        """The least depths with which no run takes longer than allowed.
 
         Parameters
         ----------
-        start : depths that are enough, to begin with if they are smaller than what is planned.
-        budget : runs that shrinking makes at most.
-        planned : depths that are repaired and shrunk, in place of those of `planned`.
+        start : depths known to be enough; the search starts there if they are below the plan.
+        budget : largest number of runs for shrinking.
+        planned : depths to repair and shrink, in place of those of `planned`.
         """
         found = solved(
             self.problem(slowdown),
@@ -145,8 +145,8 @@ class ProgramRuns:
         )
         if found is None:
             raise EvaluationError(
-                f"program '{self.name}': not decided which depths are enough: a run reaches one "
-                "of the limits; raise it"
+                f"program '{self.name}': cannot decide which depths are enough, as a run reached "
+                "one of the limits; raise it"
             )
         made = len(self.images)
         return replace(
@@ -157,7 +157,7 @@ class ProgramRuns:
         )
 
     def run(self, depths: Sequence[Depths]) -> list[DepthRuns]:
-        """All bindings with each of some depths of the sized FIFOs, however long it takes."""
+        """Runs of all bindings with each of the given depths of the sized FIFOs, however long."""
         return [self._runs(number, depths, self.limits) for number in range(len(self.images))]
 
     def _is_cut(self, target: int) -> bool:
@@ -196,14 +196,14 @@ class ProgramRuns:
         done = run_image(image, self.timing, limits=self.limits, keep=True, check=check)
         if done.totals.status == "limit":
             raise EvaluationError(
-                f"program '{self.name}': not decided which depths are enough: with all FIFOs that "
-                f"are sized unbounded a run is {done.totals.reason}; raise this limit"
+                f"program '{self.name}': cannot decide which depths are enough: with all sized "
+                f"FIFOs unbounded, a run is {done.totals.reason}; raise this limit"
             )
         if done.totals.status not in ENDED:
             which = f" of bindings[{number}]" if len(self.images) > 1 else ""
             raise EvaluationError(
-                f"program '{self.name}': no depth of the FIFOs that are sized helps: with all of "
-                f"them unbounded the run{which} ends with status {done.totals.status}: "
+                f"program '{self.name}': no depth of the sized FIFOs helps: with all of them "
+                f"unbounded, the run{which} ends with status {done.totals.status}: "
                 f"{done.totals.reason}"
             )
         return done
@@ -215,11 +215,11 @@ def checked_slowdown(what: str, slowdown: object) -> float:
     Raises
     ------
     ArgError
-        It is no number from 0.
+        It is not a number of at least 0.
     """
     if not (is_number(slowdown) and float(slowdown) >= 0):  # type: ignore[arg-type]
         raise ArgError(
-            f"{what} must be a number from 0, as 0.01 for runs that take at most 1 % longer than "
-            f"with unbounded FIFOs, found {shown(slowdown)}"
+            f"{what} must be a number from 0, such as 0.01 for runs at most 1 % longer "
+            f"than with unbounded FIFOs, found {shown(slowdown)}"
         )
     return float(slowdown)  # type: ignore[arg-type]

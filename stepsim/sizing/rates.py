@@ -1,4 +1,4 @@
-"""FIFO depths from rates alone, before there is a program: kernels that step, and FIFOs between.
+"""FIFO depths from rates alone, before a program exists: kernels that step, and FIFOs between.
 
 Kernel ``v`` makes ``steps`` steps. A step takes a token from an input when its number divides by
 the ``in_period`` of that FIFO, and pushes one, when it completes, each time ``out_period`` steps
@@ -8,13 +8,13 @@ N. With ``II`` between steps, ``D`` from a take to its completion, and FIFOs wit
     take(v, s) = max(0, take(v, s - 1) + II, push of its tokens + hop)
     push at the completion of a step, take(v, s) + D
 
-A FIFO holds what its producer sends until its consumer starts. Start times ``s`` with
-``s[consumer] - s[producer] >= bound`` on every FIFO and every sink as early as it can be are chosen
-so that tokens wait where they are small; a closed form turns them into depths. Corrections to the
-paper (StreamTensor, sections 4.4 to 4.8, and 0b): the hop of a FIFO is in the bound (trap T5); a
-reduction's first token takes ``(out_period - 1)`` *effective* intervals, those of the slowest
-kernel upstream (0b item 7), or the depths can deadlock; sinks are bounded, or slack moves to a
-kernel on which others depend (trap T3).
+A FIFO holds the tokens that its producer sends before its consumer starts. Start times ``s`` with
+``s[consumer] - s[producer] >= bound`` on every FIFO, and every sink as early as possible, are
+chosen so that tokens wait where they are small; a closed form turns them into depths. Corrections
+to the paper (StreamTensor, sections 4.4 to 4.8, and 0b): the hop of a FIFO is part of the bound
+(trap T5); a reduction's first token takes ``(out_period - 1)`` *effective* intervals, those of the
+slowest kernel upstream (0b item 7), or the depths can deadlock; sinks are bounded, or slack moves
+to a kernel on which others depend (trap T3).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from stepsim.sizing.recorded import slots_needed
 from stepsim.sizing.timetable import Timetable
 
 Equalization = Literal["normal", "effective", "conservative"]
-"""Intervals that kernels are taken to work at.
+"""Which intervals kernels are assumed to run at.
 
-``normal``: each its own. ``effective``: never less than what its inputs come at. ``conservative``:
-all of them stretched, so that they need as long as the slowest; depths are the smallest, and fast
-kernels are held up.
+``normal``: each kernel its own. ``effective``: never less than the interval of its inputs.
+``conservative``: all stretched to take as long as the slowest; this gives the smallest depths and
+holds fast kernels up.
 """
 
 Cycles: TypeAlias = int | Fraction
-"""Times and intervals; an interval that follows from a rate change may be a fraction."""
+"""A time or interval; an interval that results from a rate change may be a fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class FifoNetwork:
         for number, kernel in enumerate(self.kernels):
             if kernel.steps < 1 or kernel.interval < 1 or kernel.latency < 0:
                 raise CompileError(
-                    f"kernel {self.title(number)} must make 1 step or more, at an interval from 1 "
-                    f"and a latency from 0, found {kernel.steps}, {kernel.interval} and "
-                    f"{kernel.latency}"
+                    f"kernel {self.title(number)}: expected 1 step or more, an interval "
+                    f"of at least 1 and a latency of at least 0, found {kernel.steps}, "
+                    f"{kernel.interval} and {kernel.latency}"
                 )
         for number, fifo in enumerate(self.fifos):
             if not 0 <= fifo.producer < fifo.consumer < len(self.kernels):
@@ -122,8 +122,8 @@ class FifoNetwork:
                 raise CompileError(
                     f"FIFO {number}: {self.title(fifo.producer)} pushes a token every "
                     f"{fifo.out_period} of its {source.steps} steps, {self.title(fifo.consumer)} "
-                    f"takes one every {fifo.in_period} of its {sink.steps}; both must be the same "
-                    "whole number of tokens"
+                    f"takes one every {fifo.in_period} of its {sink.steps}; both must move the "
+                    "same whole number of tokens"
                 )
 
     def title(self, kernel: int) -> str:
@@ -154,7 +154,7 @@ class FifoNetwork:
 
     @cached_property
     def takes(self) -> tuple[NDArray[np.int64], ...]:
-        """Cycle of every take, by kernel and step, with FIFOs without bound."""
+        """Cycle of every take, by kernel and step, with unbounded FIFOs."""
         found: list[NDArray[np.int64]] = []
         for v, kernel in enumerate(self.kernels):
             earliest = kernel.interval * np.arange(kernel.steps, dtype=np.int64)
@@ -169,13 +169,13 @@ class FifoNetwork:
 
     @cached_property
     def cycles(self) -> int:
-        """Of the run with FIFOs without bound, which no depths can beat."""
+        """Length of the run with unbounded FIFOs, which no depths can beat."""
         pairs = zip(self.takes, self.kernels, strict=True)
         return max((int(takes[-1]) + kernel.latency for takes, kernel in pairs), default=0)
 
     @cached_property
     def peaks(self) -> tuple[int, ...]:
-        """Depths of all FIFOs with which that run is the same."""
+        """Depths of all FIFOs that reproduce the unbounded run exactly."""
         return tuple(
             slots_needed(self._pushes(self.takes, e), self.takes[end.consumer][:: end.in_period])
             for e, end in enumerate(self.fifos)
@@ -188,7 +188,7 @@ class FifoNetwork:
 
 
 def intervals(network: FifoNetwork, equalization: Equalization = "effective") -> list[Fraction]:
-    """Cycles between steps that every kernel is taken to work at."""
+    """Cycles between steps that every kernel is assumed to run at."""
     own = [Fraction(kernel.interval) for kernel in network.kernels]
     if equalization == "normal":
         return own
@@ -211,7 +211,7 @@ def first_token(network: FifoNetwork, fifo: int, paces: Sequence[Cycles]) -> int
 
 
 def lower_bounds(network: FifoNetwork, paces: Sequence[Cycles]) -> list[int]:
-    """Cycles by which each consumer starts later than its producer, at least: with the hop."""
+    """Least cycles by which each consumer starts after its producer, hop included."""
     return [first_token(network, e, paces) + network.hop for e in range(len(network.fifos))]
 
 
@@ -231,13 +231,13 @@ def start_times(
     *,
     sources: Literal["zero", "free"] = "zero",
 ) -> tuple[int, ...]:
-    """The start times with the least weighted delays and no sink later than it has to be.
+    """The start times with the least weighted delays in which no sink is later than necessary.
 
     Parameters
     ----------
     bounds : cycles of every FIFO, as ``lower_bounds``.
-    weights : of the delays of every FIFO, as bits per cycle; without them, 1 each.
-    sources : ``zero`` starts all kernels without inputs at 0, ``free`` when it is best.
+    weights : of the delays of every FIFO, such as bits per cycle; 1 each by default.
+    sources : ``zero`` starts all kernels without inputs at 0, ``free`` at the best time.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def start_times(
 def most_tokens(
     tokens: int, first: Cycles, source: Cycles, sink: Cycles, delay: Cycles, hop: int
 ) -> int:
-    """Tokens that a FIFO without bound holds at most, exact.
+    """The exact peak number of tokens in an unbounded FIFO.
 
     Its source pushes token ``k`` at ``first + k * source``. Its sink pops token ``j`` when it is
     due, ``delay + j * sink``, when it can be seen, ``hop`` cycles after its push, and no earlier
@@ -299,7 +299,7 @@ def depths_of_delays(
 ) -> tuple[int, ...]:
     """Depths of all FIFOs for the delay of each between the starts of its ends."""
     return tuple(
-        # There is always one slot (trap T4).
+        # A FIFO always has one slot (trap T4).
         max(
             1,
             most_tokens(
@@ -318,7 +318,7 @@ def depths_of_delays(
 def planned_depths(
     network: FifoNetwork, equalization: Equalization = "effective"
 ) -> tuple[int, ...]:
-    """Depths by the linear program, with no run: bits of waiting tokens are as few as can be."""
+    """Depths from the linear program, without runs: they minimize the bits of waiting tokens."""
     paces = intervals(network, equalization)
     weights = [
         float(Fraction(fifo.bits) / (fifo.out_period * paces[fifo.producer]))

@@ -1,9 +1,9 @@
 """FIFO depths from the times of one run with unbounded FIFOs.
 
-With unbounded FIFOs every unit works as early as it can, so that tokens wait in front of whatever
-joins them. A timetable delays and stretches the work of units so that they wait where they are
-small. The times are those of a real run: intervals are effective ones, those of the slowest unit a
-stream depends on. The depths that the new times need follow token by token.
+With unbounded FIFOs every unit works as early as it can, so tokens wait in front of the unit that
+joins them. A timetable delays and stretches the work of units so that tokens wait where they are
+small. The times come from a real run: intervals are effective ones, those of the slowest unit a
+stream depends on. The depths that the new times require follow token by token.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from stepsim.simulation import ImageRun
 from stepsim.sizing.timetable import Timetable, Work
 
 _ROUNDING = 1e-6
-"""Times of the linear program may be this much less than what they stand for."""
+"""Tolerance of the times of the linear program, downward."""
 
 _POINTS = 12
-"""Tokens of a FIFO that the linear program looks at; the depths look at all."""
+"""Tokens of a FIFO that the linear program considers; the depths consider all."""
 
 _Times = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Stamps:
     sent : when a token took its slot, at the latest, by FIFO.
     seen : from when its consumer could take it.
     freed : when its slot was free again; only of tokens that were taken, the first of those sent.
-    begun : when its consumer began to work on it, at the latest; of the same tokens.
+    started : when its consumer started to work on it, at the latest; of the same tokens.
     produced, consumed : how much of all its work the producer or consumer had done when the token
         was sent or taken, from 0 to 1.
     producers, consumers : unit of every FIFO.
@@ -47,7 +47,7 @@ class Stamps:
     sent: tuple[NDArray[np.int64], ...]
     seen: tuple[NDArray[np.int64], ...]
     freed: tuple[NDArray[np.int64], ...]
-    begun: tuple[NDArray[np.int64], ...]
+    started: tuple[NDArray[np.int64], ...]
     produced: tuple[_Times, ...]
     consumed: tuple[_Times, ...]
     producers: NDArray[np.int64]
@@ -68,14 +68,14 @@ def stamps_of(run: ImageRun) -> Stamps:
         seen.append(stamps)
         freed.append(tokens["rel"][: int(channels["removed"][fifo])].astype(np.int64))
     producers, consumers = (channels[end].astype(np.int64) for end in ("producer", "consumer"))
-    begun, produced, consumed = _work(
+    started, produced, consumed = _work(
         len(units), sent, seen, freed, producers.tolist(), consumers.tolist()
     )
     return Stamps(
         tuple(sent),
         tuple(seen),
         tuple(freed),
-        tuple(begun),
+        tuple(started),
         tuple(produced),
         tuple(consumed),
         producers,
@@ -93,11 +93,11 @@ def _work(
     producers: list[int],
     consumers: list[int],
 ) -> tuple[list[NDArray[np.int64]], list[_Times], list[_Times]]:
-    """When the consumers began with their tokens, and how far units were at each of theirs.
+    """When consumers started on their tokens, and the progress of units at each of their tokens.
 
-    A unit works on a token before it takes it. It began when all that it took at the same time
-    could be seen, and what it did before was done. What it has done is what it has taken; of a
-    source, what it has sent.
+    A unit works on a token before it takes it. It started when all tokens that it took at the same
+    time were visible and its earlier work was done. Its progress is the tokens it has taken; for a
+    source, the tokens it has sent.
     """
     inputs: list[list[int]] = [[] for _ in range(units)]
     outputs: list[list[int]] = [[] for _ in range(units)]
@@ -105,7 +105,7 @@ def _work(
         outputs[producer].append(fifo)
         inputs[consumer].append(fifo)
     taken = [times - 1 for times in freed]
-    begun, produced, consumed = list(taken), [_NONE] * len(sent), [_NONE] * len(sent)
+    started, produced, consumed = list(taken), [_NONE] * len(sent), [_NONE] * len(sent)
     for own, out in zip(inputs, outputs, strict=True):
         takes = [taken[fifo] for fifo in own]
         sends = [sent[fifo] for fifo in out]
@@ -119,9 +119,9 @@ def _work(
         for fifo, times in zip(own, takes, strict=True):
             np.maximum.at(ready, np.searchsorted(events, times), seen[fifo][: len(times)])
         for fifo, times in zip(own, takes, strict=True):
-            begun[fifo] = np.minimum(ready[np.searchsorted(events, times)], times)
+            started[fifo] = np.minimum(ready[np.searchsorted(events, times)], times)
             consumed[fifo] = _progress(steps, times)
-    return begun, produced, consumed
+    return started, produced, consumed
 
 
 def _progress(steps: NDArray[np.int64], times: NDArray[np.int64]) -> _Times:
@@ -139,7 +139,7 @@ def slots_needed(sent: NDArray[np.generic], freed: NDArray[np.generic]) -> int:
 
 
 def peak_depths(stamps: Stamps) -> NDArray[np.int64]:
-    """Depth of every FIFO with which the run is the same."""
+    """Depth of every FIFO that reproduces the run exactly."""
     return np.array(
         [slots_needed(*pair) for pair in zip(stamps.sent, stamps.freed, strict=True)], np.int64
     )
@@ -152,9 +152,9 @@ def delayed_depths(
 
     Parameters
     ----------
-    depths : of the FIFOs that have one; 0 for those that are to be sized.
+    depths : of the FIFOs that keep theirs; 0 for those to be sized.
     token_bytes : size of a token of every FIFO.
-    last : cycle in which the run ends at the latest.
+    last : latest cycle in which the run may end.
     tail : cycles from the last off-chip access to the end of the run.
     """
     room = np.maximum(last - tail * stamps.memory - stamps.ends, 0)
@@ -195,8 +195,8 @@ def _delay(delays: _Times, progress: _Times) -> _Times:
 
 def _in_time(timetable: Timetable, stamps: Stamps, fifo: int) -> None:
     """No token is taken before it can be seen."""
-    begun = stamps.begun[fifo]
-    slack = begun - stamps.seen[fifo][: len(begun)]
+    started = stamps.started[fifo]
+    slack = started - stamps.seen[fifo][: len(started)]
     for k in _points(slack, smallest=True):
         timetable.add_order(_sent(stamps, fifo, k), _taken(stamps, fifo, k), float(slack[k]))
 
@@ -227,7 +227,7 @@ def _taken(stamps: Stamps, fifo: int, k: int) -> Work:
 
 
 def _points(values: NDArray[np.int64], *, smallest: bool) -> list[int]:
-    """Places of some tokens: the first, the last, the extreme one, and some between."""
+    """Indices of some tokens: the first, the last, the extreme one, and some between."""
     if not len(values):
         return []
     some = np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int)

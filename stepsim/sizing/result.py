@@ -1,4 +1,4 @@
-"""FIFO depths that were found: what they cost, what they are compared with, and as a file."""
+"""The FIFO depths found: their cost, comparisons with other depths, and their file."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ else:
     pa = deferred("pyarrow")
 
 SLOWDOWNS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, math.inf)
-"""Slowdowns of the points of a Pareto curve; the last are the least depths that run at all."""
+"""Slowdowns of the points of a Pareto curve; the last gives the least depths that run at all."""
 
 UNIFORM = (2, 8, 1024)
-"""Depths for all FIFOs that sizes are compared with."""
+"""Uniform depths that the sizes are compared with."""
 
 _FIFOS = (
     "fifo",
@@ -54,19 +54,19 @@ _PARETO = ("slowdown_bound", "slowdown", "cycles", "fifo_slots", "fifo_bytes", "
 
 
 class FifoSizes:
-    """The least bytes of FIFO that were found for a program. Made by :func:`size_fifos`.
+    """The FIFO depths of least bytes found for a program. Made by :func:`size_fifos`.
 
     Attributes
     ----------
-    bytes, slots : of all FIFOs that were sized.
+    bytes, slots : totals of all sized FIFOs.
     cycles, unbounded_cycles : of the runs with these depths and with unbounded FIFOs, one for each
         of the bindings.
-    slowdown_bound : how much longer than unbounded the runs were allowed to take.
+    slowdown_bound : largest fraction by which the runs may be longer than the unbounded ones.
     simulations_before, simulations : runs made until the depths were enough, and in all.
-    proved : whether no smaller depths are enough, if deeper FIFOs never make a run slower; units
-        that merge by arrival or share the memory may break that.
-    program, program_hash, machine : what was sized.
-    runs : what runs the program with other depths.
+    proved : whether it is proved that no smaller depths are enough, given that deeper FIFOs never
+        make a run slower; units that merge by arrival or share the memory may break that premise.
+    program, program_hash, machine : the program and machine that were sized.
+    runs : runs of the program with other depths.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class FifoSizes:
 
     @property
     def depths(self) -> dict[str, int | None]:
-        """Tokens by name of every FIFO that was sized, and the depths that were to be kept.
+        """Depth in tokens by name of every sized FIFO and of those that kept theirs.
 
         A new dictionary every time.
         """
@@ -98,17 +98,17 @@ class FifoSizes:
 
     @property
     def prepared(self) -> Prepared:
-        """The program with these depths, to be run."""
+        """The prepared program with these depths."""
         return self._prepared.changed(fifo_depths=self.depths)
 
     @property
     def slowdown(self) -> float:
-        """How much longer than unbounded the runs take; the largest of all bindings."""
+        """Slowdown against unbounded runs, as a fraction; the largest of all bindings."""
         return self._slowdown(self.cycles)
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row for each FIFO that was sized: depth, size of its tokens, bytes."""
+        """One row for each sized FIFO: depth, size of its tokens, bytes."""
         wiring, sized = self._prepared.wiring, self.runs.sized
         channels = self.runs.images[0].channels
         sizes = self.runs.token_bytes[sized]
@@ -128,7 +128,7 @@ class FifoSizes:
         return pa.Table.from_arrays(arrays, schema=form)
 
     def uniform(self, depths: Iterable[int] = UNIFORM) -> pa.Table:
-        """What one depth for all these FIFOs costs and gives, one row for each depth."""
+        """Bytes and cycles with one depth for all these FIFOs, one row for each depth."""
         given = _listed("uniform: depths must be a list of ints, as (2, 8)", depths)
         chosen = [FIFO_DEPTH.checked(f"uniform: depths[{i}]", d) for i, d in enumerate(given)]
         vectors = [np.full(len(self._names), depth) for depth in chosen]
@@ -153,8 +153,8 @@ class FifoSizes:
     def pareto(self, slowdowns: Iterable[float] = SLOWDOWNS) -> pa.Table:
         """Bytes against cycles: the least depths for several slowdowns, one row for each.
 
-        What is no better than a row before it is left out. ``math.inf`` stands for the least depths
-        with which the program ends at all.
+        Rows no better than an earlier one are left out. ``math.inf`` asks for the least depths
+        with which the program completes at all.
         """
         rows: list[dict[str, Any]] = []
         found: Found | None = None
@@ -197,7 +197,7 @@ class FifoSizes:
         write_depths(path, self._about(), self.depths)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, as for JSON."""
+        """The result as plain data, for JSON."""
         return {**self._about(), "depths": self.depths}
 
     def __str__(self) -> str:
@@ -239,12 +239,12 @@ class FifoSizes:
         }
 
     def _by_name(self, found: Found) -> dict[str, int | None]:
-        """Depths with which the program runs as ``found`` says: those that were kept are part."""
+        """All depths of the program for ``found``, including those that were kept."""
         sized = zip(self._names, found.depths.tolist(), strict=True)
         return {**self._prepared.fifo_depths, **dict(sized)}
 
     def _cost(self, depths: Any) -> tuple[int, int]:
-        """Slots and bytes of depths of all sized FIFOs."""
+        """Slots and bytes of given depths of all sized FIFOs."""
         sizes = self.runs.token_bytes[self.runs.sized]
         return int(depths.sum()), int((depths * sizes).sum())
 

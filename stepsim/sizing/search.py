@@ -1,13 +1,13 @@
-"""The search for the least bytes of FIFO with which all runs are in time.
+"""The search for the FIFO depths of least bytes with which all runs are in time.
 
-Depths that were planned are repaired, made smaller, and proved to be the least. Deeper FIFOs never
-make a run of pure dataflow slower, or stop it earlier (a Kahn process network with bounded
-channels). So if a run is late or stuck in which some FIFOs have a depth each and all others are
-unbounded, no run is in time in which none of these FIFOs is deeper: one of them has to be. Such a
-`Bar` is found wherever the search meets a run that is not in time, and made as high as it goes, by
-doubling and bisection; least depths that pass all bars known so far, and are enough, are the least
-of all. Where units compete for the memory or merge by arrival that need not hold; depths that are
-returned have been run, and whether they are the least is only said where it follows.
+Planned depths are repaired, reduced, and proved to be the least. Deeper FIFOs never make a run of
+pure dataflow slower, or stop it earlier (a Kahn process network with bounded channels). So if a
+run with given depths of some FIFOs and all others unbounded is late or stuck, at least one of these
+FIFOs must be deeper in every run that is in time. Such a `Bar` is derived wherever the search
+meets a run that is not in time, and raised as far as possible by doubling and bisection; the least
+depths that pass all bars known so far are the least of all if they are enough. Where units compete
+for the memory or merge by arrival, this need not hold; all returned depths have been run, and they
+are only reported as the least where that is proved.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from stepsim.sizing.judge import Depths, Judge, SearchEnded, Trials
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """FIFOs that are to be as small as can be.
+    """FIFOs to be made as small as possible.
 
     Attributes
     ----------
-    judges : of the runs that have to be in time.
+    judges : of the runs that must be in time.
     weights : bytes of a slot of every FIFO, or another cost.
-    peaks : depths with which unbounded runs are the same.
+    peaks : depths that reproduce the unbounded runs exactly.
     most : depths that are as good as unbounded.
-    alike : FIFOs that do the same in different places have the same number; without it, none do.
-    floors : depths that are not gone below; without them, 1.
+    alike : class of every FIFO; FIFOs with the same role in different places share one. By
+        default every FIFO has its own.
+    floors : least depths allowed; 1 by default.
     """
 
     judges: Sequence[Judge]
@@ -59,8 +60,7 @@ class Found:
     depths : tokens, in the order of the FIFOs.
     cycles : of the runs with them.
     before, simulations : runs made until depths were enough, and in all.
-    proved : no smaller depths are enough, if deeper FIFOs never make a run slower.
-    """
+    proved : no smaller depths are enough, given that deeper FIFOs never make a run slower."""
 
     depths: Depths
     cycles: tuple[int, ...]
@@ -70,7 +70,7 @@ class Found:
 
 
 _REPAIRS = 3
-"""FIFOs are enlarged so often where runs are those of programs, which take long."""
+"""Number of single enlargements where the runs are those of programs, which take long."""
 
 
 def solved(
@@ -81,15 +81,15 @@ def solved(
     budget: int = 2000,
     repairs: int = _REPAIRS,
 ) -> Found | None:
-    """The least depths that are found; None where the runs end with none.
+    """The least depths found; None where no depths make the runs complete.
 
     Parameters
     ----------
-    planned : depths to begin with, which may be too small.
-    start : depths that are enough, to begin with if they are smaller.
-    budget : runs that shrinking makes at most; with 0 planned depths are only repaired.
-    repairs : how often a FIFO is enlarged, one at a time, before all get what the unbounded run
-        needed.
+    planned : initial depths, which may be too small.
+    start : depths known to be enough; the search starts there if they are smaller.
+    budget : largest number of runs for shrinking; with 0, planned depths are only repaired.
+    repairs : how often a single FIFO is enlarged before all get the depth that the unbounded
+        run needed.
     """
     search = Search(problem, Trials(problem.judges))
     trials = search.trials
@@ -107,23 +107,23 @@ def solved(
 
 
 _SINGLY = 64
-"""Up to so many FIFOs are looked at one by one; of more those that are alike go together first."""
+"""Up to this many FIFOs are shrunk one by one; with more, classes of FIFOs go together first."""
 
 _ROUGH = 1.3
-"""Of FIFOs that are alike a bound is known well enough when it is so many times the least, or less;
-what that leaves to gain, the search for single ones finds. Decoders of 600 to 3,600 FIFOs come so
-to the same bytes with half the runs."""
+"""A bound of a class of FIFOs is precise enough within this factor of the least; the search for
+single FIFOs finds the rest. Decoders of 600 to 3,600 FIFOs reach the same bytes with half the runs
+this way."""
 
 
 class Search:
     """Looks for depths with which the runs of a problem are in time.
 
-    What it does until its trials end it, with `SearchEnded`, is kept.
+    Results are kept when its trials end it with `SearchEnded`.
 
     Attributes
     ----------
     best : the least depths so far that are enough.
-    proved : they are the least there are, if deeper FIFOs never make a run slower.
+    proved : they are the least of all, given that deeper FIFOs never make a run slower.
     """
 
     def __init__(self, problem: Problem, trials: Trials) -> None:
@@ -135,10 +135,10 @@ class Search:
         self.proved = False
 
     def repaired(self, depths: Depths, repairs: int) -> Depths:
-        """Depths with which all runs are in time, from some that may be too small.
+        """Depths with which all runs are in time, starting from depths that may be too small.
 
-        The FIFO that held its producer up longest gets half as much again, no more than its peak;
-        after so many repairs all get theirs.
+        The FIFO that held its producer up longest grows by half, up to its peak; after the given
+        number of repairs all get their peaks.
         """
         most = self._most
         caps = np.maximum(depths, self.problem.peaks)
@@ -158,20 +158,20 @@ class Search:
         return depths
 
     def make_least(self, depths: Depths) -> None:
-        """Make depths that are enough smaller; of many FIFOs, until no single one can be."""
+        """Shrink depths that are enough; with many FIFOs, until no single one can shrink."""
         if len(depths) <= _SINGLY:
             self.prove_least(depths)
         elif not self._are_floors_enough(depths):
             self._make_small_together()
 
     def _are_floors_enough(self, depths: Depths) -> bool:
-        """Whether no FIFO need be deeper than its floor; else the search begins with ``depths``."""
+        """Whether no FIFO need be deeper than its floor; else the search starts with ``depths``."""
         self.best, self._top = depths, np.maximum(self._most, depths)
         self.proved = self._enough(self._floors)
         return self.proved
 
     def prove_least(self, depths: Depths) -> None:
-        """Make depths that are enough smaller, until there are proved to be none."""
+        """Shrink depths that are enough, until it is proved that no smaller ones are."""
         if self._are_floors_enough(depths):
             return
         floors = np.array(
@@ -185,7 +185,7 @@ class Search:
         self._prove(floors)
 
     def make_small(self, floors: Depths) -> None:
-        """Every FIFO in turn as small as the others let it be, those with most to gain first."""
+        """Shrink every FIFO in turn as far as the others allow, those with most to gain first."""
         depths = self.best
         gains = (depths - floors) * self._weights
         for fifo in np.argsort(-gains, kind="stable").tolist():
@@ -193,7 +193,7 @@ class Search:
             depths = self._bounded(depths, [fifo], bound)
 
     def _prove(self, floors: Depths) -> None:
-        """Find the least depths of all from floors up, by the bars that are in their way."""
+        """Find the least depths of all from the floors up, by the bars they do not pass."""
         bars = Bars(floors.tolist(), self._weights.tolist(), self.trials.check)
         while True:
             depths = floors.copy()
@@ -208,7 +208,7 @@ class Search:
             bars.add(bar)
 
     def _bar(self, depths: Depths) -> Bar:
-        """The highest bar of as few FIFOs as possible that these depths do not pass."""
+        """The highest bar, over as few FIFOs as possible, that these depths do not pass."""
         low_ones = depths < self._top
         held = np.flatnonzero(low_ones & (self.trials.trial(depths).held > 0)).tolist()
         bar = {fifo: int(depths[fifo]) for fifo in held}
@@ -233,7 +233,7 @@ class Search:
         return bar
 
     def _is_bar(self, bar: Bar) -> bool:
-        """Whether no run is in time in which only these FIFOs have a depth."""
+        """Whether a run that bounds only these FIFOs is not in time."""
         if not bar or any(height >= self._top[fifo] for fifo, height in bar.items()):
             return False
         depths = self._top.copy()
@@ -241,7 +241,7 @@ class Search:
         return not self.trials.enough(depths)
 
     def _enough(self, depths: Depths) -> bool:
-        """Whether depths are enough; the best of them are kept."""
+        """Whether depths are enough; keeps the best ones."""
         enough = self.trials.enough(depths)
         if enough and self.problem.cost(depths) < self.problem.cost(self.best):
             self.best = depths
@@ -264,9 +264,9 @@ class Search:
         return other
 
     def _make_small_together(self) -> None:
-        """Many FIFOs: those that are alike go together, then parts of all, down to single ones.
+        """Shrink many FIFOs: first each class together, then parts of all, down to single ones.
 
-        Most FIFOs need no more than one slot, which one run tells of many of them at once.
+        Most FIFOs need only one slot, which one run can show for many of them at once.
         """
         alike = self.problem.alike
         groups = [np.flatnonzero(alike == group).tolist() for group in np.unique(alike)]
@@ -275,7 +275,7 @@ class Search:
         self._in_parts(depths, self._floors, singles, 1)
 
     def make_small_in_parts(self, floors: Depths, order: Sequence[int]) -> None:
-        """As `make_small`, from unbounded FIFOs, of which most can be as small as their floors."""
+        """As `make_small`, from unbounded FIFOs, most of which can go down to their floors."""
         self.best = self._top = self._most
         self._in_parts(self.best, floors, [[fifo] for fifo in order], 1)
 
@@ -288,9 +288,9 @@ class Search:
     def _in_parts(
         self, depths: Depths, floors: Depths, groups: list[list[int]], rough: float
     ) -> Depths:
-        """Groups of FIFOs as small as the others let them be: all at once, else in two halves.
+        """Shrink groups of FIFOs as far as the others allow: all at once, else in two halves.
 
-        A group may stay ``rough`` times as deep as it need be.
+        A group may stay up to ``rough`` times as deep as necessary.
         """
         groups = [group for group in groups if (depths[group] > floors[group]).any()]
         if not groups:

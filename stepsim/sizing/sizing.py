@@ -1,4 +1,4 @@
-"""``size_fifos``: the least bytes of FIFO that keep the speed of unbounded ones."""
+"""``size_fifos``: the least FIFO bytes that keep the speed of unbounded FIFOs."""
 
 from __future__ import annotations
 
@@ -35,38 +35,37 @@ def size_fifos(
     fifo_depth: FifoDepth = None,
     limits: Limits | None = None,
 ) -> FifoSizes:
-    """Find the depth of every FIFO: the least bytes in all that keep a program about as fast.
+    """Find the depth of every FIFO: the least total bytes that keep a program about as fast.
 
-    A run with unbounded FIFOs tells how fast the program can be and when every token was there. A
-    linear program over when the units work gives depths to begin with (StreamTensor, section 4,
-    with effective intervals). They are repaired and made smaller by runs, so that what is returned
-    has been run.
+    A run with unbounded FIFOs shows how fast the program can be and when every token arrived. A
+    linear program over the times at which units work gives initial depths (StreamTensor,
+    section 4, with effective intervals). Further runs repair and shrink them, so the returned
+    depths have been run.
 
     Parameters
     ----------
-    program : closed ``with`` block of operators; or a prepared program, which has its machine, and
+    program : closed ``with`` block of operators; or a prepared program, which has its machine.
         FIFOs whose depth :meth:`~stepsim.simulation.Prepared.changed` has set keep it.
     machine : a :class:`~stepsim.machine.Machine`, or the name or file of one; "sda-1024" if None.
     slowdown : how much longer than with unbounded FIFOs a run may take, as a fraction.
-    bindings : index arrays ``[rows, k]`` by routing; or a list of such, and then the depths are
-        enough for all of them.
-    stated : whether to size FIFOs whose depth the program states itself (``with_depth``), too.
-    fifo_depth : depths of single FIFOs that are to be kept, by name or in a file; the others are
-        sized.
+    bindings : index arrays ``[rows, k]`` by routing; or a list of such mappings, for depths that
+        are enough for all of them.
+    stated : whether to also size FIFOs whose depth the program states (``with_depth``).
+    fifo_depth : depths of single FIFOs to keep, by name or in a file; the others are sized.
     limits : of every run.
 
     Returns
     -------
     FifoSizes
-        ``depths`` by name of a FIFO, those that are kept among them, which :func:`simulate` takes
-        as ``fifo_depth``.
+        Its ``depths`` by FIFO name, including those that were kept, are accepted by
+        :func:`simulate` as ``fifo_depth``.
 
     Raises
     ------
     ArgError
         An argument is of the wrong type or out of range; bindings do not fit.
     EvaluationError
-        A run is not ok even with unbounded FIFOs; the message has the reason.
+        A run is not ok even with unbounded FIFOs; the message states the reason.
     LoweringError
         The program is still open, a size does not fit, or the tokens of a run do not fit the
         memory of this machine.
@@ -96,9 +95,9 @@ def size_fifos(
     depth, named = depth_of(fifo_depth)
     if depth is not None:
         raise ArgError(
-            f"program '{prepared.program.name}', size_fifos: fifo_depth must be depths by name of "
-            f"a FIFO, or a file of such, which are kept, found {shown(depth)}; one depth for all "
-            "FIFOs has no effect where they are sized"
+            f"program '{prepared.program.name}', size_fifos: fifo_depth must map FIFO names to "
+            f"depths to keep, or be a file of these, found {shown(depth)}; one depth for all "
+            "FIFOs has no effect when they are sized"
         )
     if named is not None:
         prepared = with_named_depths(prepared, named)
@@ -113,7 +112,7 @@ def sized(
     stated: bool = False,
     limits: Limits | None = None,
 ) -> FifoSizes:
-    """As `size_fifos`, of what is prepared; depths that were changed by name are kept."""
+    """As `size_fifos`, for a prepared program; depths that were changed by name are kept."""
     where = f"program '{prepared.program.name}', size_fifos:"
     check_limits(where, limits)
     stated = flag(f"{where} stated", stated)
@@ -126,10 +125,10 @@ def sized(
         if fifo.name not in prepared.fifo_depths and (stated or fifo.depth is None)
     )
     if not fifos:
-        raise ArgError(f"{where} the program has no FIFOs, so that there is nothing to size")
+        raise ArgError(f"{where} the program has no FIFOs to size")
     if not names:
         raise ArgError(
-            f"{where} every FIFO has a depth of its own; stated=True sizes those that the program "
+            f"{where} every FIFO has a stated depth; stated=True sizes those that the program "
             "states"
         )
     unbounded = prepared.changed(fifo_depths=dict.fromkeys(names))
@@ -154,7 +153,7 @@ def _runs(where: str, bindings: object) -> Sequence[Any]:
         return [bindings]
     if not isinstance(bindings, Iterable) or isinstance(bindings, str | bytes):
         raise ArgError(
-            f"{where} bindings must be a mapping of index arrays by routing, or a list of such, "
+            f"{where} bindings must map routings to index arrays, or be a list of such mappings, "
             f"found {shown(bindings)}"
         )
     runs = list(bindings)
@@ -164,6 +163,6 @@ def _runs(where: str, bindings: object) -> Sequence[Any]:
 
 
 def slot_bytes(element: Any) -> int:
-    """What a slot for an element takes, where its type says it; else 0."""
+    """Bytes of a slot for an element, where its type states them; else 0."""
     size = Accounting("executed", count_fifos=True).type_bytes(element)
     return size if isinstance(size, int) else 0

@@ -1,9 +1,9 @@
-"""The linear program behind all planned depths: when units work, so that tokens wait least.
+"""The linear program behind all planned depths: it times units so that tokens wait least.
 
-Units may work later than at given times, as long as no token is taken before it is there and none
-ends later than it may. Tokens then wait where they are small (StreamTensor, section 4, with start
-times in place of delays of paths). The given times are those of a recorded run, whose units shift
-and stretch (`stepsim.sizing.recorded`), or zero for units that only have rates and shift as a whole
+Units may work later than at given times, as long as no token is taken before it arrives and no
+unit ends too late. Tokens then wait where they are small (StreamTensor, section 4, with start times
+in place of path delays). The given times are those of a recorded run, whose units shift and
+stretch (`stepsim.sizing.recorded`), or zero for units that only have rates and shift as a whole
 (`stepsim.sizing.rates`).
 """
 
@@ -24,20 +24,20 @@ else:
     sparse = deferred("scipy.sparse")
 
 Row: TypeAlias = tuple[Sequence[int], Sequence[float], float]
-"""Columns, their coefficients, and the most that the sum may be."""
+"""Columns, their coefficients, and the upper bound of the sum."""
 
 Work: TypeAlias = tuple[int, float]
-"""A unit, and how much of all its work is done, from 0 to 1."""
+"""A unit, and the fraction of its work that is done."""
 
 
 class Timetable:
-    """How much later units work than at the times that are given.
+    """How much later units work than at the given times.
 
     Parameters
     ----------
-    latest : what is added to the times of each unit at most, in cycles.
-    stretched : what a unit does when ``x`` of its work is done happens ``a + (b - a) * x`` cycles
-        later, with ``0 <= a <= b``; else all that it does is ``a`` cycles later.
+    latest : largest delay of each unit, in cycles.
+    stretched : an event at progress ``x`` of a unit happens ``a + (b - a) * x`` cycles later, with
+        ``0 <= a <= b``; otherwise all its events happen ``a`` cycles later.
     """
 
     def __init__(self, latest: Sequence[float] | NDArray[np.float64], *, stretched: bool) -> None:
@@ -49,13 +49,13 @@ class Timetable:
         self._rows: list[Row] = []
 
     def add_order(self, first: Work, second: Work, gap: float) -> None:
-        """What happens first is shifted by ``gap`` more cycles than the second at most."""
+        """Shift the first event by at most ``gap`` cycles more than the second."""
         self._add(first, second, gap)
 
     def add_wait(self, weight: float, waits: Sequence[tuple[Work, Work, float]]) -> None:
-        """Tokens of a FIFO wait from the second work to the first, for so many cycles as given.
+        """Charge the tokens of a FIFO that wait from the second event to the first, in cycles.
 
-        The longest of them counts, ``weight`` for each cycle.
+        The longest wait counts, at ``weight`` per cycle.
         """
         if self._stretched:
             column = len(self._top) + len(self._waits)
@@ -63,7 +63,7 @@ class Timetable:
             for taken, sent, cycles in waits:
                 self._add(taken, sent, -cycles, column)
             return
-        ((consumer, _), (producer, _), _), *_ = waits  # what only shifts waits alike for all
+        ((consumer, _), (producer, _), _), *_ = waits  # a shift delays all equally
         self._cost[consumer] += weight
         self._cost[producer] -= weight
 
@@ -72,7 +72,7 @@ class Timetable:
         rows, cost, top = list(self._rows), self._cost, self._top
         if self._stretched:
             rows += [([2 * u, 2 * u + 1], [1.0, -1.0], 0.0) for u in range(self._units)]
-            # Of equally good times the earliest: what is shared, the memory, is used as it was.
+            # Of equally good times take the earliest, so that the shared memory is used as before.
             early = 1e-6 * max(max(self._waits, default=0.0), 1e-9)
             cost = np.concatenate((cost + early, self._waits))
             top = np.concatenate((top, np.full(len(self._waits), np.inf)))
@@ -80,7 +80,7 @@ class Timetable:
         return None if found is None else found[: len(self._top)].reshape(self._units, -1)
 
     def _add(self, first: Work, second: Work, gap: float, column: int = -1) -> None:
-        """The shift of the first is at most that of the second, plus a gap or a variable."""
+        """The shift of the first event is at most that of the second plus a gap or a variable."""
         columns: list[int] = []
         values: list[float] = []
         for (unit, done), sign in ((first, 1.0), (second, -1.0)):
@@ -99,7 +99,7 @@ class Timetable:
 def minimized(
     cost: NDArray[np.float64], rows: Sequence[Row], top: Sequence[float] | NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Variables from 0 to ``top`` of the least cost, by HiGHS; None where it finds none."""
+    """Variables from 0 to ``top`` of the least cost, by HiGHS; None if there is no solution."""
     matrix = bounds = None
     if rows:
         ends = np.cumsum([0, *(len(columns) for columns, _, _ in rows)])

@@ -261,17 +261,17 @@ def test_a_search_that_ends_early_says_so() -> None:
     none = fix_deadlock(prepared, max_runs=3)
     assert (none.status, dict(none.depths)) == ("not found", {})
     assert "no fix found in 3 runs" in str(none)
-    assert fix_deadlock(prepared, max_seconds=1e-9).reason == "max_seconds are over"
+    assert fix_deadlock(prepared, max_seconds=1e-9).reason == "max_seconds are used up"
     row = st.prepare(rejoined(40, 1))
     half = fix_deadlock(row, max_runs=fix_deadlock(row).runs - 3)
     assert half.is_least
     assert half.full_speed
     assert not half.full_speed_is_minimal
-    assert "less may do, the search ended early" in str(half)
+    assert "smaller depths may do" in str(half)
     slow = fix_deadlock(prepared, limits=st.Limits(max_cycles=250))
     assert (slow.status, slow.reason) == (
         "not found",
-        "not decided: a run with other depths reaches a limit; raise it",
+        "undecided: a run with other depths reached a limit; raise it",
     )
 
 
@@ -283,7 +283,7 @@ def test_no_depth_helps_where_a_token_is_missing(build: Callable[[], st.Program]
     fix = fix_deadlock(prepared)
     assert (fix.status, dict(fix.depths), fix.cycles) == ("no depth helps", {}, None)
     assert "an operator waits for its own token: " in fix.reason
-    assert "no depth of FIFOs ends this deadlock: with all FIFOs unbounded" in str(fix)
+    assert "no FIFO depth resolves this deadlock: with all FIFOs unbounded" in str(fix)
 
 
 def test_no_depth_helps_where_operators_wait_for_each_other() -> None:

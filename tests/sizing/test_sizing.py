@@ -122,7 +122,7 @@ def test_what_no_depth_helps_is_said_with_the_reason() -> None:
     from stepsim.sizing.sizing import sized
 
     with pytest.raises(
-        st.errors.EvaluationError, match=r"unbounded the run ends with status deadlock: "
+        st.errors.EvaluationError, match=r"unbounded, the run ends with status deadlock: "
     ):
         sized(prepared)
 

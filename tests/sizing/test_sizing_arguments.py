@@ -33,13 +33,13 @@ def test_a_fix_that_a_limit_hides_is_not_denied() -> None:
     limits = st.Limits(max_cycles=whole.cycles // 2)
     fix = st.fix_deadlock(slow(), limits=limits)
     assert (fix.status, fix.is_least) == ("not found", False)
-    assert "not decided: a run with other depths reaches a limit; raise it" in str(fix)
+    assert "undecided: a run with other depths reached a limit; raise it" in str(fix)
     assert st.fix_deadlock(slow()).depths == {"linear_load#0>1": 8}
 
 
 def test_sizing_does_not_say_that_nothing_helps_where_a_limit_ended_it() -> None:
     with pytest.raises(
-        st.errors.EvaluationError, match=r"not decided .* max_cycles.*; raise this limit"
+        st.errors.EvaluationError, match=r"cannot decide .* max_cycles.*; raise this limit"
     ):
         st.size_fifos(centered(2), limits=st.Limits(max_cycles=100))
 
@@ -136,5 +136,5 @@ def test_what_is_no_depth_is_refused_everywhere(given: Any) -> None:
 
 
 def test_one_depth_for_all_has_no_effect_on_sizes() -> None:
-    with pytest.raises(st.errors.ArgError, match="has no effect where they are sized"):
+    with pytest.raises(st.errors.ArgError, match="has no effect when they are sized"):
         st.size_fifos(centered(2), fifo_depth=4)
